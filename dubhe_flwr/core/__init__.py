@@ -1,0 +1,58 @@
+"""The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
+
+from dubhe_flwr.core.codebook import Category, Codebook
+from dubhe_flwr.core.determination import (
+    best_try,
+    fill_or_trim,
+    scaled_distances,
+    tries_of_round,
+)
+from dubhe_flwr.core.distribution import (
+    FIXED_POINT_SCALE,
+    average_emd,
+    coverage,
+    distance_to_uniform,
+    fixed_point_distribution,
+    global_distribution,
+    imbalance_ratio,
+    label_distribution,
+    population_distribution,
+)
+from dubhe_flwr.core.participation import participation_probability, private_draws, seeded_draws
+from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.registration import (
+    MAX_REGISTRY_LENGTH,
+    check_thresholds,
+    default_thresholds,
+    dominating_category,
+    overall_registry,
+    registry,
+)
+
+__all__ = [
+    "FIXED_POINT_SCALE",
+    "MAX_REGISTRY_LENGTH",
+    "Category",
+    "Codebook",
+    "average_emd",
+    "best_try",
+    "check_thresholds",
+    "coverage",
+    "default_thresholds",
+    "distance_to_uniform",
+    "dominating_category",
+    "fill_or_trim",
+    "fixed_point_distribution",
+    "generator",
+    "global_distribution",
+    "imbalance_ratio",
+    "label_distribution",
+    "overall_registry",
+    "participation_probability",
+    "population_distribution",
+    "private_draws",
+    "registry",
+    "scaled_distances",
+    "seeded_draws",
+    "tries_of_round",
+]

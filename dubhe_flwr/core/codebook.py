@@ -1,0 +1,126 @@
+"""The codebook: which slot of the registry stands for which set of dominating classes (eq. 5)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import comb
+
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["Category", "Codebook"]
+
+Category = tuple[int, ...]
+"""``u``: the dominating classes of a client, ascending."""
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """Ranks the class sets of every size in the reference set, without listing them.
+
+    The slots are ordered by the size of the set, then lexicographically, so that a registry is
+    the concatenation of the sub-vectors ``R_i``, ``i`` in ``G``, of lengths ``C(C, i)``.
+
+    Parameters
+    ----------
+    reference_set : iterable of int
+        ``G``: the possible numbers of dominating classes. Its largest element is the number of
+        classes ``C``, which stands for clients without a dominating class.
+
+    Raises
+    ------
+    SettingsError
+        If an element is below 1 or there is only one class.
+
+    Examples
+    --------
+    >>> codebook = Codebook((1, 2, 10))
+    >>> codebook.length
+    56
+    >>> codebook.rank((0, 1))
+    10
+    >>> codebook.unrank(54)
+    (8, 9)
+    """
+
+    reference_set: tuple[int, ...]
+
+    def __init__(self, reference_set: Iterable[int]) -> None:
+        sizes = tuple(sorted(set(reference_set)))
+        if not sizes or sizes[0] < 1 or sizes[-1] < 2:
+            raise SettingsError(
+                f"reference_set={sizes} must hold sizes of class sets from 1 up, the largest being "
+                "the number of classes (at least 2), as in (1, 2, 10)."
+            )
+        object.__setattr__(self, "reference_set", sizes)
+
+    @property
+    def num_classes(self) -> int:
+        """``C``, which is always in the reference set."""
+        return self.reference_set[-1]
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """First slot of each sub-vector, and the length of the registry at the end."""
+        sizes = (comb(self.num_classes, size) for size in self.reference_set)
+        return tuple(accumulate(sizes, initial=0))
+
+    @property
+    def length(self) -> int:
+        """``l``: number of slots of a registry."""
+        return self.offsets[-1]
+
+    def rank(self, category: Category) -> int:
+        """Return the slot of a category.
+
+        Parameters
+        ----------
+        category : tuple of int
+            Distinct classes, ascending; their number is in the reference set.
+
+        Raises
+        ------
+        SettingsError
+            If the codebook has no such category.
+        """
+        size = len(category)
+        ascending = all(a < b for a, b in pairwise(category))
+        if size not in self.reference_set or not (
+            ascending and category[0] >= 0 and category[-1] < self.num_classes
+        ):
+            raise SettingsError(
+                f"{category} is no category of {self}: give ascending classes below "
+                f"{self.num_classes}, as many as one of {self.reference_set}."
+            )
+        # Lexicographic rank = last rank - rank of the mirrored set in the combinatorial system.
+        behind = sum(
+            comb(self.num_classes - 1 - label, size - position)
+            for position, label in enumerate(category)
+        )
+        return self.offsets[self.reference_set.index(size) + 1] - 1 - behind
+
+    def unrank(self, slot: int) -> Category:
+        """Return the category of a slot; the inverse of `rank`.
+
+        Parameters
+        ----------
+        slot : int
+            Between 0 and ``length - 1``.
+
+        Raises
+        ------
+        SettingsError
+            If the registry has no such slot.
+        """
+        if not 0 <= slot < self.length:
+            raise SettingsError(f"Slot {slot} is not in a registry of length {self.length}.")
+        index = next(i for i, end in enumerate(self.offsets[1:]) if slot < end)
+        behind = self.offsets[index + 1] - 1 - slot
+        size, labels, label = self.reference_set[index], [], 0
+        for remaining in range(size, 0, -1):
+            while (ways := comb(self.num_classes - 1 - label, remaining)) > behind:
+                label += 1
+            behind -= ways
+            labels.append(label)
+            label += 1
+        return tuple(labels)

@@ -1,0 +1,134 @@
+"""Determination: exactly K clients in each try, and the best of H tries (section 5.3)."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core.randomness import generator
+
+__all__ = ["best_try", "fill_or_trim", "scaled_distances", "tries_of_round"]
+
+
+def fill_or_trim(
+    volunteers: NDArray[np.bool_],
+    eligible: NDArray[np.bool_],
+    num_participants: int,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Bring the volunteers of one try to exactly K clients (section 5.2).
+
+    Too many are cut and too few are filled from the other eligible ones, uniformly at random.
+
+    Parameters
+    ----------
+    volunteers : ndarray of bool, shape (N,)
+        Which clients drew a yes.
+    eligible : ndarray of bool, shape (N,)
+        Which clients may be chosen at all; the yes of another one does not count.
+    num_participants : int
+        ``K``.
+    rng : numpy.random.Generator
+        Randomness of the server for this try.
+
+    Returns
+    -------
+    ndarray of int64, shape (K,)
+        Indices of the chosen clients, ascending; all eligible ones if there are fewer than K.
+
+    Examples
+    --------
+    >>> yes, all_of_them = np.array([0, 1, 0, 1, 0], dtype=bool), np.ones(5, dtype=bool)
+    >>> fill_or_trim(yes, all_of_them, 2, np.random.default_rng(0)).tolist()
+    [1, 3]
+    >>> fill_or_trim(yes, all_of_them, 3, np.random.default_rng(0)).size
+    3
+    """
+    willing = np.flatnonzero(volunteers & eligible)
+    if willing.size > num_participants:
+        return np.sort(rng.choice(willing, num_participants, replace=False))
+    others = np.flatnonzero(eligible & ~volunteers)
+    missing = min(num_participants - willing.size, others.size)
+    drafted = rng.choice(others, missing, replace=False)
+    return np.sort(np.concatenate([willing, drafted]))
+
+
+def tries_of_round(
+    decisions: NDArray[np.bool_],
+    eligible: NDArray[np.bool_],
+    num_participants: int,
+    seed: int,
+    server_round: int,
+) -> list[NDArray[np.int64]]:
+    """Return the exactly K clients of each of the H tries of a round.
+
+    Parameters
+    ----------
+    decisions : ndarray of bool, shape (N, H)
+        The clients' own draws; clients are in an order that does not depend on arrival.
+    eligible : ndarray of bool, shape (N,)
+        Which clients may be chosen in this round.
+    num_participants : int
+        ``K``.
+    seed : int
+        The server's seed.
+    server_round : int
+        The round that is determined.
+
+    Returns
+    -------
+    list of ndarray of int64, H times shape (K,)
+
+    Examples
+    --------
+    >>> decisions = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
+    >>> [t.tolist() for t in tries_of_round(decisions, np.ones(4, dtype=bool), 2, 7, 1)]
+    [[0, 1], [2, 3]]
+    """
+    return [
+        fill_or_trim(
+            decisions[:, attempt],
+            eligible,
+            num_participants,
+            generator(seed, "fill-or-trim", server_round, attempt),
+        )
+        for attempt in range(decisions.shape[1])
+    ]
+
+
+def scaled_distances(distribution_sums: ArrayLike) -> NDArray[np.int64]:
+    """Return ``||p_o,h - p_u||_1`` of each try, times C and the total of the try, in integers.
+
+    Integers make the comparison exact, so that every platform picks the same try.
+
+    Parameters
+    ----------
+    distribution_sums : array_like of int, shape (H, C)
+        ``sum_k p_l^k`` of each try in fixed-point integers; all tries have the same total.
+
+    Returns
+    -------
+    ndarray of int64, shape (H,)
+
+    Examples
+    --------
+    >>> scaled_distances([[3, 1], [2, 2]]).tolist()
+    [4, 0]
+    """
+    sums = np.asarray(distribution_sums, dtype=np.int64)
+    totals = sums.sum(axis=1, keepdims=True)
+    return np.asarray(np.abs(sums * sums.shape[1] - totals).sum(axis=1))
+
+
+def best_try(distribution_sums: ArrayLike) -> int:
+    """Return ``h* = argmin_h ||p_o,h - p_u||_1``, the first of equal ones.
+
+    Parameters
+    ----------
+    distribution_sums : array_like of int, shape (H, C)
+        ``sum_k p_l^k`` of each try in fixed-point integers; all tries have the same total.
+
+    Examples
+    --------
+    >>> best_try([[3, 1], [2, 2], [1, 3]])
+    1
+    """
+    return int(np.argmin(scaled_distances(distribution_sums)))

@@ -1,0 +1,211 @@
+"""Label distributions and the figures that describe their skew.
+
+Symbols of the paper: ``p_l`` is one client's label distribution, ``p_g`` the mean over all
+clients, ``p_o`` (population distribution) the mean over the selected ones, ``p_u`` the uniform
+distribution, ``rho`` the ratio of the largest to the smallest class.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.errors import SettingsError
+
+__all__ = [
+    "FIXED_POINT_SCALE",
+    "average_emd",
+    "coverage",
+    "distance_to_uniform",
+    "fixed_point_distribution",
+    "global_distribution",
+    "imbalance_ratio",
+    "label_distribution",
+    "population_distribution",
+]
+
+FIXED_POINT_SCALE: Final = 2**20
+"""Sum S of a label distribution in integers; an error of at most 1e-6 in each share."""
+
+
+def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
+    """Return ``p_l``: the share of each class.
+
+    Parameters
+    ----------
+    label_counts : array_like of int, shape (..., C)
+        Samples of each class; every row holds at least one sample.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., C)
+        Rows that sum to 1.
+
+    Raises
+    ------
+    SettingsError
+        If a count is negative or a row is empty.
+
+    Examples
+    --------
+    >>> label_distribution([6, 2, 0])
+    array([0.75, 0.25, 0.  ])
+    """
+    counts = np.asarray(label_counts, dtype=np.float64)
+    totals = counts.sum(axis=-1, keepdims=True)
+    if counts.size == 0 or np.any(counts < 0) or np.any(totals <= 0):
+        raise SettingsError(
+            "Label counts must be non-negative with at least one sample for each client; "
+            "leave out clients without data."
+        )
+    return np.asarray(counts / totals)
+
+
+def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
+    """Return ``p_g``: the class proportions of all clients' data together.
+
+    Parameters
+    ----------
+    label_counts : array_like of int, shape (N, C)
+        Samples of each class at each client.
+
+    Returns
+    -------
+    ndarray of float64, shape (C,)
+
+    Examples
+    --------
+    >>> global_distribution([[2, 0], [1, 1]])
+    array([0.75, 0.25])
+    """
+    return label_distribution(np.asarray(label_counts).sum(axis=0))
+
+
+def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float64]:
+    """Return ``p_o = sum_{k in S} p_l^k / |S|``: the mean over the selected clients.
+
+    Parameters
+    ----------
+    label_distributions : array_like of float, shape (K, C)
+        ``p_l`` of the selected clients.
+
+    Returns
+    -------
+    ndarray of float64, shape (C,)
+
+    Examples
+    --------
+    >>> population_distribution([[1.0, 0.0], [0.5, 0.5]])
+    array([0.75, 0.25])
+    """
+    return np.asarray(np.mean(np.asarray(label_distributions, dtype=np.float64), axis=0))
+
+
+def distance_to_uniform(distribution: ArrayLike) -> float:
+    """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2.
+
+    Parameters
+    ----------
+    distribution : array_like of float, shape (C,)
+        Shares that sum to 1.
+
+    Examples
+    --------
+    >>> distance_to_uniform([0.75, 0.25])
+    0.5
+    """
+    shares = np.asarray(distribution, dtype=np.float64)
+    return float(np.abs(shares - 1.0 / shares.size).sum())
+
+
+def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
+    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2.
+
+    With ``p_g`` as reference this is EMD_avg, the discrepancy among clients (the paper's formula
+    lacks the 1/N that its range of 0 to 2 implies). With ``p_o`` and the selected clients it is
+    the local-skew term of the bound in eq. 3.
+
+    Parameters
+    ----------
+    label_distributions : array_like of float, shape (N, C)
+        ``p_l`` of each client.
+    reference : array_like of float, shape (C,)
+        The distribution to compare with.
+
+    Examples
+    --------
+    >>> average_emd([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])
+    1.0
+    """
+    deviations = np.asarray(label_distributions, dtype=np.float64) - np.asarray(reference)
+    return float(np.abs(deviations).sum(axis=1).mean())
+
+
+def imbalance_ratio(distribution: ArrayLike) -> float:
+    """Return ``rho``: the largest share divided by the smallest, infinite if a class is empty.
+
+    Parameters
+    ----------
+    distribution : array_like of float, shape (C,)
+        Shares or counts.
+
+    Examples
+    --------
+    >>> imbalance_ratio([0.5, 0.3, 0.2])
+    2.5
+    """
+    shares = np.asarray(distribution, dtype=np.float64)
+    smallest = float(shares.min())
+    return float(shares.max()) / smallest if smallest > 0 else float("inf")
+
+
+def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
+    """Return the share of all clients that were selected at least once.
+
+    Parameters
+    ----------
+    selected_sets : iterable of iterables of int
+        The clients of each round.
+    num_clients : int
+        N, all clients of the federation.
+
+    Examples
+    --------
+    >>> coverage([[0, 1], [1, 2]], num_clients=4)
+    0.75
+    """
+    return len({client for selected in selected_sets for client in selected}) / num_clients
+
+
+def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
+    """Return ``p_l`` in integers of sum ``FIXED_POINT_SCALE``, by the largest remainder.
+
+    Only integers are encrypted, so that no exponent of a float travels in the clear. The fixed
+    sum lets whoever decrypts a sum of distributions count how many were added.
+
+    Parameters
+    ----------
+    label_counts : array_like of int, shape (C,)
+        Samples of each class, non-negative, not all zero; their total is below 2**42.
+
+    Returns
+    -------
+    ndarray of int64, shape (C,)
+        Ties between remainders go to the lower class.
+
+    Examples
+    --------
+    >>> fixed_point_distribution([1, 1, 1]).tolist()
+    [349526, 349525, 349525]
+    """
+    counts = np.asarray(label_counts, dtype=np.int64)
+    total = int(counts.sum())
+    if counts.size == 0 or np.any(counts < 0) or not 0 < total < 2**42:
+        raise SettingsError(
+            "Label counts must be non-negative, and between 1 and 2**42 samples in all."
+        )
+    quotients, remainders = np.divmod(counts * FIXED_POINT_SCALE, total)
+    missing = FIXED_POINT_SCALE - int(quotients.sum())
+    quotients[np.argsort(-remainders, kind="stable")[:missing]] += 1
+    return np.asarray(quotients, dtype=np.int64)

@@ -1,0 +1,180 @@
+"""Registration: the category of a client and its one-hot registry (Algorithm 1)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core.codebook import Category, Codebook
+from dubhe_flwr.core.distribution import label_distribution
+from dubhe_flwr.errors import SettingsError
+
+__all__ = [
+    "MAX_REGISTRY_LENGTH",
+    "check_thresholds",
+    "default_thresholds",
+    "dominating_category",
+    "overall_registry",
+    "registry",
+]
+
+MAX_REGISTRY_LENGTH: Final = 4096
+"""Longest registry that is accepted; longer ones are too sparse to balance anything."""
+
+_PAPER_THRESHOLDS: Final[dict[tuple[int, ...], dict[int, float]]] = {(1, 2, 10): {1: 0.7, 2: 0.1}}
+
+
+def default_thresholds(codebook: Codebook) -> dict[int, float]:
+    """Return the thresholds that the paper found for a reference set.
+
+    Raises
+    ------
+    SettingsError
+        If the paper gives none for this reference set.
+
+    Examples
+    --------
+    >>> default_thresholds(Codebook((1, 2, 10)))
+    {1: 0.7, 2: 0.1}
+    """
+    try:
+        return dict(_PAPER_THRESHOLDS[codebook.reference_set])
+    except KeyError:
+        sizes = codebook.reference_set[:-1]
+        raise SettingsError(
+            f"There are no default thresholds for reference_set={codebook.reference_set}; pass "
+            f"thresholds with a share for each of {sizes}."
+        ) from None
+
+
+def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dict[int, float]:
+    """Return ``sigma`` as a dictionary in ascending order, after checking it and the codebook.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        Slots of the registry.
+    thresholds : mapping of int to float
+        ``sigma_i`` in [0, 1] for each ``i`` in the reference set but ``C``; ``sigma_C`` is 0 and
+        may be given as such.
+
+    Raises
+    ------
+    SettingsError
+        If the registry is too long, a threshold is missing, unknown or outside [0, 1].
+
+    Examples
+    --------
+    >>> check_thresholds(Codebook((1, 2, 10)), {2: 0.1, 1: 0.7})
+    {1: 0.7, 2: 0.1}
+    """
+    if codebook.length > MAX_REGISTRY_LENGTH:
+        raise SettingsError(
+            f"reference_set={codebook.reference_set} makes a registry of {codebook.length} slots; "
+            f"at most {MAX_REGISTRY_LENGTH} are allowed: leave out the middle sizes."
+        )
+    *sizes, num_classes = codebook.reference_set
+    if thresholds.get(num_classes, 0.0) != 0.0:
+        raise SettingsError(
+            f"thresholds[{num_classes}]={thresholds[num_classes]} must be 0 or left out: a client "
+            "without dominating classes always fits the last category."
+        )
+    given = {size: share for size, share in thresholds.items() if size != num_classes}
+    if set(given) != set(sizes):
+        raise SettingsError(
+            f"thresholds={dict(thresholds)} must name exactly the sizes {tuple(sizes)} of "
+            f"reference_set={codebook.reference_set}."
+        )
+    for size, share in given.items():
+        if not 0.0 <= share <= 1.0:
+            raise SettingsError(
+                f"thresholds[{size}]={share} is no share of a client's data; give a value from "
+                "0 to 1."
+            )
+    return {size: float(given[size]) for size in sizes}
+
+
+def dominating_category(
+    label_counts: ArrayLike, codebook: Codebook, thresholds: Mapping[int, float]
+) -> Category:
+    """Return ``u``: the dominating classes of a client (Algorithm 1).
+
+    For each size ``i`` of the reference set, ascending: the ``i`` largest classes (of equal ones
+    the lower first) dominate if the smallest share among them is at least ``sigma_i``.
+
+    Parameters
+    ----------
+    label_counts : array_like of int, shape (C,)
+        Samples of each class, not all zero.
+    codebook : Codebook
+        Holds the reference set ``G`` in ascending order.
+    thresholds : mapping of int to float
+        ``sigma_i`` for each size but ``C``.
+
+    Examples
+    --------
+    >>> codebook, sigma = Codebook((1, 2, 4)), {1: 0.7, 2: 0.2}
+    >>> dominating_category([1, 8, 1, 0], codebook, sigma)
+    (1,)
+    >>> dominating_category([5, 1, 4, 0], codebook, sigma)
+    (0, 2)
+    >>> dominating_category([6, 1, 1, 2], codebook, {1: 0.7, 2: 0.3})
+    (0, 1, 2, 3)
+    """
+    shares = label_distribution(label_counts)
+    by_share = np.argsort(-shares, kind="stable")
+    for size in codebook.reference_set:
+        if shares[by_share[size - 1]] >= thresholds.get(size, 0.0):
+            return tuple(sorted(by_share[:size].tolist()))
+    raise AssertionError  # sigma_C = 0 is always met
+
+
+def registry(category: Category, codebook: Codebook) -> NDArray[np.int64]:
+    """Return ``R``: the one-hot vector of a category (eq. 5).
+
+    Returns
+    -------
+    ndarray of int64, shape (l,)
+
+    Examples
+    --------
+    >>> registry((1,), Codebook((1, 3))).tolist()
+    [0, 1, 0, 0]
+    """
+    slots = np.zeros(codebook.length, dtype=np.int64)
+    slots[codebook.rank(category)] = 1
+    return slots
+
+
+def overall_registry(
+    label_counts: ArrayLike, codebook: Codebook, thresholds: Mapping[int, float]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Register many clients in the clear: the reference for the encrypted sum, and its oracle.
+
+    Parameters
+    ----------
+    label_counts : array_like of int, shape (N, C)
+        Samples of each class at each client.
+
+    Returns
+    -------
+    overall : ndarray of int64, shape (l,)
+        ``R_A = sum_k R^k``: number of clients in each category.
+    slots : ndarray of int64, shape (N,)
+        The slot of each client's category.
+
+    Examples
+    --------
+    >>> overall, slots = overall_registry([[9, 1], [1, 1], [0, 5]], Codebook((1, 2)), {1: 0.7})
+    >>> overall.tolist(), slots.tolist()
+    ([1, 1, 1], [0, 2, 1])
+    """
+    slots = np.array(
+        [
+            codebook.rank(dominating_category(counts, codebook, thresholds))
+            for counts in np.asarray(label_counts)
+        ],
+        dtype=np.int64,
+    )
+    return np.bincount(slots, minlength=codebook.length), slots
