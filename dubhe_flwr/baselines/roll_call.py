@@ -1,0 +1,142 @@
+"""Selection without registration: the server asks for aliases once and then chooses by itself."""
+
+import secrets
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport, alias_order
+from dubhe_flwr.protocol.messages import (
+    EPOCH_ID_BYTES,
+    Envelope,
+    HelloReply,
+    HelloRequest,
+    Stage,
+)
+from dubhe_flwr.protocol.selector import accept_replies
+
+__all__ = ["RollCallSelector", "RollCallState"]
+
+
+@dataclass(frozen=True, slots=True)
+class RollCallState:
+    """Who is known by which alias.
+
+    Parameters
+    ----------
+    seed : int
+        Fixes the choices.
+    aliases : mapping of int to str
+        Alias of each willing node, by node id.
+    refused : frozenset of int
+        Nodes that are not willing.
+    server_round : int
+        The round that is being planned.
+    present : frozenset of int
+        Ids of the nodes that may be chosen in it.
+    batch : Batch or None
+        What was sent and awaits replies.
+    """
+
+    seed: int
+    aliases: Mapping[int, str] = field(default_factory=dict)
+    refused: frozenset[int] = frozenset()
+    server_round: int = 0
+    present: frozenset[int] = frozenset()
+    batch: Batch | None = None
+
+
+class RollCallSelector(Selector[RollCallState]):
+    """Asks nodes for their aliases when they first appear; a subclass says whom to choose.
+
+    The aliases make a run repeat from its seed, since node ids are random in each run.
+
+    Parameters
+    ----------
+    num_participants : int
+        ``K``.
+    seed : int, optional (default: from the operating system)
+        Fixes the choices.
+    """
+
+    def __init__(self, num_participants: int, seed: int | None = None) -> None:
+        if num_participants < 1:
+            raise SettingsError(f"num_participants={num_participants} must be at least 1.")
+        self._num_participants = num_participants
+        self._seed = secrets.randbits(63) if seed is None else seed
+
+    @property
+    def num_participants(self) -> int:
+        """``K``."""
+        return self._num_participants
+
+    @abstractmethod
+    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the indices of the chosen clients.
+
+        Parameters
+        ----------
+        aliases : sequence of str
+            The clients that are there, in the order of their aliases; at least one.
+        rng : numpy.random.Generator
+            Randomness of this round.
+        """
+
+    def initial_state(self) -> RollCallState:
+        """Return the state before the first round."""
+        return RollCallState(self._seed)
+
+    def begin_round(
+        self, state: RollCallState, server_round: int, present: Sequence[int]
+    ) -> tuple[RollCallState, Batch | Plan]:
+        """Choose among the known nodes, after asking the unknown ones for their aliases."""
+        state = replace(state, server_round=server_round, present=frozenset(present))
+        unknown = sorted(state.present - state.aliases.keys() - state.refused)
+        if not unknown:
+            return self._plan(state, ())
+        header = Envelope(secrets.token_bytes(EPOCH_ID_BYTES), Stage.HELLO.value, sequence=1)
+        batch = Batch(header, dict.fromkeys(unknown, HelloRequest()))
+        return replace(state, batch=batch), batch
+
+    def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
+        """Take note of the aliases and choose."""
+        if state.batch is None:
+            raise SettingsError("No batch awaits replies; call begin_round first.")
+
+        def accept_all(_node_id: int, _reply: HelloReply) -> None:
+            return None
+
+        accepted, report = accept_replies(state.batch, replies, accept_all)
+        willing = {node: reply.alias for node, reply in accepted.items() if reply.willing}
+        aliases = {**state.aliases, **willing}
+        order = alias_order(aliases)
+        state = replace(
+            state,
+            aliases={node_id: aliases[node_id] for node_id in order},
+            refused=state.refused | (accepted.keys() - willing.keys()),
+            batch=None,
+        )
+        return self._plan(state, (report,))
+
+    def _plan(
+        self, state: RollCallState, stages: tuple[StageReport, ...]
+    ) -> tuple[RollCallState, Plan]:
+        here = [node_id for node_id in state.aliases if node_id in state.present]
+        if not here:
+            raise QuorumError(
+                f"Round {state.server_round}: no node is there and willing; wait for more nodes."
+            )
+        aliases = [state.aliases[node_id] for node_id in here]
+        chosen = self.choose(aliases, generator(state.seed, "baseline", state.server_round))
+        return state, Plan(
+            server_round=state.server_round,
+            participants=tuple(here[index] for index in chosen),
+            aliases=tuple(aliases[index] for index in chosen),
+            num_registered=len(state.aliases),
+            stages=stages,
+        )

@@ -1,0 +1,135 @@
+"""How a frozen dataclass becomes flat fields and back; the one place where input is parsed.
+
+The fields are a dictionary of plain values, so that they fit Flower's ConfigRecord as well as
+the config of an EvaluateIns. A tuple of numbers travels as big-endian bytes, eight a number; a
+dataclass within a dataclass as its own fields, under the name of the outer one and a dot.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Any, TypeVar, cast, get_type_hints
+
+from dubhe_flwr.errors import MalformedMessageError
+
+__all__ = ["Fields", "Scalar", "decode", "encode", "wire_size"]
+
+Scalar = bool | int | float | str | bytes
+Fields = dict[str, Scalar]
+
+T = TypeVar("T")
+
+_NUMBER_FORMATS = {tuple[int, ...]: "q", tuple[float, ...]: "d"}
+
+
+@cache
+def _kinds(message_class: Any) -> dict[str, Any]:
+    return get_type_hints(message_class)
+
+
+def encode(message: object) -> Fields:
+    r"""Return the fields of a message.
+
+    Parameters
+    ----------
+    message : dataclass instance
+        Its fields are of the types in `Scalar`, or tuples of int or of float.
+
+    Returns
+    -------
+    dict
+        Field names in kebab case, with plain values.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Greeting:
+    ...     first_names: str
+    ...     ages: tuple[int, ...]
+    >>> encode(Greeting("Ada", (36,)))
+    {'first-names': 'Ada', 'ages': b'\x00\x00\x00\x00\x00\x00\x00$'}
+    """
+    encoded: Fields = {}
+    for name, kind in _kinds(cast("Any", type(message))).items():
+        key, value = name.replace("_", "-"), getattr(message, name)
+        if is_dataclass(kind):
+            encoded |= {f"{key}.{inner}": scalar for inner, scalar in encode(value).items()}
+        elif kind in _NUMBER_FORMATS:
+            encoded[key] = struct.pack(f">{len(value)}{_NUMBER_FORMATS[kind]}", *value)
+        else:
+            encoded[key] = value
+    return encoded
+
+
+def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
+    """Return the message that the fields describe.
+
+    Parameters
+    ----------
+    message_class : type
+        The dataclass to make.
+    fields : mapping of str to object
+        Exactly the fields of that class, each of exactly its type.
+
+    Raises
+    ------
+    MalformedMessageError
+        If a field is missing, unknown, of another type, or refused by the class itself.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Greeting:
+    ...     age: int
+    >>> decode(Greeting, {"age": 36})
+    Greeting(age=36)
+    >>> decode(Greeting, {"age": True})
+    Traceback (most recent call last):
+    dubhe_flwr.errors.MalformedMessageError: Greeting: field 'age' is not of type int.
+    """
+    name = message_class.__name__
+    unread = dict(fields)
+    values: dict[str, object] = {}
+    for field, kind in _kinds(cast("Any", message_class)).items():
+        key = field.replace("_", "-")
+        if is_dataclass(kind):
+            prefix = f"{key}."
+            inner = [name for name in unread if name.startswith(prefix)]
+            values[field] = decode(
+                cast("type[object]", kind), {n.removeprefix(prefix): unread.pop(n) for n in inner}
+            )
+            continue
+        value = unread.pop(key, None)
+        if kind in _NUMBER_FORMATS:
+            if type(value) is not bytes or len(value) % 8:
+                raise MalformedMessageError(f"{name}: field {key!r} holds no whole numbers.")
+            values[field] = struct.unpack(f">{len(value) // 8}{_NUMBER_FORMATS[kind]}", value)
+        elif type(value) is not kind:
+            raise MalformedMessageError(f"{name}: field {key!r} is not of type {kind.__name__}.")
+        else:
+            values[field] = value
+    if unread:
+        raise MalformedMessageError(f"{name}: {len(unread)} fields are unknown.")
+    return message_class(**values)
+
+
+def wire_size(fields: Mapping[str, Scalar]) -> int:
+    """Return the bytes of names and values: eight for a number, one for a bool.
+
+    Examples
+    --------
+    >>> wire_size({"age": 36, "key": b"abc"})
+    17
+    """
+
+    def size(value: Scalar) -> int:
+        if isinstance(value, bool):
+            return 1
+        if isinstance(value, int | float):
+            return 8
+        return len(value)
+
+    return sum(len(name) + size(value) for name, value in fields.items())

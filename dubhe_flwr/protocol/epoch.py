@@ -1,0 +1,174 @@
+"""What the server knows of an epoch: who registered, and their ciphertexts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dubhe_flwr.errors import InvalidCiphertextError
+from dubhe_flwr.he import PublicKey, homomorphic_sum, sealed_bytes
+from dubhe_flwr.protocol.messages import (
+    JoinReply,
+    KeygenReply,
+    KeygenRequest,
+    RegisterReply,
+    RegisterRequest,
+)
+from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, EpochParameters
+from dubhe_flwr.protocol.selector import alias_order
+
+__all__ = ["Enrolment", "Epoch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One registration, complete.
+
+    Parameters
+    ----------
+    identity : bytes
+        Random identity of the epoch.
+    first_round : int
+        The round in which it began.
+    parameters : EpochParameters
+        What was announced, checked.
+    asked : frozenset of int
+        Ids of the nodes that were asked to join, whatever they said.
+    aliases : mapping of int to str
+        Alias of each registered node, by node id in the order of the aliases.
+    public_key : PublicKey
+        The epoch's Paillier modulus.
+    overall_registry : bytes
+        Encrypted ``R_A``.
+    distributions : mapping of int to bytes
+        Encrypted ``p_l`` of each registered node.
+    num_sums : mapping of int to int
+        Sums that each agent was given to decrypt.
+    """
+
+    identity: bytes
+    first_round: int
+    parameters: EpochParameters
+    asked: frozenset[int]
+    aliases: Mapping[int, str]
+    public_key: PublicKey
+    overall_registry: bytes
+    distributions: Mapping[int, bytes]
+    num_sums: Mapping[int, int]
+
+    @property
+    def registered(self) -> tuple[int, ...]:
+        """Ids of the registered nodes, in the order of their aliases."""
+        return tuple(self.aliases)
+
+    @property
+    def sums_per_agent(self) -> int:
+        """Most sums that one agent may decrypt: fewer than half as many as there are clients."""
+        return min(self.parameters.announced.max_sums, (len(self.aliases) - 1) // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """An epoch in the making: nodes have joined, and an agent makes the key.
+
+    Parameters
+    ----------
+    identity : bytes
+        Random identity of the epoch.
+    first_round : int
+        The round in which it begins.
+    parameters : EpochParameters
+        What is announced, checked.
+    asked : frozenset of int
+        Ids of the nodes that are asked to join.
+    aliases : mapping of int to str
+        Alias of each node that joined, in the order of the aliases.
+    public_keys : mapping of int to bytes
+        Key for sealed delivery of each node that joined.
+    agents : tuple of int
+        Nodes that may make the key, in the order in which to ask them.
+    public_key : PublicKey or None
+        The epoch's modulus, once there is one.
+    """
+
+    identity: bytes
+    first_round: int
+    parameters: EpochParameters
+    asked: frozenset[int]
+    aliases: Mapping[int, str] = field(default_factory=dict)
+    public_keys: Mapping[int, bytes] = field(default_factory=dict)
+    agents: tuple[int, ...] = ()
+    public_key: PublicKey | None = None
+
+    def joined(self, replies: Mapping[int, JoinReply]) -> "Enrolment":
+        """Return the enrolment of the nodes that joined."""
+        order = alias_order({node_id: reply.alias for node_id, reply in replies.items()})
+        return replace(
+            self,
+            aliases={node_id: replies[node_id].alias for node_id in order},
+            public_keys={node_id: replies[node_id].public_key for node_id in order},
+        )
+
+    def keygen_request(self) -> KeygenRequest:
+        """Return what the agent is asked."""
+        return KeygenRequest(b"".join(self.public_keys.values()))
+
+    def refuse_keygen(self, reply: KeygenReply) -> str | None:
+        """Return why a reply to that request cannot be used, or None."""
+        key_bits = self.parameters.layout.key_bits
+        if len(reply.sealed_keys) != sealed_bytes(key_bits) * len(self.public_keys):
+            return "wrong number of sealed keys"
+        PublicKey.from_bytes(reply.modulus, key_bits)
+        return None
+
+    def register_requests(self, agent: int, reply: KeygenReply) -> dict[int, RegisterRequest]:
+        """Return what each joined node is asked, with its own sealed key."""
+        size = sealed_bytes(self.parameters.layout.key_bits)
+        return {
+            node_id: RegisterRequest(
+                modulus=reply.modulus,
+                agent_public_key=self.public_keys[agent],
+                sealed_key=reply.sealed_keys[position * size : (position + 1) * size],
+            )
+            for position, node_id in enumerate(self.public_keys)
+        }
+
+    def invalid_registrations(self, replies: Mapping[int, RegisterReply]) -> set[int]:
+        """Return the nodes whose registry or distribution is no ciphertext under the key.
+
+        One check of the sum covers all; only if it fails is each one looked at.
+        """
+        layout, public_key = self.parameters.layout, self._key()
+        invalid: set[int] = set()
+        for name in (REGISTRY, DISTRIBUTION):
+            num_ciphertexts = layout.num_ciphertexts(name)
+            vectors = {node_id: getattr(reply, name) for node_id, reply in replies.items()}
+            try:
+                homomorphic_sum(public_key, vectors.values(), num_ciphertexts)
+            except InvalidCiphertextError:
+                invalid |= {
+                    node_id
+                    for node_id, vector in vectors.items()
+                    if not public_key.is_valid(vector, num_ciphertexts)
+                }
+        return invalid
+
+    def registered(self, replies: Mapping[int, RegisterReply]) -> Epoch:
+        """Return the epoch of the nodes that registered, all of them validly."""
+        return Epoch(
+            identity=self.identity,
+            first_round=self.first_round,
+            parameters=self.parameters,
+            asked=self.asked,
+            aliases={node: alias for node, alias in self.aliases.items() if node in replies},
+            public_key=self._key(),
+            overall_registry=homomorphic_sum(
+                self._key(),
+                (reply.registry for reply in replies.values()),
+                self.parameters.layout.num_ciphertexts(REGISTRY),
+            ),
+            distributions={node: reply.distribution for node, reply in replies.items()},
+            num_sums={},
+        )
+
+    def _key(self) -> PublicKey:
+        assert self.public_key is not None  # noqa: S101 - set before nodes are asked to register
+        return self.public_key

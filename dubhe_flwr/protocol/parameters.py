@@ -1,0 +1,74 @@
+"""What both sides derive from the parameters of an epoch."""
+
+from functools import lru_cache
+from typing import Final
+
+from dubhe_flwr.core import FIXED_POINT_SCALE, Codebook, check_thresholds
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
+from dubhe_flwr.protocol.messages import PROTOCOL_VERSION, JoinRequest
+
+__all__ = ["DISTRIBUTION", "REGISTRY", "EpochParameters", "epoch_parameters", "sealing_context"]
+
+REGISTRY: Final = "registry"
+DISTRIBUTION: Final = "distribution"
+
+
+class EpochParameters:
+    """Codebook, thresholds and layout of an epoch, checked.
+
+    Parameters
+    ----------
+    announced : JoinRequest
+        The parameters as they travel.
+
+    Raises
+    ------
+    RefusedError
+        If they cannot work.
+    """
+
+    def __init__(self, announced: JoinRequest) -> None:
+        self.announced = announced
+        try:
+            self.codebook = Codebook(announced.reference_set)
+            sizes = self.codebook.reference_set[:-1]
+            self.thresholds = check_thresholds(
+                self.codebook, dict(zip(sizes, announced.thresholds, strict=True))
+            )
+            self.layout = Layout(
+                announced.key_bits,
+                announced.max_clients,
+                (
+                    Field(REGISTRY, self.codebook.length, 1),
+                    Field(DISTRIBUTION, self.codebook.num_classes, FIXED_POINT_SCALE),
+                ),
+            )
+        except (SettingsError, ValueError) as error:
+            raise RefusedError(f"The parameters of the epoch cannot work: {error}") from None
+
+
+@lru_cache(maxsize=16)
+def epoch_parameters(announced: JoinRequest) -> EpochParameters:
+    """Return the checked parameters of an epoch, computed once for all nodes of a simulation.
+
+    Examples
+    --------
+    >>> announced = JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1)
+    >>> epoch_parameters(announced).codebook.length
+    56
+    """
+    return EpochParameters(announced)
+
+
+def sealing_context(
+    epoch: bytes, agent_public_key: bytes, public_key: PublicKey, layout: Layout
+) -> SealingContext:
+    """Return what a sealed key is bound to."""
+    return SealingContext(
+        protocol=f"dubhe/{PROTOCOL_VERSION}",
+        epoch_id=epoch,
+        agent_public=agent_public_key,
+        modulus_digest=public_key.digest(),
+        layout_digest=layout.digest(),
+    )

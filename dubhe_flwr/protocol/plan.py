@@ -1,0 +1,124 @@
+"""What goes out and what comes of it: batches of requests, plans of rounds, and their reports."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from dubhe_flwr.protocol.codec import Fields, wire_size
+from dubhe_flwr.protocol.messages import Envelope, Message
+
+__all__ = ["Batch", "NodeFailure", "Plan", "Replies", "StageReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFailure:
+    """Stands for the reply of a node that answered with an error."""
+
+    reason: str
+
+
+Replies = Mapping[int, Mapping[str, object] | NodeFailure]
+"""Answers to a batch by node id, as received; nodes that did not answer are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The requests of one stage, to be sent all at once.
+
+    Parameters
+    ----------
+    header : Envelope
+        The same for all requests.
+    requests : mapping of int to Message
+        The body for each node id.
+    """
+
+    header: Envelope
+    requests: Mapping[int, Message]
+
+    def fields(self) -> Iterator[tuple[int, Fields]]:
+        """Yield the flat fields for each node id; nodes that share a body share its fields."""
+        encoded: dict[int, Fields] = {}
+        for node_id, body in self.requests.items():
+            if id(body) not in encoded:
+                encoded[id(body)] = self.header.seal(body)
+            yield node_id, encoded[id(body)]
+
+    def num_bytes(self) -> int:
+        """Return the bytes of all requests."""
+        return sum(wire_size(fields) for _, fields in self.fields())
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """What became of one batch.
+
+    Parameters
+    ----------
+    stage : str
+        The stage.
+    sent, accepted : int
+        Number of requests, and of replies that were used.
+    dropped : mapping of str to int
+        Why the others were not, with their number.
+    bytes_down, bytes_up : int
+        Size of the requests and of the accepted replies.
+    """
+
+    stage: str
+    sent: int
+    accepted: int
+    dropped: Mapping[str, int]
+    bytes_down: int
+    bytes_up: int
+
+    def without(self, number: int, reason: str) -> "StageReport":
+        """Return the report after that many accepted replies turned out to be unfit."""
+        dropped = {**self.dropped, reason: self.dropped.get(reason, 0) + number}
+        return replace(self, accepted=self.accepted - number, dropped=dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who trains in a round.
+
+    Parameters
+    ----------
+    server_round : int
+        The round.
+    participants : tuple of int
+        Node ids, in the order of their aliases.
+    aliases : tuple of str
+        The names of the participants that stay the same from run to run.
+    epoch : bytes
+        Identity of the epoch; empty for selection without registration.
+    num_registered : int
+        Clients that are registered, or known where there is no registration.
+    tries : int
+        Tentative selections that were compared.
+    chosen_try : int
+        Index of the best one.
+    notes : tuple of str
+        What did not go as planned, in sentences.
+    stages : tuple of StageReport
+        The exchanges of this round.
+    """
+
+    server_round: int
+    participants: tuple[int, ...]
+    aliases: tuple[str, ...]
+    epoch: bytes = b""
+    num_registered: int = 0
+    tries: int = 1
+    chosen_try: int = 0
+    notes: tuple[str, ...] = ()
+    stages: tuple[StageReport, ...] = ()
+
+    @property
+    def bytes_down(self) -> int:
+        """Bytes of all requests of the round, training apart."""
+        return sum(stage.bytes_down for stage in self.stages)
+
+    @property
+    def bytes_up(self) -> int:
+        """Bytes of all accepted replies of the round, training apart."""
+        return sum(stage.bytes_up for stage in self.stages)

@@ -1,0 +1,154 @@
+"""What every way of selecting looks like to an adapter: a state machine without input or output."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar, cast
+
+from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.protocol.codec import wire_size
+from dubhe_flwr.protocol.messages import Message, open_reply
+from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies, StageReport
+
+__all__ = ["Selector", "accept_replies", "alias_order"]
+
+StateT = TypeVar("StateT")
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+class Selector(ABC, Generic[StateT]):
+    """Chooses who trains, one round after the other.
+
+    An adapter calls `begin_round` and sends the batch it gets; it then calls `step` with the
+    replies until it gets a plan. The state goes in and comes out, and is never changed in place.
+    """
+
+    @property
+    @abstractmethod
+    def num_participants(self) -> int:
+        """``K``: clients that are wanted in a round."""
+
+    @abstractmethod
+    def initial_state(self) -> StateT:
+        """Return the state before the first round."""
+
+    @abstractmethod
+    def begin_round(
+        self, state: StateT, server_round: int, present: Sequence[int]
+    ) -> tuple[StateT, Batch | Plan]:
+        """Begin a round.
+
+        Parameters
+        ----------
+        state : StateT
+            What the last call returned.
+        server_round : int
+            Number of the round, from 1.
+        present : sequence of int
+            Ids of the nodes that are there and may be chosen.
+
+        Returns
+        -------
+        state : StateT
+            To be passed to the next call.
+        outcome : Batch or Plan
+            What to send, or who trains.
+
+        Raises
+        ------
+        SettingsError
+            If the settings do not fit the number of nodes.
+        QuorumError
+            If too few nodes are there.
+        """
+
+    @abstractmethod
+    def step(self, state: StateT, replies: Replies) -> tuple[StateT, Batch | Plan]:
+        """Go on with the replies to the last batch.
+
+        Parameters
+        ----------
+        state : StateT
+            What the last call returned.
+        replies : mapping
+            As received; missing, erroneous and unfit ones are dropped and counted.
+
+        Raises
+        ------
+        QuorumError
+            If too few of them can be used.
+        """
+
+
+def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the node ids in the order of their aliases, numbers first.
+
+    Node ids are random in each run of Flower; an order by alias is not.
+
+    Examples
+    --------
+    >>> alias_order({17: "10", 4: "9", 8: "laptop"})
+    (4, 17, 8)
+    """
+
+    def key(node_id: int) -> tuple[bool, int, str, int]:
+        alias = aliases[node_id]
+        is_number = alias.isascii() and alias.isdigit()
+        return not is_number, int(alias) if is_number else 0, alias, node_id
+
+    return tuple(sorted(aliases, key=key))
+
+
+def accept_replies(
+    batch: Batch,
+    replies: Replies,
+    refuse: Callable[[int, MessageT], str | None],
+) -> tuple[dict[int, MessageT], StageReport]:
+    """Parse the replies to a batch, and drop and count what cannot be used.
+
+    Parameters
+    ----------
+    batch : Batch
+        What was sent.
+    replies : mapping
+        As received.
+    refuse : callable (int, message) -> str or None
+        Returns why a well-formed reply cannot be used, or None.
+
+    Returns
+    -------
+    accepted : dict of int to message
+        The usable replies by node id, in the order of the requests.
+    report : StageReport
+        Numbers and reasons.
+    """
+    accepted: dict[int, MessageT] = {}
+    dropped: Counter[str] = Counter()
+    bytes_up = 0
+    for node_id in batch.requests:
+        reply = replies.get(node_id)
+        if reply is None:
+            dropped["no reply"] += 1
+            continue
+        if isinstance(reply, NodeFailure):
+            dropped["error reply"] += 1
+            continue
+        try:
+            body = cast("MessageT", open_reply(reply, batch.header))  # the header fixes the kind
+        except ProtocolError as error:
+            dropped[type(error).__name__] += 1
+            continue
+        if (reason := refuse(node_id, body)) is not None:
+            dropped[reason] += 1
+            continue
+        accepted[node_id] = body
+        bytes_up += wire_size(batch.header.seal(body))
+    report = StageReport(
+        stage=batch.header.stage,
+        sent=len(batch.requests),
+        accepted=len(accepted),
+        dropped=dict(dropped),
+        bytes_down=batch.num_bytes(),
+        bytes_up=bytes_up,
+    )
+    return accepted, report

@@ -1,0 +1,137 @@
+"""The settings of a selection, checked once and before the first message."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What an operator decides about the selection.
+
+    Parameters
+    ----------
+    num_participants : int
+        ``K``: clients that train in a round.
+    reference_set : iterable of int
+        ``G``: possible numbers of dominating classes; the largest is the number of classes.
+    thresholds : mapping of int to float, optional (default: the paper's, where it gives any)
+        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
+    tries : int (default: 10)
+        ``H``: tentative selections of a round, of which the agent picks the best. With 1 there
+        is no determination.
+    registration_interval : int (default: 50)
+        Rounds between registrations; label counts are read anew at each.
+    rounds_per_draw : int (default: 1)
+        ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
+    min_cohort : int (default: 3)
+        Fewest clients that any decrypted sum covers. Nodes have a floor of their own.
+    quorum : int, optional (default: `min_cohort`)
+        Fewest registered and willing nodes with which a round goes on.
+    max_unregistered : float (default: 0.2)
+        Share of the present nodes that may be unregistered before an early registration.
+    key_bits : int (default: 2048)
+        Size of the Paillier modulus.
+    max_clients : int (default: 10000)
+        Largest federation whose counters fit a slot.
+    max_draws_per_epoch : int (default: 1000)
+        Budget of draws of a node between registrations, ``H`` a round.
+    max_sums_per_epoch : int (default: 500)
+        Budget of sums that one agent decrypts between registrations, ``H`` a round. Whatever is
+        set here, an agent stops before it has half as many sums as there are clients.
+    agent_attempts : int (default: 3)
+        Agents that are asked, one after the other, before a step is given up.
+    seed : int, optional (default: from the operating system)
+        Makes the server's choices repeat, and those of nodes that are simulated with
+        `seeded_draws`.
+
+    Raises
+    ------
+    SettingsError
+        If a value cannot work.
+
+    Examples
+    --------
+    >>> Settings(num_participants=20, reference_set=(1, 2, 10)).thresholds
+    {1: 0.7, 2: 0.1}
+    >>> Settings(num_participants=2, reference_set=(1, 2, 10))
+    Traceback (most recent call last):
+    dubhe_flwr.errors.SettingsError: min_cohort=3 is above num_participants=2; select more \
+clients a round or lower min_cohort.
+    """
+
+    num_participants: int
+    reference_set: Iterable[int]
+    thresholds: Mapping[int, float] | None = None
+    tries: int = 10
+    registration_interval: int = 50
+    rounds_per_draw: int = 1
+    min_cohort: int = 3
+    quorum: int | None = None
+    max_unregistered: float = 0.2
+    key_bits: int = 2048
+    max_clients: int = 10_000
+    max_draws_per_epoch: int = 1000
+    max_sums_per_epoch: int = 500
+    agent_attempts: int = 3
+    seed: int | None = None
+    codebook: Codebook = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._check_counts()
+        codebook = Codebook(self.reference_set)
+        given = self.thresholds if self.thresholds is not None else default_thresholds(codebook)
+        derived = {
+            "codebook": codebook,
+            "reference_set": codebook.reference_set,
+            "thresholds": check_thresholds(codebook, given),
+            "quorum": self.min_cohort if self.quorum is None else self.quorum,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    def _check_counts(self) -> None:
+        least = {
+            "num_participants": 1,
+            "tries": 1,
+            "registration_interval": 1,
+            "rounds_per_draw": 1,
+            "min_cohort": 2,
+            "agent_attempts": 1,
+        }
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if value < smallest:
+                raise SettingsError(f"{name}={value} must be at least {smallest}.")
+        if self.min_cohort > self.num_participants:
+            raise SettingsError(
+                f"min_cohort={self.min_cohort} is above num_participants={self.num_participants}; "
+                "select more clients a round or lower min_cohort."
+            )
+        if self.quorum is not None and not self.min_cohort <= self.quorum:
+            raise SettingsError(
+                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
+            )
+        if self.num_participants > self.max_clients:
+            raise SettingsError(
+                f"num_participants={self.num_participants} is above max_clients="
+                f"{self.max_clients}; raise max_clients to the size of the federation."
+            )
+        if not 0.0 <= self.max_unregistered <= 1.0:
+            raise SettingsError(
+                f"max_unregistered={self.max_unregistered} must be a share from 0 to 1."
+            )
+        draws = self.tries * self.registration_interval
+        if draws > self.max_draws_per_epoch:
+            raise SettingsError(
+                f"tries={self.tries} in each of registration_interval={self.registration_interval} "
+                f"rounds make {draws} draws, above max_draws_per_epoch="
+                f"{self.max_draws_per_epoch}; lower one of them or accept the price in privacy by "
+                "raising the budget."
+            )
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")
