@@ -1,0 +1,47 @@
+"""What moves between versions of Flower, in one place.
+
+Everything else imports only names that are stable from Flower 1.24 on.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from flwr.app import Message, RecordDict
+from flwr.common import Code, EvaluateRes, Scalar, Status
+from flwr.compat.common.recorddict_compat import evaluateres_to_recorddict
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+
+__all__ = [
+    "CLIENT_APP_ERROR",
+    "SERVER_NODE_ID",
+    "Run",
+    "evaluate_reply",
+    "new_run",
+    "set_message_id",
+]
+
+SERVER_NODE_ID: Final = 1
+"""Node id of the server, also the source of errors that the framework makes."""
+
+CLIENT_APP_ERROR: Final = 2
+"""Error code of a ClientApp that raised an exception."""
+
+
+def new_run(run_id: int) -> Run:
+    """Return an empty run, and make messages belong to it when they are created here."""
+    TaskIdentity.task_id = 1
+    TaskIdentity.run_id = run_id
+    TaskIdentity.node_id = SERVER_NODE_ID
+    return Run.create_empty(run_id)
+
+
+def set_message_id(message: Message, message_id: str) -> None:
+    """Give a message its id, which Flower leaves to the transport."""
+    message.metadata.__dict__["_message_id"] = message_id
+
+
+def evaluate_reply(metrics: Mapping[str, Scalar]) -> RecordDict:
+    """Return the records of an EvaluateRes that carries nothing but these metrics."""
+    result = EvaluateRes(Status(Code.OK, ""), loss=0.0, num_examples=0, metrics=dict(metrics))
+    return evaluateres_to_recorddict(result)

@@ -1,0 +1,7 @@
+"""The client side of Dubhe for Flower ClientApps."""
+
+from dubhe_flwr.clientapp.mod import DubheMod
+from dubhe_flwr.clientapp.node import LabelCounts, Willing
+from dubhe_flwr.clientapp.register import register_dubhe
+
+__all__ = ["DubheMod", "LabelCounts", "Willing", "register_dubhe"]

@@ -1,0 +1,55 @@
+"""How a batch of requests reaches the nodes and its replies come back, over a Flower Grid."""
+
+from logging import getLogger
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import Batch, NodeFailure, Replies
+from dubhe_flwr.records import from_records, message_type, to_records
+
+__all__ = ["log", "send_over_grid"]
+
+log = getLogger("flwr").log
+"""Flower's own log, so that the selection shows up between the rounds."""
+
+
+def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
+    """Send all requests of a batch at once and collect the replies.
+
+    Parameters
+    ----------
+    grid : Grid
+        Any Flower Grid.
+    batch : Batch
+        The requests.
+    timeout : float or None
+        Seconds to wait for replies.
+
+    Returns
+    -------
+    mapping of int to fields or NodeFailure
+        By node id; nodes that did not answer in time are missing.
+    """
+    kind = message_type(batch.header.stage)
+    messages = [
+        Message(to_records(fields), dst_node_id=node_id, message_type=kind, ttl=timeout)
+        for node_id, fields in batch.fields()
+    ]
+    answers = list(grid.send_and_receive(messages, timeout=timeout))
+    # Errors made by the framework come from no node: only the message id tells whose they are.
+    asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+    replies: dict[int, object] = {}
+    for answer in answers:
+        node_id = asked.get(answer.metadata.reply_to_message_id)
+        if node_id is None or node_id in replies:
+            continue
+        if answer.has_error():
+            replies[node_id] = NodeFailure(answer.error.reason or "")
+        else:
+            try:
+                replies[node_id] = from_records(answer.content)
+            except MalformedMessageError as error:
+                replies[node_id] = NodeFailure(str(error))
+    return replies  # type: ignore[return-value]

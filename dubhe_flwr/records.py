@@ -1,0 +1,84 @@
+"""How protocol fields travel in Flower's messages: names of types, records and keys."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from flwr.app import ConfigRecord, RecordDict
+
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import Fields, Scalar, Stage
+
+__all__ = [
+    "EPOCH_KEY",
+    "STAGES",
+    "from_config",
+    "from_records",
+    "message_type",
+    "to_config",
+    "to_records",
+]
+
+STAGES: Final = tuple(stage.value for stage in Stage)
+EPOCH_KEY: Final = "dubhe-epoch"
+"""Where the training instruction names the epoch, in hex."""
+
+_RECORD: Final = "dubhe"
+_CONFIG_PREFIX: Final = "dubhe."
+
+
+def message_type(stage: str) -> str:
+    """Return the type of Flower message that carries a stage.
+
+    Examples
+    --------
+    >>> message_type("join")
+    'evaluate.dubhe_join'
+    """
+    return f"evaluate.dubhe_{stage}"
+
+
+def to_records(fields: Fields) -> RecordDict:
+    """Return the content of a custom message."""
+    return RecordDict({_RECORD: ConfigRecord(dict(fields))})
+
+
+def from_records(content: RecordDict) -> Mapping[str, object]:
+    """Return the fields in the content of a custom message.
+
+    Raises
+    ------
+    MalformedMessageError
+        If there are none.
+    """
+    record = content.config_records.get(_RECORD)
+    if record is None:
+        raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
+    return dict(record)
+
+
+def to_config(fields: Fields) -> dict[str, Scalar]:
+    """Return the config of a plain EvaluateIns, or the metrics of its EvaluateRes.
+
+    Examples
+    --------
+    >>> to_config({"stage": "join"})
+    {'dubhe.stage': 'join'}
+    """
+    return {_CONFIG_PREFIX + name: value for name, value in fields.items()}
+
+
+def from_config(config: Mapping[str, object]) -> Mapping[str, object] | None:
+    """Return the fields in such a config, or None if it is the user's own.
+
+    Examples
+    --------
+    >>> from_config({"dubhe.stage": "join"})
+    {'stage': 'join'}
+    >>> from_config({"server-round": 1})
+    """
+    fields = {
+        name.removeprefix(_CONFIG_PREFIX): value
+        for name, value in config.items()
+        if name.startswith(_CONFIG_PREFIX)
+    }
+    return fields or None

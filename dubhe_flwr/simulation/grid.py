@@ -1,0 +1,136 @@
+"""An in-process Flower Grid: messages are calls of the ClientApp, one after the other."""
+
+import threading
+import traceback
+from collections.abc import Iterable, Mapping
+from itertools import count
+
+import numpy as np
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+from dubhe_flwr._compat import CLIENT_APP_ERROR, Run, new_run, set_message_id
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.exchange import log
+
+__all__ = ["InProcessGrid"]
+
+NODE_UNAVAILABLE = 5
+
+
+class InProcessGrid(Grid):
+    """Runs a ClientApp for a number of nodes, each with a Context of its own.
+
+    Parameters
+    ----------
+    client_app : ClientApp
+        The app that all nodes run.
+    num_supernodes : int
+        Number of nodes.
+    run_config : mapping, optional
+        What the app finds in `context.run_config`.
+    seed : int (default: 0)
+        Fixes the node ids.
+
+    Raises
+    ------
+    SettingsError
+        If there are no nodes.
+    """
+
+    def __init__(
+        self,
+        client_app: ClientApp,
+        num_supernodes: int,
+        run_config: Mapping[str, bool | float | int | str] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if num_supernodes < 1:
+            raise SettingsError(f"num_supernodes={num_supernodes} must be at least 1.")
+        self._client_app = client_app
+        run_id = int(generator(seed, "run-id").integers(1, 2**62))
+        self._run = new_run(run_id)
+        self._lock = threading.Lock()
+        self._message_numbers = count(1)
+        self._replies: dict[str, Message] = {}
+        self.contexts = {
+            node_id: Context(
+                run_id=run_id,
+                node_id=node_id,
+                node_config={"partition-id": partition, "num-partitions": num_supernodes},
+                state=RecordDict(),
+                run_config=dict(run_config or {}),
+            )
+            for partition, node_id in enumerate(_node_ids(num_supernodes, seed))
+        }
+
+    def set_run(self, run: Run) -> None:
+        """Set the run; there is one only."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """The run to which all messages belong."""
+        return self._run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Create a message; deprecated in Flower in favour of `Message`."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the ids of all nodes."""
+        return list(self.contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Let each node answer its message at once; the replies wait to be pulled."""
+        message_ids = []
+        for message in messages:
+            set_message_id(message, f"message-{next(self._message_numbers)}")
+            message_ids.append(message.metadata.message_id)
+            # One at a time, so that threads share neither a Context nor torch's random numbers.
+            with self._lock:
+                self._replies[message.metadata.message_id] = self._answer(message)
+        return message_ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies to these messages, once."""
+        replies = (self._replies.pop(message_id, None) for message_id in message_ids)
+        return [reply for reply in replies if reply is not None]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages and return the replies; there is nothing to wait for."""
+        del timeout
+        return self.pull_messages(self.push_messages(messages))
+
+    def _answer(self, message: Message) -> Message:
+        context = self.contexts.get(message.metadata.dst_node_id)
+        if context is None:
+            return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)
+        try:
+            reply = self._client_app(message, context)
+        except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
+            log(40, "ClientApp raised an exception:\n%s", traceback.format_exc())
+            reason = f"{type(error).__name__}: {error}"
+            return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
+        set_message_id(reply, f"reply-{message.metadata.message_id}")
+        return reply
+
+
+def _node_ids(number: int, seed: int) -> list[int]:
+    """Return distinct ids in no order, as on a real SuperLink."""
+    rng = generator(seed, "node-ids")
+    ids: dict[int, None] = {}
+    while len(ids) < number:
+        ids |= dict.fromkeys(rng.integers(2, 2**63 - 1, size=number, dtype=np.int64).tolist())
+    return list(ids)[:number]

@@ -1,0 +1,62 @@
+"""run_in_process: the same ServerApp and ClientApp as everywhere, in one process."""
+
+from collections.abc import Mapping
+
+from flwr.app import Context, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+from dubhe_flwr._compat import SERVER_NODE_ID
+from dubhe_flwr.simulation.grid import InProcessGrid
+
+__all__ = ["run_in_process"]
+
+
+def run_in_process(
+    server_app: ServerApp,
+    client_app: ClientApp,
+    num_supernodes: int,
+    *,
+    run_config: Mapping[str, bool | float | int | str] | None = None,
+    seed: int = 0,
+) -> Context:
+    """Run a Flower app to its end, as `flwr.simulation.run_simulation` does, but without Ray.
+
+    Parameters
+    ----------
+    server_app : ServerApp
+        The server side, of either API.
+    client_app : ClientApp
+        The client side, of either API.
+    num_supernodes : int
+        Number of nodes.
+    run_config : mapping, optional
+        What both find in `context.run_config`.
+    seed : int (default: 0)
+        Fixes the node ids.
+
+    Returns
+    -------
+    Context
+        The ServerApp's, with the state it left behind.
+
+    Examples
+    --------
+    >>> server_app = ServerApp()
+    >>> @server_app.main()
+    ... def main(grid, context):
+    ...     context.state["nodes"] = MetricRecord({"number": len(list(grid.get_node_ids()))})
+    >>> from flwr.app import MetricRecord
+    >>> run_in_process(server_app, ClientApp(), num_supernodes=7).state["nodes"]["number"]
+    7
+    """
+    grid = InProcessGrid(client_app, num_supernodes, run_config, seed)
+    context = Context(
+        run_id=grid.run.run_id,
+        node_id=SERVER_NODE_ID,
+        node_config={},
+        state=RecordDict(),
+        run_config=dict(run_config or {}),
+    )
+    server_app(grid, context)
+    return context
