@@ -1,29 +1,19 @@
 """The server side of the protocol: a state machine from one stage to the next."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from dubhe_flwr.core import generator
-from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.he import PublicKey
-from dubhe_flwr.protocol.epoch import Enrolment, Epoch
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import (
-    EPOCH_ID_BYTES,
     DetermineReply,
-    Envelope,
-    JoinReply,
-    JoinRequest,
-    JoinStatus,
-    KeygenReply,
-    Message,
     ParticipateReply,
     ParticipateRequest,
-    RegisterReply,
     Stage,
 )
-from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, epoch_parameters
-from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
+from dubhe_flwr.protocol.plan import Batch, Plan, Replies
+from dubhe_flwr.protocol.registration import Registration
 from dubhe_flwr.protocol.rounds import (
     DrawnRound,
     choose_agents,
@@ -33,57 +23,9 @@ from dubhe_flwr.protocol.rounds import (
 )
 from dubhe_flwr.protocol.selector import Selector, accept_replies
 from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
 
-__all__ = ["Coordinator", "CoordinatorState"]
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorState:
-    """Where the server is, between two batches or two rounds. It holds no key and no label.
-
-    Parameters
-    ----------
-    seed : int
-        Fixes the server's own choices.
-    sequence : int
-        Number of the last batch.
-    server_round : int
-        The round that is being planned.
-    present : frozenset of int
-        Ids of the nodes that may be chosen in it.
-    batch : Batch or None
-        What was sent and awaits replies.
-    enrolment : Enrolment or None
-        The epoch in the making.
-    epoch : Epoch or None
-        The epoch that is on.
-    rounds : mapping of int to DrawnRound
-        The rounds drawn so far that have not begun.
-    asked_about : mapping of int to list of int
-        The rounds that each agent was asked to determine.
-    failed_agents : frozenset of int
-        Agents that failed in this stage: node ids at keygen, indices at determination.
-    attempt : int
-        How many times the agents of this stage were asked.
-    notes : tuple of str
-        What did not go as planned in this round.
-    stages : tuple of StageReport
-        The exchanges of this round so far.
-    """
-
-    seed: int
-    sequence: int = 0
-    server_round: int = 0
-    present: frozenset[int] = frozenset()
-    batch: Batch | None = None
-    enrolment: Enrolment | None = None
-    epoch: Epoch | None = None
-    rounds: Mapping[int, DrawnRound] = field(default_factory=dict)
-    asked_about: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    failed_agents: frozenset[int] = frozenset()
-    attempt: int = 0
-    notes: tuple[str, ...] = ()
-    stages: tuple[StageReport, ...] = ()
+__all__ = ["Coordinator"]
 
 
 Step = tuple[CoordinatorState, Batch | Plan]
@@ -100,6 +42,7 @@ class Coordinator(Selector[CoordinatorState]):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._registration = Registration(settings)
 
     @property
     def num_participants(self) -> int:
@@ -127,25 +70,27 @@ class Coordinator(Selector[CoordinatorState]):
             stages=(),
         )
         if state.epoch is None or self._is_over(state, state.epoch):
-            return self._join(state)
+            return self._registration.begin(state)
         if server_round in rounds:
             return self._plan(state, state.epoch)
         return self._participate(state, state.epoch)
 
     def step(self, state: CoordinatorState, replies: Replies) -> Step:
         """Go on with the replies to the last batch."""
-        if state.batch is None:
+        batch = state.batch
+        if batch is None:
             raise SettingsError("No batch awaits replies; call begin_round first.")
-        follow: dict[str, Callable[[CoordinatorState, Batch, Replies], Step]] = {
-            Stage.JOIN: self._on_join,
-            Stage.KEYGEN: self._on_keygen,
-            Stage.REGISTER: self._on_register,
-            Stage.PARTICIPATE: self._on_participate,
-            Stage.DETERMINE: self._on_determine,
-        }
-        return follow[state.batch.header.stage](state, state.batch, replies)
-
-    # -- registration -----------------------------------------------------------------------
+        if state.enrolment is not None:
+            state, outcome = self._registration.step(state, state.enrolment, replies)
+            return (
+                self._participate(state, outcome)
+                if isinstance(outcome, Epoch)
+                else (state, outcome)
+            )
+        assert state.epoch is not None  # noqa: S101 - complete after the registration
+        if batch.header.stage == Stage.PARTICIPATE:
+            return self._on_participate(state, state.epoch, batch, replies)
+        return self._on_determine(state, state.epoch, batch, replies)
 
     def _check_federation(self, state: CoordinatorState, num_present: int) -> None:
         if state.server_round == 0 and self.settings.num_participants > num_present:
@@ -173,95 +118,6 @@ class Coordinator(Selector[CoordinatorState]):
     def _num_tries(self, epoch: Epoch) -> int:
         return max(1, min(self.settings.tries, epoch.sums_per_agent))
 
-    def _join(self, state: CoordinatorState) -> Step:
-        settings = self.settings
-        thresholds = settings.thresholds or {}
-        announced = JoinRequest(
-            reference_set=settings.codebook.reference_set,
-            thresholds=tuple(thresholds.values()),
-            num_participants=settings.num_participants,
-            key_bits=settings.key_bits,
-            max_clients=settings.max_clients,
-            min_cohort=settings.min_cohort,
-            max_draws=settings.max_draws_per_epoch,
-            max_sums=settings.max_sums_per_epoch,
-            seed=-1 if settings.seed is None else settings.seed,
-        )
-        enrolment = Enrolment(
-            identity=secrets.token_bytes(EPOCH_ID_BYTES),
-            first_round=state.server_round,
-            parameters=epoch_parameters(announced),
-            asked=state.present,
-        )
-        state = replace(state, epoch=None, enrolment=enrolment, rounds={}, asked_about={})
-        requests = dict.fromkeys(sorted(state.present), announced)
-        return self._send(state, enrolment.identity, Stage.JOIN, requests)
-
-    def _on_join(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
-        def refuse(_node_id: int, reply: JoinReply) -> str | None:
-            joins = reply.status == JoinStatus.JOINS
-            return None if joins else JoinStatus(reply.status).name.lower().replace("_", " ")
-
-        accepted, report = accept_replies(batch, replies, refuse)
-        state = replace(state, stages=(*state.stages, report))
-        self._check_quorum(state, len(accepted), "joined")
-        enrolment = _enrolment(state).joined(accepted)
-        agents = generator(state.seed, "keygen", state.server_round).permutation(
-            len(enrolment.aliases)
-        )
-        order = tuple(enrolment.aliases)
-        enrolment = replace(enrolment, agents=tuple(order[index] for index in agents))
-        return self._keygen(replace(state, enrolment=enrolment, attempt=0))
-
-    def _keygen(self, state: CoordinatorState) -> Step:
-        enrolment = _enrolment(state)
-        if state.attempt >= min(self.settings.agent_attempts, len(enrolment.agents)):
-            raise QuorumError(
-                f"{state.attempt} agents in turn made no key; look at their logs or raise "
-                "agent_attempts."
-            )
-        agent = enrolment.agents[state.attempt]
-        state = replace(state, attempt=state.attempt + 1)
-        request = enrolment.keygen_request()
-        return self._send(state, enrolment.identity, Stage.KEYGEN, {agent: request})
-
-    def _on_keygen(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
-        enrolment = _enrolment(state)
-
-        def refuse(_node_id: int, reply: KeygenReply) -> str | None:
-            return enrolment.refuse_keygen(reply)
-
-        accepted, report = accept_replies(batch, replies, refuse)
-        state = replace(state, stages=(*state.stages, report))
-        if not accepted:
-            return self._keygen(_noted(state, "An agent made no key; another one is asked."))
-        ((agent, reply),) = accepted.items()
-        public_key = PublicKey.from_bytes(reply.modulus, enrolment.parameters.layout.key_bits)
-        state = replace(state, enrolment=replace(enrolment, public_key=public_key))
-        requests = enrolment.register_requests(agent, reply)
-        return self._send(state, enrolment.identity, Stage.REGISTER, requests)
-
-    def _on_register(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
-        enrolment = _enrolment(state)
-        layout = enrolment.parameters.layout
-
-        def refuse(_node_id: int, reply: RegisterReply) -> str | None:
-            sizes = len(reply.registry), len(reply.distribution)
-            wanted = layout.field_bytes(REGISTRY), layout.field_bytes(DISTRIBUTION)
-            return None if sizes == wanted else "wrong size of ciphertexts"
-
-        accepted, report = accept_replies(batch, replies, refuse)
-        invalid = enrolment.invalid_registrations(accepted)
-        if invalid:
-            accepted = {node: reply for node, reply in accepted.items() if node not in invalid}
-            report = report.without(len(invalid), "invalid ciphertext")
-        state = replace(state, stages=(*state.stages, report))
-        self._check_quorum(state, len(accepted), "registered")
-        epoch = enrolment.registered(accepted)
-        return self._participate(replace(state, enrolment=None, epoch=epoch), epoch)
-
-    # -- rounds -----------------------------------------------------------------------------
-
     def _participate(self, state: CoordinatorState, epoch: Epoch) -> Step:
         last_round = epoch.first_round + self.settings.registration_interval - 1
         request = ParticipateRequest(
@@ -272,11 +128,12 @@ class Coordinator(Selector[CoordinatorState]):
             num_tries=self._num_tries(epoch),
         )
         here = [node_id for node_id in epoch.registered if node_id in state.present]
-        self._check_quorum(state, len(here), "registered and there")
-        return self._send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
+        check_quorum(state, len(here), "registered and there", self.settings.quorum)
+        return send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
 
-    def _on_participate(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
-        epoch = _epoch(state)
+    def _on_participate(
+        self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
+    ) -> Step:
         request = next(iter(batch.requests.values()))
         assert isinstance(request, ParticipateRequest)  # noqa: S101 - as sent above
         num_bits = request.num_rounds * request.num_tries
@@ -287,10 +144,10 @@ class Coordinator(Selector[CoordinatorState]):
             return None if sizes == wanted else "wrong number of draws"
 
         accepted, report = accept_replies(batch, replies, refuse)
-        state = replace(state, stages=(*state.stages, report), failed_agents=frozenset(), attempt=0)
+        state = replace(reported(state, report), failed_agents=frozenset(), attempt=0)
         drawn = drawn_rounds(epoch, request, accepted)
         willing = int(drawn[state.server_round].available.sum())
-        self._check_quorum(state, willing, "registered and willing")
+        check_quorum(state, willing, "registered and willing", self.settings.quorum)
         return self._determine(state, epoch, drawn)
 
     def _determine(
@@ -307,10 +164,11 @@ class Coordinator(Selector[CoordinatorState]):
             num_sums[agent] = num_sums.get(agent, 0) + request.num_rounds * request.num_tries
         epoch = replace(epoch, num_sums=num_sums)
         state = replace(state, epoch=epoch, asked_about=asked_about)
-        return self._send(state, epoch.identity, Stage.DETERMINE, requests)
+        return send(state, epoch.identity, Stage.DETERMINE, requests)
 
-    def _on_determine(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
-        epoch = _epoch(state)
+    def _on_determine(
+        self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
+    ) -> Step:
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
             asked = state.asked_about[node_id]
@@ -321,7 +179,7 @@ class Coordinator(Selector[CoordinatorState]):
             return None if fits else "no such try"
 
         accepted, report = accept_replies(batch, replies, refuse)
-        state = replace(state, stages=(*state.stages, report))
+        state = reported(state, report)
         rounds = dict(state.rounds)
         undetermined: dict[int, DrawnRound] = {}
         failed = set(state.failed_agents)
@@ -334,20 +192,20 @@ class Coordinator(Selector[CoordinatorState]):
                 undetermined |= {r: rounds[r] for r in asked}
         state = replace(state, rounds=rounds, failed_agents=frozenset(failed))
         if undetermined and state.attempt < self.settings.agent_attempts:
-            state = _noted(state, "An agent did not determine; another one is asked.")
+            state = noted(state, "An agent did not determine; another one is asked.")
             return self._determine(state, epoch, undetermined)
         if undetermined:
             first_tries = {r: replace(drawn, chosen=0) for r, drawn in undetermined.items()}
             state = replace(state, rounds={**rounds, **first_tries})
-            state = _noted(state, "No agent determined; the first try is taken.")
+            state = noted(state, "No agent determined; the first try is taken.")
         return self._plan(state, epoch)
 
     def _plan(self, state: CoordinatorState, epoch: Epoch) -> Step:
         server_round, drawn = state.server_round, state.rounds[state.server_round]
         chosen = participants(epoch, drawn, state.present, state.seed, server_round)
-        self._check_quorum(state, len(chosen), "registered and there")
+        check_quorum(state, len(chosen), "registered and there", self.settings.quorum)
         if len(chosen) < self.num_participants:
-            state = _noted(
+            state = noted(
                 state, f"Only {len(chosen)} of {self.num_participants} clients can train."
             )
         plan = Plan(
@@ -362,44 +220,3 @@ class Coordinator(Selector[CoordinatorState]):
             stages=state.stages,
         )
         return replace(state, batch=None, asked_about={}), plan
-
-    # -- common -----------------------------------------------------------------------------
-
-    def _send(
-        self,
-        state: CoordinatorState,
-        epoch: bytes,
-        stage: Stage,
-        requests: Mapping[int, Message],
-    ) -> Step:
-        header = Envelope(epoch=epoch, stage=stage.value, sequence=state.sequence + 1)
-        batch = Batch(header, requests)
-        return replace(state, batch=batch, sequence=header.sequence), batch
-
-    def _check_quorum(self, state: CoordinatorState, num_nodes: int, what: str) -> None:
-        quorum = self.settings.quorum or 0
-        if num_nodes < quorum:
-            reasons = [
-                f"{number} {reason} at {report.stage}"
-                for report in state.stages
-                for reason, number in report.dropped.items()
-            ]
-            raise QuorumError(
-                f"Round {state.server_round}: {num_nodes} nodes are {what}, fewer than "
-                f"quorum={quorum} ({', '.join(reasons) or 'no reply was dropped'}); "
-                "wait for more nodes or lower the quorum."
-            )
-
-
-def _noted(state: CoordinatorState, note: str) -> CoordinatorState:
-    return replace(state, notes=(*state.notes, note))
-
-
-def _enrolment(state: CoordinatorState) -> Enrolment:
-    assert state.enrolment is not None  # noqa: S101 - begun by the join stage
-    return state.enrolment
-
-
-def _epoch(state: CoordinatorState) -> Epoch:
-    assert state.epoch is not None  # noqa: S101 - complete after the register stage
-    return state.epoch

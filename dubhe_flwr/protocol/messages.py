@@ -1,25 +1,21 @@
-"""The messages of the protocol: one request and one reply for each stage.
+"""The bodies of the messages: one request and one reply for each stage.
 
-Every message has the header of an `Envelope`: protocol version, epoch, stage and sequence. What
-does not fit the header that is expected is stale or foreign, and refused. All byte strings are
-big-endian and of a length that the parameters of the epoch fix, whatever a client's labels are.
+All byte strings are big-endian and of a length that the parameters of the epoch fix, whatever a
+client's labels are.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
-from dubhe_flwr.protocol.codec import Fields, decode, encode
+from dubhe_flwr.errors import MalformedMessageError
 
 __all__ = [
-    "EPOCH_ID_BYTES",
-    "PROTOCOL_VERSION",
     "PUBLIC_KEY_BYTES",
+    "REPLIES",
+    "REQUESTS",
     "DetermineReply",
     "DetermineRequest",
-    "Envelope",
     "HelloReply",
     "HelloRequest",
     "JoinReply",
@@ -33,12 +29,8 @@ __all__ = [
     "RegisterReply",
     "RegisterRequest",
     "Stage",
-    "open_reply",
-    "open_request",
 ]
 
-PROTOCOL_VERSION: Final = 1
-EPOCH_ID_BYTES: Final = 16
 PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 
@@ -241,7 +233,7 @@ Message = (
     | DetermineReply
 )
 
-_REQUESTS: Final[dict[str, type[Message]]] = {
+REQUESTS: Final[dict[str, type[Message]]] = {
     Stage.HELLO: HelloRequest,
     Stage.JOIN: JoinRequest,
     Stage.KEYGEN: KeygenRequest,
@@ -249,7 +241,7 @@ _REQUESTS: Final[dict[str, type[Message]]] = {
     Stage.PARTICIPATE: ParticipateRequest,
     Stage.DETERMINE: DetermineRequest,
 }
-_REPLIES: Final[dict[str, type[Message]]] = {
+REPLIES: Final[dict[str, type[Message]]] = {
     Stage.HELLO: HelloReply,
     Stage.JOIN: JoinReply,
     Stage.KEYGEN: KeygenReply,
@@ -257,97 +249,6 @@ _REPLIES: Final[dict[str, type[Message]]] = {
     Stage.PARTICIPATE: ParticipateReply,
     Stage.DETERMINE: DetermineReply,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """What every message carries beside its body.
-
-    Parameters
-    ----------
-    epoch : bytes
-        Random identity of the epoch, 16 bytes.
-    stage : str
-        One of `Stage`.
-    sequence : int
-        Number of the server's batch within the epoch; a reply repeats it.
-    version : int
-        Version of the protocol.
-
-    Examples
-    --------
-    >>> header = Envelope(epoch=bytes(16), stage="hello", sequence=1)
-    >>> fields = header.seal(HelloRequest())
-    >>> open_request(fields)[1]
-    HelloRequest()
-    """
-
-    epoch: bytes
-    stage: str
-    sequence: int
-    version: int = PROTOCOL_VERSION
-
-    def __post_init__(self) -> None:
-        if self.version != PROTOCOL_VERSION:
-            raise StaleMessageError(
-                f"Protocol version {self.version} is not {PROTOCOL_VERSION}; use the same version "
-                "of dubhe-flwr on the server and on all nodes."
-            )
-        _require(self.stage in _REQUESTS, "No such stage.")
-        _require(len(self.epoch) == EPOCH_ID_BYTES, "An epoch id has 16 bytes.")
-        _require(self.sequence >= 1, "Batches are numbered from 1.")
-
-    def seal(self, body: Message) -> Fields:
-        """Return header and body as flat fields."""
-        return encode(self) | encode(body)
-
-
-_HEADER_FIELDS: Final = frozenset({"epoch", "stage", "sequence", "version"})
-
-
-def _open(
-    fields: Mapping[str, object], bodies: Mapping[str, type[Message]]
-) -> tuple[Envelope, Message]:
-    header = {name: value for name, value in fields.items() if name in _HEADER_FIELDS}
-    envelope = decode(Envelope, header)
-    body = {name: value for name, value in fields.items() if name not in _HEADER_FIELDS}
-    return envelope, decode(bodies[envelope.stage], body)
-
-
-def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
-    """Parse what a node received.
-
-    Raises
-    ------
-    MalformedMessageError
-        If the fields are no request.
-    StaleMessageError
-        If the request is of another version of the protocol.
-    """
-    return _open(fields, _REQUESTS)
-
-
-def open_reply(fields: Mapping[str, object], expected: Envelope) -> Message:
-    """Parse what the server received in answer to a batch.
-
-    Parameters
-    ----------
-    fields : mapping
-        As received.
-    expected : Envelope
-        The header of the request.
-
-    Raises
-    ------
-    MalformedMessageError
-        If the fields are no reply.
-    StaleMessageError
-        If the reply answers another request, epoch or version.
-    """
-    envelope, body = _open(fields, _REPLIES)
-    if envelope != expected:
-        raise StaleMessageError("The reply belongs to another epoch, stage or request.")
-    return body
 
 
 def _is_alias(alias: str) -> bool:

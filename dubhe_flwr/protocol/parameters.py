@@ -6,7 +6,8 @@ from typing import Final
 from dubhe_flwr.core import FIXED_POINT_SCALE, Codebook, check_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
-from dubhe_flwr.protocol.messages import PROTOCOL_VERSION, JoinRequest
+from dubhe_flwr.protocol.envelope import PROTOCOL_VERSION
+from dubhe_flwr.protocol.messages import JoinRequest
 
 __all__ = ["DISTRIBUTION", "REGISTRY", "EpochParameters", "epoch_parameters", "sealing_context"]
 

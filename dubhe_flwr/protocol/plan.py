@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dubhe_flwr.protocol.codec import Fields, wire_size
-from dubhe_flwr.protocol.messages import Envelope, Message
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import Message
 
 __all__ = ["Batch", "NodeFailure", "Plan", "Replies", "StageReport"]
 

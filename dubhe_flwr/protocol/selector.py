@@ -7,7 +7,8 @@ from typing import Generic, TypeVar, cast
 
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.protocol.codec import wire_size
-from dubhe_flwr.protocol.messages import Message, open_reply
+from dubhe_flwr.protocol.envelope import open_reply
+from dubhe_flwr.protocol.messages import Message
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies, StageReport
 
 __all__ = ["Selector", "accept_replies", "alias_order"]

@@ -1,12 +1,11 @@
 """The client side of the protocol: a node as registrant, as volunteer and as agent."""
 
 import hashlib
-import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
@@ -28,16 +27,15 @@ from dubhe_flwr.he import (
     seal,
 )
 from dubhe_flwr.protocol.codec import Fields
+from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES, Envelope, open_request
 from dubhe_flwr.protocol.messages import (
     PUBLIC_KEY_BYTES,
     DetermineReply,
     DetermineRequest,
-    Envelope,
     HelloReply,
     HelloRequest,
     JoinReply,
     JoinRequest,
-    JoinStatus,
     KeygenReply,
     KeygenRequest,
     Message,
@@ -45,7 +43,6 @@ from dubhe_flwr.protocol.messages import (
     ParticipateRequest,
     RegisterReply,
     RegisterRequest,
-    open_request,
 )
 from dubhe_flwr.protocol.parameters import (
     DISTRIBUTION,
@@ -53,40 +50,10 @@ from dubhe_flwr.protocol.parameters import (
     epoch_parameters,
     sealing_context,
 )
-from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol.policy import NodePolicy, read_label_counts
+from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS, SessionState
 
-__all__ = ["ClientSession", "NodePolicy"]
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodePolicy:
-    """What the owner of a node decides, whatever the server asks.
-
-    Parameters
-    ----------
-    label_counts : callable () -> array_like of int, shape (C,)
-        The node's samples of each class; called anew at each registration.
-    alias : str
-        The node's name in results; stays the same from run to run.
-    willing : callable (int) -> bool, optional (default: always)
-        Whether the node trains in that round; asked with round 0 it says whether the node takes
-        part at all.
-    seeded_draws : bool (default: False)
-        Draw from a seed that the server knows. Only for simulations.
-    min_cohort : int (default: 3)
-        Fewest clients that any sum must cover which this node helps to decrypt.
-    min_key_bits : int (default: 2048)
-        Smallest Paillier modulus under which this node encrypts.
-    """
-
-    label_counts: Callable[[], ArrayLike]
-    alias: str
-    willing: Callable[[int], bool] = lambda _server_round: True
-    seeded_draws: bool = False
-    min_cohort: int = 3
-    min_key_bits: int = 2048
+__all__ = ["ClientSession"]
 
 
 class ClientSession:
@@ -160,47 +127,29 @@ class ClientSession:
         raise RefusedError(f"A node answers no {type(request).__name__}.")
 
     def _join(self, header: Envelope, request: JoinRequest) -> tuple[JoinReply, SessionState]:
-        past_epochs = b"" if self.state is None else self.state.past_epochs
-        if header.epoch in SessionState.split_epochs(past_epochs):
-            raise StaleMessageError("This node was asked to join that epoch before.")
-        status, counts = self._read_label_counts(request)
-        recipient_key, distribution, slot = RecipientKey.generate(), (), -1
+        past_epochs = b""
+        if self.state is not None:
+            if self.state.remembers(header.epoch):
+                raise StaleMessageError("This node was asked to join that epoch before.")
+            past_epochs = self.state.past_epochs
+        status, counts = read_label_counts(self.policy, request)
+        recipient_key = RecipientKey.generate()
+        state = SessionState(
+            epoch=header.epoch,
+            sequence=header.sequence,
+            past_epochs=(past_epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :],
+            parameters=request,
+            recipient_key=recipient_key.to_bytes(),
+        )
         if counts is not None:
             parameters = epoch_parameters(request)
             category = dominating_category(counts, parameters.codebook, parameters.thresholds)
-            slot = parameters.codebook.rank(category)
-            distribution = tuple(fixed_point_distribution(counts).tolist())
-        state = SessionState.joined(
-            header, past_epochs, request, recipient_key.to_bytes(), distribution, slot
-        )
+            state = replace(
+                state,
+                distribution=tuple(fixed_point_distribution(counts).tolist()),
+                slot=parameters.codebook.rank(category),
+            )
         return JoinReply(int(status), self.policy.alias, recipient_key.public_bytes), state
-
-    def _read_label_counts(
-        self, request: JoinRequest
-    ) -> tuple[JoinStatus, NDArray[np.int64] | None]:
-        try:
-            codebook = epoch_parameters(request).codebook
-        except RefusedError:
-            return JoinStatus.REFUSES_PARAMETERS, None
-        if (
-            request.min_cohort < self.policy.min_cohort
-            or request.key_bits < self.policy.min_key_bits
-        ):
-            return JoinStatus.REFUSES_PARAMETERS, None
-        if not self.policy.willing(0):
-            return JoinStatus.UNWILLING, None
-        try:
-            counts = np.asarray(self.policy.label_counts())
-        except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            logger.warning("label_counts raised %s; the node stays out.", type(error).__name__)
-            return JoinStatus.INVALID_LABEL_COUNTS, None
-        if counts.shape != (codebook.num_classes,):
-            return JoinStatus.WRONG_NUMBER_OF_CLASSES, None
-        if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
-            return JoinStatus.INVALID_LABEL_COUNTS, None
-        if not counts.any():
-            return JoinStatus.NO_DATA, None
-        return JoinStatus.JOINS, counts.astype(np.int64)
 
     def _keygen(
         self, state: SessionState, request: KeygenRequest

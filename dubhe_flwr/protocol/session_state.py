@@ -1,13 +1,15 @@
 """What a node keeps between two requests of the protocol, on its own host."""
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
-from dubhe_flwr.protocol.messages import EPOCH_ID_BYTES, Envelope, JoinRequest
+from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.messages import JoinRequest
 
-__all__ = ["SessionState"]
+__all__ = ["REMEMBERED_EPOCHS", "SessionState"]
 
-_REMEMBERED_EPOCHS: Final = 64
+REMEMBERED_EPOCHS: Final = 64
+"""Past epochs that a node remembers, so that an old request to join is refused."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -22,6 +24,8 @@ class SessionState:
         Number of the last request that was answered.
     past_epochs : bytes
         Identities of the epochs that the node was asked to join, this one included, end to end.
+    parameters : JoinRequest
+        The parameters of the epoch.
     recipient_key : bytes
         Private half of the key for sealed delivery.
     distribution : tuple of int
@@ -38,60 +42,30 @@ class SessionState:
         ``P``, the node's participation probability.
     num_draws, num_sums : int
         What has been spent of the budgets of the epoch.
-    parameters : JoinRequest
-        The parameters of the epoch.
     """
 
     epoch: bytes
     sequence: int
     past_epochs: bytes
-    recipient_key: bytes
-    distribution: tuple[int, ...]
-    slot: int
-    modulus: bytes
-    secret_key: bytes
-    registry_digest: bytes
-    num_registered: int
-    probability: float
-    num_draws: int
-    num_sums: int
     parameters: JoinRequest
+    recipient_key: bytes
+    distribution: tuple[int, ...] = ()
+    slot: int = -1
+    modulus: bytes = b""
+    secret_key: bytes = b""
+    registry_digest: bytes = b""
+    num_registered: int = 0
+    probability: float = 0.0
+    num_draws: int = 0
+    num_sums: int = 0
 
     def __repr__(self) -> str:
         return f"SessionState(epoch={self.epoch.hex()[:8]}, sequence={self.sequence}, <hidden>)"
 
-    @classmethod
-    def joined(
-        cls,
-        header: Envelope,
-        past_epochs: bytes,
-        parameters: JoinRequest,
-        recipient_key: bytes,
-        distribution: tuple[int, ...],
-        slot: int,
-    ) -> Self:
-        """Return the state of a node that was asked to join an epoch."""
-        return cls(
-            epoch=header.epoch,
-            sequence=header.sequence,
-            past_epochs=(past_epochs + header.epoch)[-_REMEMBERED_EPOCHS * EPOCH_ID_BYTES :],
-            recipient_key=recipient_key,
-            distribution=distribution,
-            slot=slot,
-            modulus=b"",
-            secret_key=b"",
-            registry_digest=b"",
-            num_registered=0,
-            probability=0.0,
-            num_draws=0,
-            num_sums=0,
-            parameters=parameters,
+    def remembers(self, epoch: bytes) -> bool:
+        """Tell whether the node was asked to join that epoch before."""
+        past = self.past_epochs
+        return any(
+            past[start : start + EPOCH_ID_BYTES] == epoch
+            for start in range(0, len(past), EPOCH_ID_BYTES)
         )
-
-    @staticmethod
-    def split_epochs(past_epochs: bytes) -> set[bytes]:
-        """Return the single identities in `past_epochs`."""
-        return {
-            past_epochs[start : start + EPOCH_ID_BYTES]
-            for start in range(0, len(past_epochs), EPOCH_ID_BYTES)
-        }

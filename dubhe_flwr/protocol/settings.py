@@ -30,7 +30,7 @@ class Settings:
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
     min_cohort : int (default: 3)
         Fewest clients that any decrypted sum covers. Nodes have a floor of their own.
-    quorum : int, optional (default: `min_cohort`)
+    quorum : int (default: 0, which stands for `min_cohort`)
         Fewest registered and willing nodes with which a round goes on.
     max_unregistered : float (default: 0.2)
         Share of the present nodes that may be unregistered before an early registration.
@@ -71,7 +71,7 @@ clients a round or lower min_cohort.
     registration_interval: int = 50
     rounds_per_draw: int = 1
     min_cohort: int = 3
-    quorum: int | None = None
+    quorum: int = 0
     max_unregistered: float = 0.2
     key_bits: int = 2048
     max_clients: int = 10_000
@@ -89,7 +89,7 @@ clients a round or lower min_cohort.
             "codebook": codebook,
             "reference_set": codebook.reference_set,
             "thresholds": check_thresholds(codebook, given),
-            "quorum": self.min_cohort if self.quorum is None else self.quorum,
+            "quorum": self.quorum or self.min_cohort,
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -112,7 +112,7 @@ clients a round or lower min_cohort.
                 f"min_cohort={self.min_cohort} is above num_participants={self.num_participants}; "
                 "select more clients a round or lower min_cohort."
             )
-        if self.quorum is not None and not self.min_cohort <= self.quorum:
+        if 0 != self.quorum < self.min_cohort:
             raise SettingsError(
                 f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
             )

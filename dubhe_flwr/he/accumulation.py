@@ -1,0 +1,139 @@
+"""Homomorphic sums of encrypted vectors: products of their ciphertexts modulo n^2."""
+
+from collections.abc import Iterable
+
+import gmpy2
+
+from dubhe_flwr.errors import InvalidCiphertextError, SettingsError
+from dubhe_flwr.he.public_key import PublicKey
+
+__all__ = ["Accumulator", "homomorphic_sum"]
+
+
+class Accumulator:
+    """A homomorphic sum in the making, of constant size however many vectors it holds.
+
+    Order does not matter, and partial sums made elsewhere can be merged.
+
+    Parameters
+    ----------
+    public_key : PublicKey
+        The key under which all vectors are encrypted.
+    num_ciphertexts : int, default=1
+        Number of ciphertexts in each vector.
+
+    Attributes
+    ----------
+    num_addends : int
+        Number of vectors added so far.
+
+    Examples
+    --------
+    >>> from dubhe_flwr.he import generate_secret_key
+    >>> secret_key = generate_secret_key(512)
+    >>> total = Accumulator(secret_key.public_key)
+    >>> for plaintext in (1, 20, 300):
+    ...     total.add(secret_key.encrypt([plaintext]))
+    >>> secret_key.decrypt(total.value()), total.num_addends
+    ([321], 3)
+    """
+
+    def __init__(self, public_key: PublicKey, num_ciphertexts: int = 1) -> None:
+        if num_ciphertexts < 1:
+            raise SettingsError(f"num_ciphertexts={num_ciphertexts}: give it at least 1.")
+        self.public_key = public_key
+        self.num_ciphertexts = num_ciphertexts
+        self.num_addends = 0
+        self._modulus = gmpy2.mpz(public_key.n_square)
+        self._products = [gmpy2.mpz(1)] * num_ciphertexts
+
+    def add(self, vector: bytes) -> None:
+        """Add one vector; one that is refused leaves the sum as it was.
+
+        Raises
+        ------
+        InvalidCiphertextError
+            If the length is wrong or a number is out of range.
+        """
+        self._multiply(self.public_key.parse(vector, self.num_ciphertexts))
+        self.num_addends += 1
+
+    def merge(self, other: "Accumulator") -> None:
+        """Add the partial sum that another accumulator holds.
+
+        Raises
+        ------
+        SettingsError
+            If the other one is of another key or length.
+        """
+        if (other.public_key, other.num_ciphertexts) != (self.public_key, self.num_ciphertexts):
+            raise SettingsError(
+                "Two partial sums differ in key or length: merge sums of one field and epoch."
+            )
+        self._multiply(other._products)  # noqa: SLF001
+        self.num_addends += other.num_addends
+
+    def value(self) -> bytes:
+        """Return the encrypted sum.
+
+        Raises
+        ------
+        InvalidCiphertextError
+            If an addend was no unit modulo n; `PublicKey.is_valid` finds out which.
+        SettingsError
+            If nothing was added.
+        """
+        if self.num_addends == 0:
+            raise SettingsError("A sum of no vectors has no value: add at least one.")
+        # A product is a unit only if every factor is one, so one check covers all addends.
+        if not all(self.public_key.is_unit(product) for product in self._products):
+            raise InvalidCiphertextError("An addend is no unit: look for it with is_valid.")
+        size = self.public_key.ciphertext_bytes
+        return b"".join(int(product).to_bytes(size, "big") for product in self._products)
+
+    def _multiply(self, factors: Iterable[int]) -> None:
+        modulus = self._modulus
+        self._products = [
+            product * factor % modulus
+            for product, factor in zip(self._products, factors, strict=True)
+        ]
+
+
+def homomorphic_sum(
+    public_key: PublicKey, vectors: Iterable[bytes], num_ciphertexts: int = 1
+) -> bytes:
+    """Add encrypted vectors slot by slot, streaming over any iterable.
+
+    Parameters
+    ----------
+    public_key : PublicKey
+        The key under which all vectors are encrypted.
+    vectors : iterable of bytes
+        Vectors of `num_ciphertexts` ciphertexts each.
+    num_ciphertexts : int, default=1
+        Number of ciphertexts in each vector.
+
+    Returns
+    -------
+    bytes
+        The encrypted sum, a vector of the same length.
+
+    Raises
+    ------
+    InvalidCiphertextError
+        If a vector is of a wrong length, out of range, or no unit.
+    SettingsError
+        If there are no vectors.
+
+    Examples
+    --------
+    >>> from dubhe_flwr.he import generate_secret_key
+    >>> secret_key = generate_secret_key(512)
+    >>> vectors = (secret_key.encrypt([count, 1]) for count in range(5))
+    >>> secret_key.decrypt(homomorphic_sum(secret_key.public_key, vectors, num_ciphertexts=2))
+    [10, 5]
+    """
+    total = Accumulator(public_key, num_ciphertexts)
+    for vector in vectors:
+        total.add(vector)
+    return total.value()

@@ -1,0 +1,252 @@
+"""How vectors of counters are packed in the slots of Paillier plaintexts.
+
+Paillier adds plaintexts modulo an integer of thousands of bits, while a counter needs a few dozen.
+So one ciphertext carries many counters side by side, each in a slot wide enough for the largest
+sum that may ever stand in it: no slot can overflow into the next one.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dubhe_flwr.errors import DecryptionError, SettingsError
+from dubhe_flwr.he.public_key import check_key_bits, ciphertext_bytes
+
+__all__ = ["Field", "Layout"]
+
+MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits a signed 64-bit integer
+HEADROOM_BITS = 3  # phe treats the plaintexts of the upper two thirds as negative or as overflow
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One vector of counters that every client encrypts.
+
+    Parameters
+    ----------
+    name : str
+        Name of the vector, unique in its layout.
+    num_slots : int
+        Number of counters.
+    max_value : int
+        Largest value that one client may put in a slot: 1 for the one-hot registry, the fixed sum
+        for a rounded label distribution.
+
+    Raises
+    ------
+    SettingsError
+        If the name is empty or a number is below 1.
+
+    Examples
+    --------
+    >>> Field("registry", num_slots=56, max_value=1)
+    Field(name='registry', num_slots=56, max_value=1)
+    """
+
+    name: str
+    num_slots: int
+    max_value: int
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise SettingsError("A field has an empty name: give it one, such as 'registry'.")
+        if min(self.num_slots, self.max_value) < 1:
+            raise SettingsError(
+                f"Field {self.name!r} has num_slots={self.num_slots} and "
+                f"max_value={self.max_value}: give each at least 1."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The place of every counter in the ciphertexts of an epoch.
+
+    Every field starts in a ciphertext of its own and spans as many as it needs; a slot never
+    straddles two. Slot 0 takes the lowest bits of the first plaintext.
+
+    Parameters
+    ----------
+    key_bits : int
+        Size of the Paillier modulus; `key_bits - 3` bits of a plaintext carry slots.
+    max_clients : int
+        Largest number of vectors that are ever summed.
+    fields : tuple of Field
+        The vectors, with different names.
+
+    Raises
+    ------
+    SettingsError
+        If the key size is unfit, there are no clients or fields, a name stands twice, or a sum
+        could exceed 62 bits.
+
+    Examples
+    --------
+    >>> layout = Layout(2048, 1000, (Field("registry", 56, 1), Field("distribution", 10, 2**20)))
+    >>> layout.slot_bits("registry"), layout.num_ciphertexts("registry")
+    (10, 1)
+    >>> layout.field_bytes("registry")
+    512
+    """
+
+    key_bits: int
+    max_clients: int
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        check_key_bits(self.key_bits)
+        if self.max_clients < 1:
+            raise SettingsError(f"max_clients={self.max_clients}: give it at least 1.")
+        if not self.fields:
+            raise SettingsError("A layout has no field: give it at least one.")
+        names = [field.name for field in self.fields]
+        if len(set(names)) < len(names):
+            raise SettingsError(f"A layout names a field twice in {names}: rename one of them.")
+        for name in names:
+            if self.slot_bits(name) > MAX_SLOT_BITS:
+                raise SettingsError(
+                    f"Field {name!r} needs slots of {self.slot_bits(name)} bits where "
+                    f"{MAX_SLOT_BITS} is the most: lower its max_value or max_clients."
+                )
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        """Size of one ciphertext in bytes."""
+        return ciphertext_bytes(self.key_bits)
+
+    def field(self, name: str) -> Field:
+        """Return the field of that name; `SettingsError` if there is none."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        names = [field.name for field in self.fields]
+        raise SettingsError(f"The layout has no field {name!r}: choose one of {names}.")
+
+    def slot_bits(self, name: str) -> int:
+        """Width of a slot in bits: that of the largest sum of `max_clients` counters."""
+        return (self.max_clients * self.field(name).max_value).bit_length()
+
+    def slots_per_ciphertext(self, name: str) -> int:
+        """Return how many slots of the field one ciphertext can carry."""
+        return (self.key_bits - HEADROOM_BITS) // self.slot_bits(name)
+
+    def num_ciphertexts(self, name: str) -> int:
+        """Return how many ciphertexts the field spans."""
+        return -(-self.field(name).num_slots // self.slots_per_ciphertext(name))
+
+    def field_bytes(self, name: str) -> int:
+        """Size of the encrypted field in bytes."""
+        return self.num_ciphertexts(name) * self.ciphertext_bytes
+
+    def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
+        """Pack the counters of one client.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        values : ndarray of int, shape (num_slots,)
+            The counters, each in 0..max_value.
+
+        Returns
+        -------
+        list of int
+            One plaintext for each ciphertext that the field spans.
+
+        Raises
+        ------
+        SettingsError
+            If the shape, the type or a value is unfit. The message names no value, since the
+            counters are the client's secret.
+        """
+        field = self.field(name)
+        counters = np.asarray(values)
+        if counters.shape != (field.num_slots,) or not np.issubdtype(counters.dtype, np.integer):
+            raise SettingsError(
+                f"Field {name!r} got {counters.dtype} values of shape {counters.shape}: give "
+                f"integers of shape ({field.num_slots},)."
+            )
+        if counters.min() < 0 or counters.max() > field.max_value:
+            raise SettingsError(
+                f"A counter of field {name!r} lies outside 0..{field.max_value}: clip or scale "
+                "the counters before they are packed."
+            )
+        width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
+        slots: list[int] = counters.tolist()
+        return [
+            sum(slot << (index * width) for index, slot in enumerate(slots[start : start + step]))
+            for start in range(0, len(slots), step)
+        ]
+
+    def unpack(
+        self, name: str, plaintexts: Sequence[int], num_addends: int
+    ) -> npt.NDArray[np.int64]:
+        """Unpack the sum of the counters of several clients.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        plaintexts : sequence of int
+            One plaintext for each ciphertext that the field spans.
+        num_addends : int
+            Number of clients in the sum, in 1..max_clients.
+
+        Returns
+        -------
+        ndarray of int64, shape (num_slots,)
+            The sums of the counters.
+
+        Raises
+        ------
+        SettingsError
+            If `num_addends` is out of range.
+        DecryptionError
+            If the plaintexts cannot be such a sum: wrong in number, with bits outside the slots,
+            or with a slot above `num_addends * max_value`. It carries no detail.
+
+        Examples
+        --------
+        >>> layout = Layout(512, 7, (Field("registry", 3, 1),))
+        >>> layout.pack("registry", np.array([1, 0, 1])) == [0b_001_000_001]
+        True
+        >>> layout.unpack("registry", [0b_010_000_001], num_addends=2)
+        array([1, 0, 2])
+        """
+        field = self.field(name)
+        if not 1 <= num_addends <= self.max_clients:
+            raise SettingsError(
+                f"num_addends={num_addends} lies outside 1..{self.max_clients}: give the number "
+                "of clients in the sum."
+            )
+        if len(plaintexts) != self.num_ciphertexts(name):
+            raise DecryptionError
+        width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
+        mask = (1 << width) - 1
+        slots: list[int] = []
+        for plaintext in plaintexts:
+            num_here = min(step, field.num_slots - len(slots))
+            if not 0 <= plaintext < 1 << (num_here * width):
+                raise DecryptionError
+            slots += [(plaintext >> (index * width)) & mask for index in range(num_here)]
+        if max(slots) > num_addends * field.max_value:
+            raise DecryptionError
+        return np.array(slots, dtype=np.int64)
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 digest of the layout, to be bound into the context of an epoch.
+
+        Examples
+        --------
+        >>> Layout(2048, 1000, (Field("registry", 56, 1),)).digest().hex()[:16]
+        '7d9a4321d49de8dd'
+        """
+        description = {
+            "key_bits": self.key_bits,
+            "max_clients": self.max_clients,
+            "fields": [[field.name, field.num_slots, field.max_value] for field in self.fields],
+        }
+        return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).digest()

@@ -1,0 +1,174 @@
+"""The Paillier public key: what a ciphertext is, and which bytes are one.
+
+Ciphertexts travel as fixed-length big-endian bytes, and phe validates nothing: whatever arrives is
+checked here. A *vector* is one or several ciphertexts put end to end.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Self
+
+import gmpy2
+
+from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
+
+__all__ = ["PublicKey", "check_key_bits", "ciphertext_bytes"]
+
+MIN_KEY_BITS: Final = 512
+
+
+def check_key_bits(key_bits: int) -> None:
+    """Refuse a key size that is too small or whose primes do not fill whole bytes.
+
+    Raises
+    ------
+    SettingsError
+        If `key_bits` is below 512 or no multiple of 16. Below 2048 is for tests only.
+
+    Examples
+    --------
+    >>> check_key_bits(2048)
+    """
+    if key_bits < MIN_KEY_BITS or key_bits % 16:
+        raise SettingsError(
+            f"key_bits={key_bits} is no multiple of 16 from {MIN_KEY_BITS} on: take 2048 or 3072."
+        )
+
+
+def ciphertext_bytes(key_bits: int) -> int:
+    """Size in bytes of one ciphertext, an integer modulo n^2.
+
+    Examples
+    --------
+    >>> ciphertext_bytes(2048)
+    512
+    """
+    return 2 * key_bits // 8
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """The Paillier modulus: enough to check ciphertexts and to add them.
+
+    Parameters
+    ----------
+    n : int
+        The modulus, odd.
+
+    Raises
+    ------
+    SettingsError
+        If the modulus is even or of an unfit size.
+
+    Examples
+    --------
+    >>> from dubhe_flwr.he import generate_secret_key
+    >>> public_key = generate_secret_key(512).public_key
+    >>> public_key.bits, public_key.ciphertext_bytes
+    (512, 128)
+    >>> PublicKey.from_bytes(public_key.to_bytes(), key_bits=512) == public_key
+    True
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        check_key_bits(self.bits)
+        if self.n % 2 == 0:
+            raise SettingsError("The modulus is even: give the product of two large primes.")
+
+    def __repr__(self) -> str:
+        return f"PublicKey(bits={self.bits}, digest={self.digest().hex()[:8]})"
+
+    @property
+    def bits(self) -> int:
+        """Size of the modulus in bits."""
+        return self.n.bit_length()
+
+    @cached_property
+    def ciphertext_bytes(self) -> int:
+        """Size of one ciphertext in bytes."""
+        return ciphertext_bytes(self.bits)
+
+    @cached_property
+    def n_square(self) -> int:
+        """The modulus of the ciphertexts."""
+        return self.n * self.n
+
+    def to_bytes(self) -> bytes:
+        """Return the modulus as `bits / 8` big-endian bytes."""
+        return self.n.to_bytes(self.bits // 8, "big")
+
+    @classmethod
+    def from_bytes(cls, data: bytes, key_bits: int) -> Self:
+        """Read a modulus of exactly `key_bits` bits.
+
+        Raises
+        ------
+        MalformedMessageError
+            If the bytes are no odd number of that size.
+        """
+        n = int.from_bytes(data, "big")
+        if len(data) * 8 != key_bits or n.bit_length() != key_bits or n % 2 == 0:
+            raise MalformedMessageError(f"The modulus is no odd number of {key_bits} bits.")
+        return cls(n)
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 digest of the modulus."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+    def parse(self, vector: bytes, num_ciphertexts: int = 1) -> list[int]:
+        """Read a vector of ciphertexts, checking length and range but not invertibility.
+
+        Parameters
+        ----------
+        vector : bytes
+            Ciphertexts put end to end, `num_ciphertexts * ciphertext_bytes` bytes in all.
+        num_ciphertexts : int, default=1
+            Number of ciphertexts in the vector.
+
+        Returns
+        -------
+        list of int
+            The ciphertexts, each between 0 and n^2, both excluded.
+
+        Raises
+        ------
+        InvalidCiphertextError
+            If the length is wrong or a number is out of range.
+        """
+        size = self.ciphertext_bytes
+        if not vector or len(vector) != num_ciphertexts * size:
+            raise InvalidCiphertextError(
+                f"A vector has {len(vector)} bytes instead of {num_ciphertexts} x {size}."
+            )
+        ciphertexts = [
+            int.from_bytes(vector[start : start + size], "big")
+            for start in range(0, len(vector), size)
+        ]
+        if min(ciphertexts) == 0 or max(ciphertexts) >= self.n_square:
+            raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
+        return ciphertexts
+
+    def is_valid(self, vector: bytes, num_ciphertexts: int = 1) -> bool:
+        """Tell whether every ciphertext of a vector is a unit modulo n^2 of the right length.
+
+        Examples
+        --------
+        >>> from dubhe_flwr.he import generate_secret_key
+        >>> secret_key = generate_secret_key(512)
+        >>> secret_key.public_key.is_valid(secret_key.encrypt([7]))
+        True
+        >>> secret_key.public_key.is_valid(bytes(128))
+        False
+        """
+        try:
+            ciphertexts = self.parse(vector, num_ciphertexts)
+        except InvalidCiphertextError:
+            return False
+        return all(self.is_unit(ciphertext) for ciphertext in ciphertexts)
+
+    def is_unit(self, ciphertext: int) -> bool:
+        """Tell whether a number shares no factor with the modulus."""
+        return bool(gmpy2.gcd(ciphertext, self.n) == 1)

@@ -1,0 +1,232 @@
+"""Sealed delivery of the secret key from the agent to every other client, past the server.
+
+HPKE (RFC 9180) in its base mode: X25519, HKDF-SHA-256, AES-256-GCM. Single-shot encryption has no
+associated data, so everything that a delivery must be bound to goes into `info`.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NoReturn, Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+from dubhe_flwr.errors import MalformedMessageError, SealError, SettingsError
+from dubhe_flwr.he.public_key import PublicKey, check_key_bits
+from dubhe_flwr.he.secret_key import SecretKey
+
+__all__ = [
+    "RecipientKey",
+    "SealingContext",
+    "open_sealed",
+    "seal",
+    "sealed_bytes",
+]
+
+SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
+ENCAPSULATED_KEY_BYTES: Final = 32
+TAG_BYTES: Final = 16
+
+
+class RecipientKey:
+    """The X25519 key to which a client has the secret key sealed.
+
+    It cannot be pickled or copied and its repr shows the public half only.
+
+    Parameters
+    ----------
+    private_key : X25519PrivateKey
+        The private half.
+
+    Examples
+    --------
+    >>> recipient_key = RecipientKey.generate()
+    >>> len(recipient_key.public_bytes)
+    32
+    """
+
+    __slots__ = ("_private_key",)
+
+    def __init__(self, private_key: X25519PrivateKey) -> None:
+        self._private_key = private_key
+
+    def __repr__(self) -> str:
+        return f"RecipientKey(<hidden>, public={self.public_bytes.hex()[:8]})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A recipient key is never pickled or copied: keep its to_bytes() locally.")
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Draw a new key."""
+        return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` gave.
+
+        Raises
+        ------
+        SealError
+            If there are not 32 bytes. It carries no detail.
+        """
+        try:
+            return cls(X25519PrivateKey.from_private_bytes(data))
+        except ValueError:
+            raise SealError from None
+
+    def to_bytes(self) -> bytes:
+        """Return the private half as 32 bytes, for the client's own state only."""
+        return self._private_key.private_bytes_raw()
+
+    @property
+    def public_bytes(self) -> bytes:
+        """The public half as 32 bytes."""
+        return self._private_key.public_key().public_bytes_raw()
+
+    def decrypt(self, sealed: bytes, info: bytes) -> bytes:
+        """Open an HPKE message.
+
+        Raises
+        ------
+        SealError
+            If it does not open. It carries no detail.
+        """
+        try:
+            return SUITE.decrypt(sealed, self._private_key, info=info)
+        except InvalidTag:
+            raise SealError from None
+
+
+@dataclass(frozen=True, slots=True)
+class SealingContext:
+    """What a sealed key is good for: it opens in no other context.
+
+    Parameters
+    ----------
+    protocol : str
+        Tag of protocol and version.
+    epoch_id : bytes
+        Random id of the epoch.
+    agent_public : bytes
+        Public bytes of the agent's own recipient key.
+    modulus_digest : bytes
+        `PublicKey.digest()` of the key that is sealed.
+    layout_digest : bytes
+        `Layout.digest()` of the epoch.
+
+    Examples
+    --------
+    >>> context = SealingContext("dubhe/1", b"epoch", bytes(32), bytes(32), bytes(32))
+    >>> context.info(bytes(32)) == context.info(bytes(31) + b"1")
+    False
+    """
+
+    protocol: str
+    epoch_id: bytes
+    agent_public: bytes
+    modulus_digest: bytes
+    layout_digest: bytes
+
+    def info(self, recipient_public: bytes) -> bytes:
+        """Return the context for one recipient as bytes, each part preceded by its length."""
+        parts = (
+            self.protocol.encode(),
+            self.epoch_id,
+            self.agent_public,
+            recipient_public,
+            self.modulus_digest,
+            self.layout_digest,
+        )
+        return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def sealed_bytes(key_bits: int) -> int:
+    """Size in bytes of every sealed key.
+
+    Examples
+    --------
+    >>> sealed_bytes(2048)
+    176
+    """
+    check_key_bits(key_bits)
+    return ENCAPSULATED_KEY_BYTES + key_bits // 16 + TAG_BYTES
+
+
+def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext) -> bytes:
+    """Seal one prime of the secret key for one recipient, who has n and so the other prime.
+
+    Parameters
+    ----------
+    secret_key : SecretKey
+        The key to deliver.
+    recipient_public : bytes
+        The recipient's 32 public bytes.
+    context : SealingContext
+        The epoch for which the key is good.
+
+    Returns
+    -------
+    bytes
+        `sealed_bytes(key_bits)` bytes.
+
+    Raises
+    ------
+    MalformedMessageError
+        If `recipient_public` is no public key, or one of the few that fix the shared secret.
+    SettingsError
+        If the context is of another modulus.
+
+    Examples
+    --------
+    >>> from dubhe_flwr.he import generate_secret_key
+    >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()
+    >>> public_key = secret_key.public_key
+    >>> context = SealingContext("dubhe/1", b"epoch", bytes(32), public_key.digest(), bytes(32))
+    >>> sealed = seal(secret_key, recipient_key.public_bytes, context)
+    >>> opened = open_sealed(sealed, recipient_key, context, public_key)
+    >>> opened.decrypt(secret_key.encrypt([42]))
+    [42]
+    """
+    if context.modulus_digest != secret_key.public_key.digest():
+        raise SettingsError(
+            "The sealing context is of another modulus: make it from the digest of this key."
+        )
+    try:
+        recipient = X25519PublicKey.from_public_bytes(recipient_public)
+        return SUITE.encrypt(secret_key.to_bytes(), recipient, info=context.info(recipient_public))
+    except ValueError:
+        raise MalformedMessageError("A recipient's public key is no usable X25519 key.") from None
+
+
+def open_sealed(
+    sealed: bytes, recipient_key: RecipientKey, context: SealingContext, public_key: PublicKey
+) -> SecretKey:
+    """Open a sealed key and check it against the modulus.
+
+    Parameters
+    ----------
+    sealed : bytes
+        What `seal` gave.
+    recipient_key : RecipientKey
+        The recipient's own key.
+    context : SealingContext
+        The epoch, as the recipient knows it.
+    public_key : PublicKey
+        The modulus, as the recipient knows it.
+
+    Returns
+    -------
+    SecretKey
+        The key.
+
+    Raises
+    ------
+    SealError
+        If the seal is of another recipient, epoch, agent, modulus or layout, was changed on the
+        way, or holds no prime of the modulus. It carries no detail.
+    """
+    if context.modulus_digest != public_key.digest():
+        raise SealError
+    data = recipient_key.decrypt(sealed, context.info(recipient_key.public_bytes))
+    return SecretKey.from_bytes(data, public_key)

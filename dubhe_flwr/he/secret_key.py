@@ -1,0 +1,231 @@
+"""The Paillier secret key, which every client owns: fast encryption and guarded decryption.
+
+The arithmetic is phe's. The owner of the primes obfuscates modulo the square of each prime on its
+own, two exponentiations of half the size, which costs a quarter of what the holder of the public
+key pays for the very same distribution.
+"""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn, Self
+
+import gmpy2
+import phe
+from phe.util import invert, mulmod, powmod
+
+from dubhe_flwr.errors import DecryptionError, SealError, SettingsError
+from dubhe_flwr.he.public_key import PublicKey, check_key_bits
+
+__all__ = ["SecretKey", "generate_secret_key"]
+
+
+class SecretKey:
+    """The primes p and q of a Paillier key.
+
+    `generate_secret_key` makes one and `from_bytes` reads and checks one. It cannot be pickled or
+    copied, shows no prime in its repr, and two keys are equal only if they are one object.
+
+    Parameters
+    ----------
+    public_key : PublicKey
+        The modulus n.
+    p : int
+        A prime factor of n, taken on trust.
+
+    Attributes
+    ----------
+    public_key : PublicKey
+        The modulus n.
+
+    Examples
+    --------
+    >>> secret_key = generate_secret_key(512)
+    >>> vector = secret_key.encrypt([12, 34])
+    >>> len(vector)
+    256
+    >>> secret_key.decrypt(vector)
+    [12, 34]
+    """
+
+    __slots__ = (
+        "_p",
+        "_p_square",
+        "_p_square_inverse",
+        "_phe_private",
+        "_phe_public",
+        "_q",
+        "_q_square",
+        "public_key",
+    )
+
+    def __init__(self, public_key: PublicKey, p: int) -> None:
+        self.public_key = public_key
+        self._p, self._q = p, public_key.n // p
+        self._p_square, self._q_square = self._p**2, self._q**2
+        self._p_square_inverse: int = invert(self._p_square, self._q_square)
+        self._phe_public = phe.PaillierPublicKey(public_key.n)
+        self._phe_private: phe.PaillierPrivateKey | None = None
+
+    def __repr__(self) -> str:
+        return f"SecretKey(<hidden>, {self.public_key})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A secret key is never pickled or copied: keep its to_bytes() locally.")
+
+    def to_bytes(self) -> bytes:
+        """Return p alone, as `bits / 16` big-endian bytes; with n it is the whole key."""
+        return self._p.to_bytes(self.public_key.bits // 16, "big")
+
+    @classmethod
+    def from_bytes(cls, data: bytes, public_key: PublicKey) -> Self:
+        """Read p and check that n is the product of two different primes of half its size.
+
+        Parameters
+        ----------
+        data : bytes
+            What `to_bytes` gave.
+        public_key : PublicKey
+            The modulus n.
+
+        Returns
+        -------
+        SecretKey
+            The key.
+
+        Raises
+        ------
+        SealError
+            If any check fails. It carries no detail.
+
+        Examples
+        --------
+        >>> secret_key = generate_secret_key(512)
+        >>> again = SecretKey.from_bytes(secret_key.to_bytes(), secret_key.public_key)
+        >>> again.decrypt(secret_key.encrypt([5]))
+        [5]
+        """
+        p = int.from_bytes(data, "big")
+        if len(data) * 16 != public_key.bits or p == 0 or public_key.n % p:
+            raise SealError
+        q = public_key.n // p
+        fit = all(
+            prime.bit_length() * 2 == public_key.bits and gmpy2.is_prime(prime) for prime in (p, q)
+        )
+        if not fit or p == q:
+            raise SealError
+        return cls(public_key, p)
+
+    def encrypt(self, plaintexts: Sequence[int]) -> bytes:
+        """Encrypt integers, each with fresh randomness of the operating system.
+
+        Parameters
+        ----------
+        plaintexts : sequence of int
+            Integers in 0..n-1, such as `Layout.pack` gives.
+
+        Returns
+        -------
+        bytes
+            One ciphertext for each, put end to end.
+
+        Raises
+        ------
+        SettingsError
+            If a plaintext is out of range. The message does not name it.
+        """
+        size = self.public_key.ciphertext_bytes
+        with _other_threads_run():
+            return b"".join(
+                self._encrypt_with(
+                    plaintext,
+                    1 + secrets.randbelow(self._p - 1),
+                    1 + secrets.randbelow(self._q - 1),
+                ).to_bytes(size, "big")
+                for plaintext in plaintexts
+            )
+
+    def decrypt(self, vector: bytes) -> list[int]:
+        """Decrypt a vector after checking each of its ciphertexts.
+
+        phe decrypts what is no ciphertext as well, and the result for 0, n or n^2 factors n.
+
+        Parameters
+        ----------
+        vector : bytes
+            One or several ciphertexts put end to end.
+
+        Returns
+        -------
+        list of int
+            One plaintext in 0..n-1 for each ciphertext.
+
+        Raises
+        ------
+        DecryptionError
+            If the length is wrong, a number is out of range or no unit. It carries no detail.
+        """
+        num_ciphertexts = len(vector) // self.public_key.ciphertext_bytes
+        if not self.public_key.is_valid(vector, num_ciphertexts):
+            raise DecryptionError
+        if self._phe_private is None:  # costs as much as an encryption, which not all clients need
+            self._phe_private = phe.PaillierPrivateKey(self._phe_public, self._p, self._q)
+        with _other_threads_run():
+            return [
+                self._phe_private.raw_decrypt(ciphertext)
+                for ciphertext in self.public_key.parse(vector, num_ciphertexts)
+            ]
+
+    def _encrypt_with(self, plaintext: int, x: int, y: int) -> int:
+        """Encrypt with the obfuscator r^n mod n^2 of the r with r^q = x mod p, r^p = y mod q.
+
+        If r is uniform over the units modulo n, then x and y are uniform over those modulo p and
+        q, for p does not divide q - 1 nor q divide p - 1. And a = b mod p makes a^p = b^p mod p^2,
+        so that (r^q)^p needs no more of r^q than x.
+        """
+        if not 0 <= plaintext < self.public_key.n:
+            raise SettingsError("A plaintext lies outside 0..n-1: pack the values by a layout.")
+        modulo_p_square = powmod(x, self._p, self._p_square)
+        modulo_q_square = powmod(y, self._q, self._q_square)
+        difference = modulo_q_square - modulo_p_square
+        lift = mulmod(difference, self._p_square_inverse, self._q_square)
+        obfuscator = modulo_p_square + self._p_square * lift
+        bare = self._phe_public.raw_encrypt(plaintext, r_value=1)  # the plaintext for all to see
+        ciphertext: int = mulmod(bare, obfuscator, self.public_key.n_square)
+        return ciphertext
+
+
+def generate_secret_key(key_bits: int = 2048) -> SecretKey:
+    """Draw a new key from the randomness of the operating system.
+
+    Parameters
+    ----------
+    key_bits : int, default=2048
+        Size of the modulus; a multiple of 16 from 512 on. Below 2048 is for tests only.
+
+    Returns
+    -------
+    SecretKey
+        The key; its `public_key` is what the server gets.
+
+    Raises
+    ------
+    SettingsError
+        If the size is unfit.
+
+    Examples
+    --------
+    >>> generate_secret_key(512).public_key.bits
+    512
+    """
+    check_key_bits(key_bits)
+    public_key, private_key = phe.generate_paillier_keypair(n_length=key_bits)
+    return SecretKey(PublicKey(public_key.n), private_key.p)
+
+
+def _other_threads_run() -> AbstractContextManager[Any]:
+    """Let go of the interpreter lock during exponentiations: gmpy2 wants that in each thread."""
+    context: AbstractContextManager[Any] = gmpy2.context(
+        gmpy2.get_context(), allow_release_gil=True
+    )
+    return context

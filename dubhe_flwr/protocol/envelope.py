@@ -1,0 +1,108 @@
+"""The header of every message, and the two functions that open what came over the network.
+
+What does not fit the header that is expected is stale or foreign, and refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
+from dubhe_flwr.protocol.codec import Fields, decode, encode
+from dubhe_flwr.protocol.messages import REPLIES, REQUESTS, Message
+
+__all__ = ["EPOCH_ID_BYTES", "PROTOCOL_VERSION", "Envelope", "open_reply", "open_request"]
+
+PROTOCOL_VERSION: Final = 1
+EPOCH_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What every message carries beside its body.
+
+    Parameters
+    ----------
+    epoch : bytes
+        Random identity of the epoch, 16 bytes.
+    stage : str
+        One of `Stage`.
+    sequence : int
+        Number of the server's batch within the epoch; a reply repeats it.
+    version : int
+        Version of the protocol.
+
+    Examples
+    --------
+    >>> header = Envelope(epoch=bytes(16), stage="hello", sequence=1)
+    >>> fields = header.seal(HelloRequest())
+    >>> open_request(fields)[1]
+    HelloRequest()
+    """
+
+    epoch: bytes
+    stage: str
+    sequence: int
+    version: int = PROTOCOL_VERSION
+
+    def __post_init__(self) -> None:
+        if self.version != PROTOCOL_VERSION:
+            raise StaleMessageError(
+                f"Protocol version {self.version} is not {PROTOCOL_VERSION}; use the same version "
+                "of dubhe-flwr on the server and on all nodes."
+            )
+        known = self.stage in REQUESTS
+        if not (known and len(self.epoch) == EPOCH_ID_BYTES and self.sequence >= 1):
+            raise MalformedMessageError("The header names no known stage, epoch id or batch.")
+
+    def seal(self, body: Message) -> Fields:
+        """Return header and body as flat fields."""
+        return encode(self) | encode(body)
+
+
+_HEADER_FIELDS: Final = frozenset({"epoch", "stage", "sequence", "version"})
+
+
+def _open(
+    fields: Mapping[str, object], bodies: Mapping[str, type[Message]]
+) -> tuple[Envelope, Message]:
+    header = {name: value for name, value in fields.items() if name in _HEADER_FIELDS}
+    envelope = decode(Envelope, header)
+    body = {name: value for name, value in fields.items() if name not in _HEADER_FIELDS}
+    return envelope, decode(bodies[envelope.stage], body)
+
+
+def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
+    """Parse what a node received.
+
+    Raises
+    ------
+    MalformedMessageError
+        If the fields are no request.
+    StaleMessageError
+        If the request is of another version of the protocol.
+    """
+    return _open(fields, REQUESTS)
+
+
+def open_reply(fields: Mapping[str, object], expected: Envelope) -> Message:
+    """Parse what the server received in answer to a batch.
+
+    Parameters
+    ----------
+    fields : mapping
+        As received.
+    expected : Envelope
+        The header of the request.
+
+    Raises
+    ------
+    MalformedMessageError
+        If the fields are no reply.
+    StaleMessageError
+        If the reply answers another request, epoch or version.
+    """
+    envelope, body = _open(fields, REPLIES)
+    if envelope != expected:
+        raise StaleMessageError("The reply belongs to another epoch, stage or request.")
+    return body

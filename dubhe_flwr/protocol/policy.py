@@ -1,0 +1,90 @@
+"""What the owner of a node decides, whatever the server asks."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol.messages import JoinRequest, JoinStatus
+from dubhe_flwr.protocol.parameters import epoch_parameters
+
+__all__ = ["NodePolicy", "read_label_counts"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePolicy:
+    """What the owner of a node decides, whatever the server asks.
+
+    Parameters
+    ----------
+    label_counts : callable () -> array_like of int, shape (C,)
+        The node's samples of each class; called anew at each registration.
+    alias : str
+        The node's name in results; stays the same from run to run.
+    willing : callable (int) -> bool, optional (default: always)
+        Whether the node trains in that round; asked with round 0 it says whether the node takes
+        part at all.
+    seeded_draws : bool (default: False)
+        Draw from a seed that the server knows. Only for simulations.
+    min_cohort : int (default: 3)
+        Fewest clients that any sum must cover which this node helps to decrypt.
+    min_key_bits : int (default: 2048)
+        Smallest Paillier modulus under which this node encrypts.
+    """
+
+    label_counts: Callable[[], ArrayLike]
+    alias: str
+    willing: Callable[[int], bool] = lambda _server_round: True
+    seeded_draws: bool = False
+    min_cohort: int = 3
+    min_key_bits: int = 2048
+
+
+def read_label_counts(
+    policy: NodePolicy, request: JoinRequest
+) -> tuple[JoinStatus, NDArray[np.int64] | None]:
+    """Decide whether to join an epoch, and read the label counts anew if so.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        What the owner of the node decides.
+    request : JoinRequest
+        The parameters of the epoch.
+
+    Returns
+    -------
+    status : JoinStatus
+        The answer for the server, which tells no label.
+    label_counts : ndarray of int64, shape (C,), or None
+        The node's samples of each class, if it joins.
+    """
+    try:
+        num_classes = epoch_parameters(request).codebook.num_classes
+    except RefusedError:
+        return JoinStatus.REFUSES_PARAMETERS, None
+    if request.min_cohort < policy.min_cohort or request.key_bits < policy.min_key_bits:
+        return JoinStatus.REFUSES_PARAMETERS, None
+    if not policy.willing(0):
+        return JoinStatus.UNWILLING, None
+    try:
+        counts = np.asarray(policy.label_counts())
+    except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+        logger.warning("label_counts raised %s; the node stays out.", type(error).__name__)
+        return JoinStatus.INVALID_LABEL_COUNTS, None
+    status = _check(counts, num_classes)
+    return status, counts.astype(np.int64) if status is JoinStatus.JOINS else None
+
+
+def _check(counts: NDArray[Any], num_classes: int) -> JoinStatus:
+    if counts.shape != (num_classes,):
+        return JoinStatus.WRONG_NUMBER_OF_CLASSES
+    if not np.issubdtype(counts.dtype, np.integer) or np.any(counts < 0):
+        return JoinStatus.INVALID_LABEL_COUNTS
+    return JoinStatus.JOINS if counts.any() else JoinStatus.NO_DATA

@@ -1,0 +1,103 @@
+"""Where the server is in the protocol, and the small changes that every stage makes to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.epoch import Enrolment, Epoch
+from dubhe_flwr.protocol.messages import Message, Stage
+from dubhe_flwr.protocol.plan import Batch, StageReport
+from dubhe_flwr.protocol.rounds import DrawnRound
+
+__all__ = ["CoordinatorState", "check_quorum", "noted", "reported", "send"]
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState:
+    """Where the server is, between two batches or two rounds. It holds no key and no label.
+
+    Parameters
+    ----------
+    seed : int
+        Fixes the server's own choices.
+    sequence : int
+        Number of the last batch.
+    server_round : int
+        The round that is being planned.
+    present : frozenset of int
+        Ids of the nodes that may be chosen in it.
+    batch : Batch or None
+        What was sent and awaits replies.
+    enrolment : Enrolment or None
+        The epoch in the making.
+    epoch : Epoch or None
+        The epoch that is on.
+    rounds : mapping of int to DrawnRound
+        The rounds drawn so far that have not begun.
+    asked_about : mapping of int to list of int
+        The rounds that each agent was asked to determine.
+    failed_agents : frozenset of int
+        Agents that did not determine in this round, by index into `Epoch.registered`.
+    attempt : int
+        How many times the agents of this stage have been asked.
+    notes : tuple of str
+        What did not go as planned in this round.
+    stages : tuple of StageReport
+        The exchanges of this round so far.
+    """
+
+    seed: int
+    sequence: int = 0
+    server_round: int = 0
+    present: frozenset[int] = frozenset()
+    batch: Batch | None = None
+    enrolment: Enrolment | None = None
+    epoch: Epoch | None = None
+    rounds: Mapping[int, DrawnRound] = field(default_factory=dict)
+    asked_about: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    failed_agents: frozenset[int] = frozenset()
+    attempt: int = 0
+    notes: tuple[str, ...] = ()
+    stages: tuple[StageReport, ...] = ()
+
+
+def send(
+    state: CoordinatorState, epoch: bytes, stage: Stage, requests: Mapping[int, Message]
+) -> tuple[CoordinatorState, Batch]:
+    """Return the state that awaits replies to these requests, and their batch."""
+    header = Envelope(epoch=epoch, stage=stage.value, sequence=state.sequence + 1)
+    batch = Batch(header, requests)
+    return replace(state, batch=batch, sequence=header.sequence), batch
+
+
+def noted(state: CoordinatorState, note: str) -> CoordinatorState:
+    """Return the state with one more note on what did not go as planned."""
+    return replace(state, notes=(*state.notes, note))
+
+
+def reported(state: CoordinatorState, report: StageReport) -> CoordinatorState:
+    """Return the state with one more exchange on record."""
+    return replace(state, stages=(*state.stages, report))
+
+
+def check_quorum(state: CoordinatorState, num_nodes: int, what: str, quorum: int) -> None:
+    """Refuse to go on with too few nodes.
+
+    Raises
+    ------
+    QuorumError
+        It says how many nodes there are, how many are needed, and what became of the others.
+    """
+    if num_nodes >= quorum:
+        return
+    reasons = [
+        f"{number} {reason} at {report.stage}"
+        for report in state.stages
+        for reason, number in report.dropped.items()
+    ]
+    dropped = ", ".join(reasons) or "no reply was dropped"
+    raise QuorumError(
+        f"Round {state.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
+        f"({dropped}); wait for more nodes or lower the quorum."
+    )

@@ -1,0 +1,250 @@
+"""Tests of the packing of counters in plaintexts."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.errors import DecryptionError, SettingsError
+from dubhe_flwr.he import Field, Layout, SecretKey, homomorphic_sum
+
+Counters = npt.NDArray[np.int64]
+
+REGISTRY = Field("registry", 56, 1)
+DISTRIBUTION = Field("distribution", 62, 2**20)
+LAYOUT = Layout(2048, 8962, (REGISTRY, DISTRIBUTION))
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    """Draw a layout of any shape with slots of up to 62 bits."""
+    max_clients = draw(st.integers(1, 2**20))
+    numbers = st.tuples(st.integers(1, 60), st.integers(1, (2**62 - 1) // max_clients))
+    fields = draw(st.lists(numbers, min_size=1, max_size=3))
+    return Layout(
+        draw(st.sampled_from([512, 768, 2048])),
+        max_clients,
+        tuple(Field(f"field{index}", *field) for index, field in enumerate(fields)),
+    )
+
+
+def draw_counters(data: st.DataObject, field: Field) -> Counters:
+    """Draw the counters of one client."""
+    slots = st.lists(
+        st.integers(0, field.max_value), min_size=field.num_slots, max_size=field.num_slots
+    )
+    return np.array(data.draw(slots), dtype=np.int64)
+
+
+@given(layout=layouts(), data=st.data())
+def test_unpack_returns_what_was_packed(layout: Layout, data: st.DataObject) -> None:
+    """Packing and unpacking are inverse for every layout and every field of it."""
+    for field in layout.fields:
+        counters = draw_counters(data, field)
+        plaintexts = layout.pack(field.name, counters)
+        assert len(plaintexts) == layout.num_ciphertexts(field.name)
+        assert all(0 <= plaintext < 1 << (layout.key_bits - 3) for plaintext in plaintexts)
+        unpacked = layout.unpack(field.name, plaintexts, num_addends=1)
+        assert unpacked.dtype == np.int64
+        np.testing.assert_array_equal(unpacked, counters)
+
+
+@given(layout=layouts())
+def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
+    """The largest possible sum, of all clients with all slots full, unpacks to itself."""
+    for field in layout.fields:
+        counters = np.full(field.num_slots, field.max_value)
+        plaintexts = [
+            plaintext * layout.max_clients for plaintext in layout.pack(field.name, counters)
+        ]
+        assert max(plaintexts) < 1 << (layout.key_bits - 3)
+        total = layout.unpack(field.name, plaintexts, layout.max_clients)
+        np.testing.assert_array_equal(total, counters * layout.max_clients)
+
+
+@given(data=st.data(), num_clients=st.integers(1, 9))
+def test_sum_of_packed_encryptions_is_packed_sum(
+    secret_key: SecretKey, data: st.DataObject, num_clients: int
+) -> None:
+    """Counters that are packed, encrypted, added, decrypted and unpacked are added slot by slot."""
+    layout = Layout(512, 9, (Field("registry", 7, 1), Field("distribution", 41, 2**20)))
+    for field in layout.fields:
+        clients = [draw_counters(data, field) for _ in range(num_clients)]
+        vectors = [secret_key.encrypt(layout.pack(field.name, counters)) for counters in clients]
+        assert {len(vector) for vector in vectors} == {layout.field_bytes(field.name)}
+        total = homomorphic_sum(secret_key.public_key, vectors, layout.num_ciphertexts(field.name))
+        np.testing.assert_array_equal(
+            layout.unpack(field.name, secret_key.decrypt(total), num_clients),
+            np.sum(clients, axis=0),
+        )
+
+
+@pytest.mark.parametrize(
+    ("field", "max_clients", "slot_bits", "num_ciphertexts"),
+    [
+        (REGISTRY, 1000, 10, 1),
+        (REGISTRY, 8962, 14, 1),
+        (REGISTRY, 1_000_000, 20, 1),
+        (Field("registry", 53, 1), 8962, 14, 1),
+        (Field("distribution", 10, 2**20), 1000, 30, 1),
+        (DISTRIBUTION, 8962, 34, 2),
+        (Field("full", 204, 1), 1000, 10, 1),
+        (Field("overfull", 205, 1), 1000, 10, 2),
+        (Field("power of two", 1, 1), 1024, 11, 1),
+    ],
+)
+def test_sizes_of_reference_fields(
+    field: Field, max_clients: int, slot_bits: int, num_ciphertexts: int
+) -> None:
+    """Fields of the paper's experiments take the expected room at 2048 bits."""
+    layout = Layout(2048, max_clients, (field,))
+    assert layout.ciphertext_bytes == 512
+    assert layout.slot_bits(field.name) == slot_bits
+    assert layout.num_ciphertexts(field.name) == num_ciphertexts
+    assert layout.field_bytes(field.name) == 512 * num_ciphertexts
+
+
+def test_first_slot_takes_the_lowest_bits() -> None:
+    """The place of a slot is fixed, so that two implementations agree."""
+    layout = Layout(512, 7, (Field("first", 2, 1), Field("wide", 9, 2**59 - 1)))
+    assert layout.pack("first", np.array([1, 1])) == [0b001_001]
+    values = np.arange(1, 10)
+    assert layout.pack("wide", values) == [
+        sum(slot << (62 * index) for index, slot in enumerate(range(1, 9))),
+        9,
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.full(62, -1),
+        np.full(62, 2**20 + 1),
+        np.zeros(61, dtype=int),
+        np.zeros((62, 1), dtype=int),
+        np.zeros(62),
+        np.zeros(62, dtype=bool),
+    ],
+    ids=["negative", "too-large", "too-short", "two-dimensional", "float", "bool"],
+)
+def test_unfit_counters_are_not_packed(values: Counters) -> None:
+    """Counters of a wrong range, shape or type are refused."""
+    with pytest.raises(SettingsError, match="distribution"):
+        LAYOUT.pack("distribution", values)
+
+
+def test_refusal_names_no_counter() -> None:
+    """A counter is the client's secret and stands in no message."""
+    with pytest.raises(SettingsError) as refusal:
+        LAYOUT.pack("distribution", np.full(62, 987_654_321))
+    assert "987" not in str(refusal.value)
+
+
+def packed(change: Callable[[list[int]], list[int]]) -> list[int]:
+    """Pack a full sum of two clients and change it."""
+    return change(
+        [2 * part for part in LAYOUT.pack("distribution", np.full(62, DISTRIBUTION.max_value))]
+    )
+
+
+@pytest.mark.parametrize(
+    "plaintexts",
+    [
+        packed(lambda parts: parts[:1]),
+        packed(lambda parts: [*parts, 0]),
+        packed(lambda _: []),
+        packed(lambda parts: [parts[0] + 1, parts[1]]),
+        packed(lambda parts: [parts[0], parts[1] + (1 << 34)]),
+        packed(lambda parts: [parts[0] | 1 << (60 * 34), parts[1]]),
+        packed(lambda parts: [parts[0], parts[1] | 1 << (2 * 34)]),
+        packed(lambda parts: [parts[0] | 1 << 2047, parts[1]]),
+        packed(lambda parts: [parts[0] - (1 << (60 * 34)), parts[1]]),
+    ],
+    ids=[
+        "ciphertext missing",
+        "ciphertext too many",
+        "nothing",
+        "first slot too large",
+        "last slot too large",
+        "bit above the slots of a full ciphertext",
+        "bit above the slots of the last ciphertext",
+        "bit in the headroom",
+        "negative",
+    ],
+)
+def test_what_is_no_sum_is_not_unpacked(plaintexts: list[int]) -> None:
+    """Plaintexts that no two clients can have added up to are refused without detail."""
+    assert LAYOUT.unpack("distribution", packed(lambda parts: parts), 2).sum() == 124 * 2**20
+    with pytest.raises(DecryptionError) as refusal:
+        LAYOUT.unpack("distribution", plaintexts, num_addends=2)
+    assert refusal.value.args == ()
+
+
+@pytest.mark.parametrize("num_addends", [0, -1, 8963])
+def test_number_of_addends_is_bounded(num_addends: int) -> None:
+    """No sum is of nobody, or of more clients than the layout was made for."""
+    with pytest.raises(SettingsError, match=f"num_addends={num_addends}"):
+        LAYOUT.unpack("registry", [0], num_addends)
+
+
+def test_foreign_ciphertext_is_not_unpacked(secret_key: SecretKey, foreign_key: SecretKey) -> None:
+    """A ciphertext under another key decrypts to noise, which the layout refuses."""
+    layout = Layout(512, 3, (Field("registry", 10, 1),))
+    vector = foreign_key.encrypt(layout.pack("registry", np.ones(10, dtype=int)))
+    vector = (int.from_bytes(vector, "big") % (secret_key.public_key.n_square - 1)).to_bytes(
+        len(vector), "big"
+    )
+    with pytest.raises(DecryptionError):
+        layout.unpack("registry", secret_key.decrypt(vector), num_addends=1)
+
+
+@given(bit=st.integers(0, 1022))
+def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
+    """One flipped bit of a ciphertext makes it noise, if it is a ciphertext at all."""
+    layout = Layout(512, 3, (Field("registry", 10, 1),))
+    vector = secret_key.encrypt(layout.pack("registry", np.ones(10, dtype=int)))
+    flipped = (int.from_bytes(vector, "big") ^ 1 << bit).to_bytes(len(vector), "big")
+    with pytest.raises(DecryptionError):
+        layout.unpack("registry", secret_key.decrypt(flipped), num_addends=1)
+
+
+def test_digest_tells_layouts_apart() -> None:
+    """The digest is stable and differs with every setting and with the order of the fields."""
+    layouts = [
+        LAYOUT,
+        replace(LAYOUT, key_bits=3072),
+        replace(LAYOUT, max_clients=8961),
+        replace(LAYOUT, fields=(DISTRIBUTION, REGISTRY)),
+        replace(LAYOUT, fields=(REGISTRY,)),
+        replace(LAYOUT, fields=(replace(REGISTRY, name="other"), DISTRIBUTION)),
+        replace(LAYOUT, fields=(replace(REGISTRY, num_slots=57), DISTRIBUTION)),
+        replace(LAYOUT, fields=(replace(REGISTRY, max_value=2), DISTRIBUTION)),
+    ]
+    assert len({layout.digest() for layout in layouts}) == len(layouts)
+    assert replace(LAYOUT).digest() == LAYOUT.digest()
+    assert len(LAYOUT.digest()) == 32
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Field("", 1, 1), "empty name"),
+        (lambda: Field("registry", 0, 1), "num_slots=0"),
+        (lambda: Field("registry", 1, 0), "max_value=0"),
+        (lambda: Layout(2048, 0, (REGISTRY,)), "max_clients=0"),
+        (lambda: Layout(2048, 10, ()), "no field"),
+        (lambda: Layout(2048, 10, (REGISTRY, REGISTRY)), "twice"),
+        (lambda: Layout(496, 10, (REGISTRY,)), "key_bits=496"),
+        (lambda: Layout(2056, 10, (REGISTRY,)), "key_bits=2056"),
+        (lambda: Layout(2048, 8, (Field("wide", 1, 2**59),)), "63 bits"),
+        (lambda: LAYOUT.field("moments"), "moments"),
+    ],
+)
+def test_bad_settings_are_refused(make: Callable[[], object], named: str) -> None:
+    """Settings that cannot work are refused by a sentence that names them."""
+    with pytest.raises(SettingsError, match=named):
+        make()

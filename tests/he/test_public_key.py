@@ -1,0 +1,110 @@
+"""Tests of the public key and of what it takes for a ciphertext."""
+
+import hashlib
+import pickle
+
+import pytest
+
+from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
+from dubhe_flwr.he import PublicKey, SecretKey
+
+
+def test_bytes_round_trip(secret_key: SecretKey) -> None:
+    """A modulus travels as big-endian bytes of fixed length."""
+    public_key = secret_key.public_key
+    data = public_key.to_bytes()
+    assert len(data) == 64
+    assert PublicKey.from_bytes(data, 512) == public_key
+    assert PublicKey.from_bytes(data, 512).digest() == hashlib.sha256(data).digest()
+    assert pickle.loads(pickle.dumps(public_key)) == public_key  # noqa: S301
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        bytes(64),
+        b"\xff" * 63,
+        b"\xff" * 65,
+        b"\x00" + b"\xff" * 64,
+        b"\x7f" + b"\xff" * 63,
+        b"\xff" * 63 + b"\xfe",
+    ],
+    ids=["empty", "zero", "short", "long", "padded", "top bit clear", "even"],
+)
+def test_unfit_modulus_is_refused(data: bytes) -> None:
+    """Only an odd number of exactly the expected size is a modulus."""
+    with pytest.raises(MalformedMessageError, match="512 bits"):
+        PublicKey.from_bytes(data, 512)
+
+
+@pytest.mark.parametrize("n", [0, 15, 2**511, 2**520 + 1])
+def test_unfit_number_is_no_key(n: int) -> None:
+    """An even modulus, or one of an unfit size, is refused."""
+    with pytest.raises(SettingsError):
+        PublicKey(n)
+
+
+def bad_vectors(secret_key: SecretKey) -> dict[str, bytes]:
+    """Return vectors that every check of a single ciphertext has to refuse."""
+    n = secret_key.public_key.n
+    good = secret_key.encrypt([3])
+    numbers = {
+        "0": 0,
+        "n": n,
+        "2n": 2 * n,
+        "n(n-1)": n * (n - 1),
+        "multiple of p": secret_key._p * 12345,
+        "multiple of q": secret_key._q * 54321,
+        "n^2": n**2,
+        "n^2+1": n**2 + 1,
+        "all ones": 2**1024 - 1,
+    }
+    return {name: number.to_bytes(128, "big") for name, number in numbers.items()} | {
+        "empty": b"",
+        "truncated": good[:-1],
+        "padded": b"\x00" + good,
+        "two": good + good,
+    }
+
+
+def test_no_ciphertext_is_valid_that_is_not_one(secret_key: SecretKey) -> None:
+    """Zero, multiples of n or of a prime, numbers out of range and wrong lengths are invalid."""
+    for name, vector in bad_vectors(secret_key).items():
+        assert not secret_key.public_key.is_valid(vector), name
+
+
+def test_parse_refuses_wrong_length_and_range(secret_key: SecretKey) -> None:
+    """What can be refused without arithmetic is refused as it arrives."""
+    vectors = bad_vectors(secret_key)
+    for name in ("0", "n^2", "n^2+1", "all ones", "empty", "truncated", "padded", "two"):
+        with pytest.raises(InvalidCiphertextError):
+            secret_key.public_key.parse(vectors[name])
+
+
+def test_vector_is_valid_only_as_a_whole(secret_key: SecretKey) -> None:
+    """One bad ciphertext at any place, or a wrong number of them, spoils a vector."""
+    public_key = secret_key.public_key
+    good = [secret_key.encrypt([value]) for value in range(3)]
+    assert public_key.is_valid(b"".join(good), 3)
+    assert not public_key.is_valid(b"".join(good), 2)
+    assert not public_key.is_valid(b"", 0)
+    for place in range(3):
+        spoiled = [*good]
+        spoiled[place] = public_key.n.to_bytes(128, "big")
+        assert not public_key.is_valid(b"".join(spoiled), 3)
+
+
+def test_one_is_a_ciphertext(secret_key: SecretKey) -> None:
+    """The number 1 is a legitimate encryption of 0, though no client will ever happen on it."""
+    one = (1).to_bytes(128, "big")
+    assert secret_key.public_key.is_valid(one)
+    assert secret_key.decrypt(one) == [0]
+
+
+def test_largest_number_in_range_is_valid(secret_key: SecretKey) -> None:
+    """The upper end of the range is n^2 - 1."""
+    public_key = secret_key.public_key
+    assert public_key.parse((public_key.n_square - 1).to_bytes(128, "big")) == [
+        public_key.n_square - 1
+    ]

@@ -1,0 +1,249 @@
+"""Tests of the sealed delivery of the secret key."""
+
+import copy
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, replace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.errors import MalformedMessageError, SealError, SettingsError
+from dubhe_flwr.he import (
+    RecipientKey,
+    SealingContext,
+    SecretKey,
+    open_sealed,
+    seal,
+    sealed_bytes,
+)
+from dubhe_flwr.he.sealing import SUITE
+
+
+@pytest.fixture(scope="module")
+def recipient_key() -> RecipientKey:
+    """Return the key of a client."""
+    return RecipientKey.generate()
+
+
+@pytest.fixture(scope="module")
+def context(full_size_key: SecretKey) -> SealingContext:
+    """Return the context of an epoch."""
+    return SealingContext(
+        protocol="dubhe/1",
+        epoch_id=bytes(range(16)),
+        agent_public=RecipientKey.generate().public_bytes,
+        modulus_digest=full_size_key.public_key.digest(),
+        layout_digest=b"L" * 32,
+    )
+
+
+@pytest.fixture(scope="module")
+def sealed(full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext) -> bytes:
+    """Return a sealed key."""
+    return seal(full_size_key, recipient_key.public_bytes, context)
+
+
+def test_sealed_key_opens(
+    sealed: bytes, full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
+) -> None:
+    """The recipient gets the very key, even after a restart from stored bytes."""
+    again = RecipientKey.from_bytes(recipient_key.to_bytes())
+    assert again.public_bytes == recipient_key.public_bytes
+    opened = open_sealed(sealed, again, context, full_size_key.public_key)
+    assert opened.to_bytes() == full_size_key.to_bytes()
+    assert opened.decrypt(full_size_key.encrypt([2**1000])) == [2**1000]
+
+
+@pytest.mark.parametrize(("key_bits", "size"), [(512, 80), (2048, 176), (3072, 240)])
+def test_size_is_fixed(key_bits: int, size: int) -> None:
+    """A sealed key takes half a modulus and 48 bytes."""
+    assert sealed_bytes(key_bits) == size
+
+
+def test_seals_are_of_the_fixed_size_and_never_alike(
+    sealed: bytes, full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
+) -> None:
+    """Sealing twice gives different bytes, which hold no part of the prime."""
+    again = seal(full_size_key, recipient_key.public_bytes, context)
+    assert len(sealed) == len(again) == sealed_bytes(2048)
+    assert sealed != again
+    assert full_size_key.to_bytes()[:8] not in sealed
+
+
+def changed_seals(sealed: bytes) -> Iterator[bytes]:
+    """Yield the seal with each bit flipped, cut to each length, and with something added."""
+    whole = int.from_bytes(sealed, "big")
+    for bit in range(8 * len(sealed)):
+        yield (whole ^ 1 << bit).to_bytes(len(sealed), "big")
+    for length in range(len(sealed)):
+        yield sealed[:length]
+    yield sealed + b"\x00"
+    yield b"\x00" + sealed
+    for point in LOW_ORDER_POINTS:
+        yield bytes.fromhex(point) + sealed[32:]
+
+
+def test_changed_seals_are_refused(
+    sealed: bytes, full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
+) -> None:
+    """Each of 1593 changed seals is refused without detail."""
+    refused = 0
+    for changed in changed_seals(sealed):
+        with pytest.raises(SealError) as refusal:
+            open_sealed(changed, recipient_key, context, full_size_key.public_key)
+        assert refusal.value.args == ()
+        assert refusal.value.__cause__ is None
+        refused += 1
+    assert refused == 1593
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"protocol": "dubhe/2"},
+        {"epoch_id": bytes(16)},
+        {"agent_public": bytes(32)},
+        {"modulus_digest": bytes(32)},
+        {"layout_digest": bytes(32)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_seal_opens_in_no_other_context(
+    sealed: bytes,
+    full_size_key: SecretKey,
+    recipient_key: RecipientKey,
+    context: SealingContext,
+    change: dict[str, Any],
+) -> None:
+    """A seal of another protocol, epoch, agent, modulus or layout is refused."""
+    with pytest.raises(SealError):
+        open_sealed(sealed, recipient_key, replace(context, **change), full_size_key.public_key)
+
+
+def test_seal_opens_for_nobody_else(
+    sealed: bytes, full_size_key: SecretKey, context: SealingContext
+) -> None:
+    """The seal of one recipient is refused by another."""
+    with pytest.raises(SealError):
+        open_sealed(sealed, RecipientKey.generate(), context, full_size_key.public_key)
+
+
+def test_seal_opens_with_no_other_modulus(
+    sealed: bytes,
+    secret_key: SecretKey,
+    recipient_key: RecipientKey,
+    context: SealingContext,
+) -> None:
+    """A recipient who was given another modulus refuses the key."""
+    other = secret_key.public_key
+    for told in (context, replace(context, modulus_digest=other.digest())):
+        with pytest.raises(SealError):
+            open_sealed(sealed, recipient_key, told, other)
+
+
+def seal_anything(content: bytes, recipient_key: RecipientKey, context: SealingContext) -> bytes:
+    """Seal arbitrary bytes, as a faulty agent might."""
+    recipient = X25519PublicKey.from_public_bytes(recipient_key.public_bytes)
+    return SUITE.encrypt(content, recipient, info=context.info(recipient_key.public_bytes))
+
+
+def test_well_sealed_rubbish_is_refused(
+    full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
+) -> None:
+    """An intact seal is no key unless it holds a prime of the modulus."""
+    public_key = full_size_key.public_key
+    good = full_size_key.to_bytes()
+    assert open_sealed(
+        seal_anything(good, recipient_key, context), recipient_key, context, public_key
+    )
+    one = (1).to_bytes(128, "big")
+    for content in (b"", bytes(128), one, good[:-1], b"\x00" + good, public_key.to_bytes()):
+        rubbish = seal_anything(content, recipient_key, context)
+        with pytest.raises(SealError):
+            open_sealed(rubbish, recipient_key, context, public_key)
+
+
+def test_seal_in_the_name_of_another_modulus_is_refused(
+    full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
+) -> None:
+    """The context has to be of the very modulus, even if seal and key are intact."""
+    wrong = replace(context, modulus_digest=bytes(32))
+    sealed = seal_anything(full_size_key.to_bytes(), recipient_key, wrong)
+    with pytest.raises(SealError):
+        open_sealed(sealed, recipient_key, wrong, full_size_key.public_key)
+
+
+LOW_ORDER_POINTS = [  # RFC 7748, section 6.1, and the points of small order of the curve
+    "00" * 32,
+    "01" + "00" * 31,
+    "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+    "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+]
+
+
+@pytest.mark.parametrize("public", ["", "02" * 31, "02" * 33, *LOW_ORDER_POINTS])
+def test_unusable_public_bytes_are_refused(
+    full_size_key: SecretKey, context: SealingContext, public: str
+) -> None:
+    """Nothing is sealed to bytes of a wrong length or to a point of small order."""
+    with pytest.raises(MalformedMessageError):
+        seal(full_size_key, bytes.fromhex(public), context)
+
+
+def test_context_of_another_key_is_not_sealed(
+    secret_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
+) -> None:
+    """An agent cannot seal one key in the name of another."""
+    with pytest.raises(SettingsError, match="another modulus"):
+        seal(secret_key, recipient_key.public_bytes, context)
+
+
+parts = st.binary(max_size=3)
+contexts = st.builds(SealingContext, st.text(max_size=3), parts, parts, parts, parts)
+
+
+@given(one=contexts, other=contexts, recipient=parts, another=parts)
+def test_info_is_unambiguous(
+    one: SealingContext, other: SealingContext, recipient: bytes, another: bytes
+) -> None:
+    """Two contexts have the same info only if all their parts are the same."""
+    same = (astuple(one), recipient) == (astuple(other), another)
+    assert (one.info(recipient) == other.info(another)) is same
+
+
+def test_info_keeps_neighbouring_parts_apart() -> None:
+    """Moving a byte from one part to the next changes the info."""
+    one = SealingContext("ab", b"c", b"", b"", b"")
+    other = SealingContext("a", b"bc", b"", b"", b"")
+    assert one.info(b"") != other.info(b"")
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_stored_key_of_wrong_size_is_refused(size: int) -> None:
+    """A recipient key is 32 bytes."""
+    with pytest.raises(SealError) as refusal:
+        RecipientKey.from_bytes(bytes(size))
+    assert refusal.value.args == ()
+
+
+def test_recipient_key_is_hidden(recipient_key: RecipientKey) -> None:
+    """What is printed shows the public half only."""
+    assert recipient_key.to_bytes().hex()[:8] not in repr(recipient_key)
+    assert recipient_key.public_bytes.hex()[:8] in repr(recipient_key)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy, json.dumps, vars])
+def test_recipient_key_is_never_copied_out(
+    recipient_key: RecipientKey, copied: Callable[[Any], object]
+) -> None:
+    """Neither pickle, copy, JSON nor vars gets at a recipient key."""
+    with pytest.raises(TypeError):
+        copied(recipient_key)

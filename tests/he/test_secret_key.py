@@ -1,0 +1,278 @@
+"""Tests of encryption and decryption by the owner of the primes."""
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import gmpy2
+import numpy as np
+import phe
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from phe.util import powmod
+
+from dubhe_flwr.errors import DecryptionError, SealError, SettingsError
+from dubhe_flwr.he import (
+    Field,
+    Layout,
+    PublicKey,
+    SecretKey,
+    generate_secret_key,
+    homomorphic_sum,
+)
+
+
+@given(data=st.data())
+def test_encryption_equals_that_of_phe_bit_for_bit(
+    secret_key: SecretKey, data: st.DataObject
+) -> None:
+    """With the same r, prime-wise obfuscation gives the same ciphertext as phe's r^n mod n^2."""
+    n, p, q = secret_key.public_key.n, secret_key._p, secret_key._q
+    plaintext = data.draw(st.integers(0, n - 1))
+    r = data.draw(st.integers(1, n - 1).filter(lambda r: gmpy2.gcd(r, n) == 1))
+    expected = phe.PaillierPublicKey(n).raw_encrypt(plaintext, r_value=r)
+    assert secret_key._encrypt_with(plaintext, pow(r, q, p), pow(r, p, q)) == expected
+
+
+def test_encryption_at_full_size_equals_that_of_phe(full_size_key: SecretKey) -> None:
+    """The same holds at 2048 bits."""
+    n, p, q = full_size_key.public_key.n, full_size_key._p, full_size_key._q
+    plaintext, r = 3**1200 % n, 5**800 % n
+    expected = phe.PaillierPublicKey(n).raw_encrypt(plaintext, r_value=r)
+    assert full_size_key._encrypt_with(plaintext, pow(r, q, p), pow(r, p, q)) == expected
+
+
+@given(data=st.data())
+def test_decryption_agrees_with_phe(secret_key: SecretKey, data: st.DataObject) -> None:
+    """Each of two parties decrypts what the other encrypted."""
+    n = secret_key.public_key.n
+    public = phe.PaillierPublicKey(n)
+    private = phe.PaillierPrivateKey(public, secret_key._p, secret_key._q)
+    plaintexts = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=3))
+    theirs = b"".join(public.raw_encrypt(value).to_bytes(128, "big") for value in plaintexts)
+    assert secret_key.decrypt(theirs) == plaintexts
+    ours = secret_key.public_key.parse(secret_key.encrypt(plaintexts), len(plaintexts))
+    assert [private.raw_decrypt(ciphertext) for ciphertext in ours] == plaintexts
+
+
+def test_whole_way_at_full_size(full_size_key: SecretKey) -> None:
+    """A distribution of 62 classes among 8962 clients survives packing, addition and decryption."""
+    layout = Layout(2048, 8962, (Field("distribution", 62, 2**20),))
+    generator = np.random.default_rng(7)
+    clients = generator.multinomial(2**20, np.full(62, 1 / 62), size=3)
+    vectors = [full_size_key.encrypt(layout.pack("distribution", row)) for row in clients]
+    assert [len(vector) for vector in vectors] == [1024] * 3
+    total = homomorphic_sum(full_size_key.public_key, vectors, num_ciphertexts=2)
+    decrypted = layout.unpack("distribution", full_size_key.decrypt(total), num_addends=3)
+    np.testing.assert_array_equal(decrypted, clients.sum(axis=0))
+
+
+def test_obfuscation_is_fresh_and_uniform_modulo_each_prime(secret_key: SecretKey) -> None:
+    """Ciphertexts of one plaintext differ, and their quadratic characters look like fair coins.
+
+    A ciphertext is congruent to x modulo p and to y modulo q. The chi-square statistic of the four
+    pairs of characters has 3 degrees of freedom; it exceeds 44 once in 6e8 runs.
+    """
+    num_draws = 1024
+    vector = secret_key.encrypt([1] * num_draws)
+    ciphertexts = secret_key.public_key.parse(vector, num_draws)
+    p, q = secret_key._p, secret_key._q
+    for prime in (p, q, p**2, q**2):
+        assert len({ciphertext % prime for ciphertext in ciphertexts}) == num_draws
+    pairs = [(gmpy2.legendre(c, p), gmpy2.legendre(c, q)) for c in ciphertexts]
+    observed = [pairs.count((a, b)) for a in (-1, 1) for b in (-1, 1)]
+    expected = num_draws / 4
+    assert sum((count - expected) ** 2 / expected for count in observed) < 44
+
+
+def test_randomness_is_drawn_from_every_unit(
+    secret_key: SecretKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both numbers come from the operating system, from 1 to the prime less 1."""
+    bounds: list[int] = []
+    drawn: list[tuple[int, int]] = []
+
+    def largest(bound: int) -> int:
+        bounds.append(bound)
+        return bound - 1
+
+    def recorded(_: SecretKey, __: int, x: int, y: int) -> int:
+        drawn.append((x, y))
+        return 1
+
+    monkeypatch.setattr("dubhe_flwr.he.secret_key.secrets.randbelow", largest)
+    monkeypatch.setattr(SecretKey, "_encrypt_with", recorded)
+    secret_key.encrypt([0])
+    assert bounds == [secret_key._p - 1, secret_key._q - 1]
+    assert drawn == [(secret_key._p - 1, secret_key._q - 1)]
+
+
+def test_interpreter_lock_is_released_for_exponentiations_only(
+    secret_key: SecretKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other threads run during exponentiations, and the thread's own setting comes back."""
+    released: list[bool] = []
+
+    def recorded(base: int, exponent: int, modulus: int) -> int:
+        released.append(gmpy2.get_context().allow_release_gil)
+        result: int = powmod(base, exponent, modulus)
+        return result
+
+    monkeypatch.setattr("dubhe_flwr.he.secret_key.powmod", recorded)
+    vector = secret_key.encrypt([1])
+    assert released == [True, True]
+    secret_key.decrypt(vector)
+    assert gmpy2.get_context().allow_release_gil is False
+
+
+def test_plaintext_out_of_range_is_refused_unnamed(secret_key: SecretKey) -> None:
+    """A plaintext is in 0..n-1, and one that is not stands in no message."""
+    n = secret_key.public_key.n
+    for plaintext in (-1, -(2**100), n, n + 1):
+        with pytest.raises(
+            SettingsError,
+            match=r"A plaintext lies outside 0\.\.n-1: pack the values by a layout\.$",
+        ):
+            secret_key.encrypt([0, plaintext])
+
+
+def bad_vectors(key: SecretKey) -> list[bytes]:
+    """Return what is no vector of ciphertexts under the key."""
+    n, p, q = key.public_key.n, key._p, key._q
+    good = key.encrypt([3])
+    numbers = (0, n, 2 * n, n * (n - 1), n**2, n**2 + 1, p, q, p**2, q**2, 7 * p, 2**1024 - 1)
+    ciphertexts = [number.to_bytes(128, "big") for number in numbers]
+    return [
+        *ciphertexts,
+        *(good + ciphertext for ciphertext in ciphertexts),
+        *(ciphertext + good for ciphertext in ciphertexts),
+        b"",
+        good[:-1],
+        good + b"\x00",
+        b"\x00" + good,
+        good[:64],
+    ]
+
+
+def test_what_is_no_ciphertext_is_not_decrypted(
+    secret_key: SecretKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bad bytes are refused before any decryption, without detail, cause or context."""
+
+    def never(*_: object) -> int:
+        raise AssertionError
+
+    monkeypatch.setattr(phe.PaillierPrivateKey, "raw_decrypt", never)
+    for vector in bad_vectors(secret_key):
+        with pytest.raises(DecryptionError) as refusal:
+            secret_key.decrypt(vector)
+        error = refusal.value
+        assert (error.args, error.__cause__, error.__context__) == ((), None, None)
+
+
+def test_key_comes_back_from_its_bytes(secret_key: SecretKey) -> None:
+    """Either prime alone, with the modulus, is the whole key."""
+    assert len(secret_key.to_bytes()) == 32
+    vector = secret_key.encrypt([99])
+    for prime in (secret_key._p, secret_key._q):
+        again = SecretKey.from_bytes(prime.to_bytes(32, "big"), secret_key.public_key)
+        assert again.decrypt(vector) == [99]
+        assert secret_key.decrypt(again.encrypt([98])) == [98]
+
+
+def test_bytes_that_are_no_prime_of_the_modulus_are_refused(
+    secret_key: SecretKey, foreign_key: SecretKey
+) -> None:
+    """Only a prime that divides the modulus, written at full length, is a key."""
+    p = secret_key._p
+    numbers = (0, 1, p + 2, p - 1, foreign_key._p, 2**256 - 1)
+    candidates = [number.to_bytes(32, "big") for number in numbers]
+    good = p.to_bytes(32, "big")
+    candidates += [b"", good[:-1], b"\x00" + good, good + b"\x00"]
+    candidates += [secret_key.public_key.to_bytes()]
+    for candidate in candidates:
+        with pytest.raises(SealError) as refusal:
+            SecretKey.from_bytes(candidate, secret_key.public_key)
+        assert refusal.value.args == ()
+
+
+def next_prime(number: int) -> int:
+    """Return the smallest prime above a number."""
+    return int(gmpy2.next_prime(number))
+
+
+def test_prime_that_leaves_a_remainder_is_refused(secret_key: SecretKey) -> None:
+    """A prime beside a true one is refused even if the rounded quotient is a prime as well."""
+    n, candidate = secret_key.public_key.n, next_prime(secret_key._p)
+    while not gmpy2.is_prime(n // candidate):
+        candidate = next_prime(candidate)
+    with pytest.raises(SealError):
+        SecretKey.from_bytes(candidate.to_bytes(32, "big"), secret_key.public_key)
+
+
+@pytest.mark.parametrize(
+    ("p", "q"),
+    [
+        (next_prime(3 << 254), next_prime(3 << 254)),
+        (next_prime(7 << 125) * next_prime(7 << 125), next_prime(3 << 254)),
+        (next_prime(3 << 254), next_prime(7 << 125) * next_prime(7 << 125)),
+        (next_prime(3 << 246), next_prime(3 << 262)),
+    ],
+    ids=["equal", "p composite", "q composite", "sizes differ"],
+)
+def test_unfit_modulus_opens_with_no_prime(p: int, q: int) -> None:
+    """Equal, composite or unbalanced factors are no secret key, though they divide n."""
+    public_key = PublicKey(p * q)
+    assert public_key.bits == 512
+    with pytest.raises(SealError):
+        SecretKey.from_bytes(p.to_bytes(32, "big"), public_key)
+
+
+@pytest.mark.parametrize("show", [repr, str, "{}".format, ascii])
+def test_no_prime_is_shown(secret_key: SecretKey, show: Callable[[object], str]) -> None:
+    """What is printed holds neither prime, in decimal nor in hexadecimal."""
+    shown = show(secret_key).lower()
+    for prime in (secret_key._p, secret_key._q):
+        assert str(prime)[:12] not in shown
+        assert f"{prime:x}"[:12] not in shown
+    assert "hidden" in shown
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        *(lambda key, version=version: pickle.dumps(key, version) for version in range(6)),
+        copy.copy,
+        copy.deepcopy,
+        json.dumps,
+        vars,
+    ],
+)
+def test_key_is_never_copied_out(secret_key: SecretKey, copied: Callable[[Any], object]) -> None:
+    """Neither pickle, copy, JSON nor vars gets at a key."""
+    with pytest.raises(TypeError) as refusal:
+        copied(secret_key)
+    assert str(secret_key._p)[:12] not in str(refusal.value)
+
+
+def test_keys_are_compared_by_identity(secret_key: SecretKey) -> None:
+    """Equality tells nothing about the primes."""
+    again = SecretKey.from_bytes(secret_key.to_bytes(), secret_key.public_key)
+    assert again != secret_key
+
+
+@pytest.mark.parametrize("key_bits", [0, 496, 520, 2047])
+def test_unfit_key_size_is_refused(key_bits: int) -> None:
+    """A key size is a multiple of 16 from 512 on."""
+    with pytest.raises(SettingsError, match=f"key_bits={key_bits}"):
+        generate_secret_key(key_bits)
+
+
+def test_generated_keys_differ_and_have_the_size_asked_for() -> None:
+    """Every key is new and its modulus fills its bits."""
+    keys = [generate_secret_key(528) for _ in range(3)]
+    assert {key.public_key.bits for key in keys} == {528}
+    assert len({key.public_key.n for key in keys}) == 3
