@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport, alias_order
-from dubhe_flwr.protocol.messages import (
-    EPOCH_ID_BYTES,
-    Envelope,
-    HelloReply,
-    HelloRequest,
-    Stage,
-)
+from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES, Envelope
+from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, Stage
 from dubhe_flwr.protocol.selector import accept_replies
 
 __all__ = ["RollCallSelector", "RollCallState"]

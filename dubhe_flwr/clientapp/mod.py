@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 from flwr.app import Context, Error, Message
 
-from dubhe_flwr._compat import CLIENT_APP_ERROR, evaluate_reply
-from dubhe_flwr.clientapp.node import Node
-from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.records import (
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, evaluate_reply
+from dubhe_flwr.adapter.records import (
     STAGES,
     from_config,
     from_records,
@@ -15,6 +13,8 @@ from dubhe_flwr.records import (
     to_config,
     to_records,
 )
+from dubhe_flwr.clientapp.node import Node
+from dubhe_flwr.errors import ProtocolError
 
 __all__ = ["DubheMod", "answer"]
 

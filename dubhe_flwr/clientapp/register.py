@@ -3,9 +3,9 @@
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from dubhe_flwr.adapter.records import STAGES, message_type
 from dubhe_flwr.clientapp.mod import answer
 from dubhe_flwr.clientapp.node import LabelCounts, Node
-from dubhe_flwr.records import STAGES, message_type
 
 __all__ = ["register_dubhe"]
 

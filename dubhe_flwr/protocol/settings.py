@@ -21,6 +21,8 @@ class Settings:
         ``G``: possible numbers of dominating classes; the largest is the number of classes.
     thresholds : mapping of int to float, optional (default: the paper's, where it gives any)
         ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
+    num_classes : int, optional (default: the largest of `reference_set`)
+        ``C``; given, it is checked that the reference set contains it.
     tries : int (default: 10)
         ``H``: tentative selections of a round, of which the agent picks the best. With 1 there
         is no determination.
@@ -67,6 +69,7 @@ clients a round or lower min_cohort.
     num_participants: int
     reference_set: Iterable[int]
     thresholds: Mapping[int, float] | None = None
+    num_classes: int | None = None
     tries: int = 10
     registration_interval: int = 50
     rounds_per_draw: int = 1
@@ -84,6 +87,11 @@ clients a round or lower min_cohort.
     def __post_init__(self) -> None:
         self._check_counts()
         codebook = Codebook(self.reference_set)
+        if self.num_classes not in {None, codebook.num_classes}:
+            raise SettingsError(
+                f"reference_set={codebook.reference_set} lacks num_classes={self.num_classes} as "
+                "its largest size; add it, for clients without a dominating class."
+            )
         given = self.thresholds if self.thresholds is not None else default_thresholds(codebook)
         derived = {
             "codebook": codebook,

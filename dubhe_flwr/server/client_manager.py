@@ -1,12 +1,8 @@
 """A ClientManager that offers exactly the clients that were selected."""
 
-from logging import INFO
-
 from flwr.server import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.criterion import Criterion
-
-from dubhe_flwr.exchange import log
 
 __all__ = ["SelectedClients"]
 
@@ -18,10 +14,16 @@ class SelectedClients(ClientManager):
     ----------
     clients : list of ClientProxy
         The selected clients.
+
+    Attributes
+    ----------
+    num_asked : int
+        Number of clients that the strategy asked for last.
     """
 
     def __init__(self, clients: list[ClientProxy]) -> None:
         self.clients = clients
+        self.num_asked = len(clients)
 
     def num_available(self) -> int:
         """Return the number of selected clients."""
@@ -52,12 +54,5 @@ class SelectedClients(ClientManager):
     ) -> list[ClientProxy]:
         """Return all selected clients; a fraction or minimum of the strategy does not count."""
         del min_num_clients, criterion
-        if num_clients != len(self.clients):
-            log(
-                INFO,
-                "dubhe: the wrapped strategy asks for %s clients; all %s selected ones train "
-                "(its fraction and minimum are overridden)",
-                num_clients,
-                len(self.clients),
-            )
+        self.num_asked = num_clients
         return list(self.clients)

@@ -7,23 +7,24 @@ from hashlib import sha256
 from flwr.common import EvaluateIns, Parameters
 from flwr.server.client_proxy import ClientProxy
 
-from dubhe_flwr.exchange import send_over_grid
+from dubhe_flwr.adapter.exchange import send_over_grid
+from dubhe_flwr.adapter.records import from_config, to_config
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Replies
-from dubhe_flwr.records import from_config, to_config
 
-__all__ = ["node_ids_of", "send_to_proxies"]
+__all__ = ["node_id_of", "node_ids_of", "send_to_proxies"]
+
+
+def node_id_of(client: ClientProxy) -> int:
+    """Return the node id of a proxy; one without gets an id from its cid."""
+    own = getattr(client, "node_id", None)
+    if isinstance(own, int):
+        return own
+    return int.from_bytes(sha256(client.cid.encode()).digest()[:8], "big") >> 1
 
 
 def node_ids_of(clients: Mapping[str, ClientProxy]) -> dict[int, ClientProxy]:
-    """Return the proxies by node id; a proxy without one gets an id from its cid."""
-
-    def node_id(cid: str, client: ClientProxy) -> int:
-        own = getattr(client, "node_id", None)
-        if isinstance(own, int):
-            return own
-        return int.from_bytes(sha256(cid.encode()).digest()[:8], "big") >> 1
-
-    return {node_id(cid, client): client for cid, client in clients.items()}
+    """Return the proxies by node id."""
+    return {node_id_of(client): client for client in clients.values()}
 
 
 def send_to_proxies(

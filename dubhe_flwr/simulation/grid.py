@@ -10,10 +10,10 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from dubhe_flwr._compat import CLIENT_APP_ERROR, Run, new_run, set_message_id
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, Run, new_run, set_message_id
+from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.exchange import log
 
 __all__ = ["InProcessGrid"]
 

@@ -6,7 +6,7 @@ from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-from dubhe_flwr._compat import SERVER_NODE_ID
+from dubhe_flwr.adapter._compat import SERVER_NODE_ID
 from dubhe_flwr.simulation.grid import InProcessGrid
 
 __all__ = ["run_in_process"]

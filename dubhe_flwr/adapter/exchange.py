@@ -5,9 +5,10 @@ from logging import getLogger
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from dubhe_flwr.adapter._compat import batch_size
+from dubhe_flwr.adapter.records import from_records, message_type, to_records
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Batch, NodeFailure, Replies
-from dubhe_flwr.records import from_records, message_type, to_records
 
 __all__ = ["log", "send_over_grid"]
 
@@ -37,7 +38,12 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
         Message(to_records(fields), dst_node_id=node_id, message_type=kind, ttl=timeout)
         for node_id, fields in batch.fields()
     ]
-    answers = list(grid.send_and_receive(messages, timeout=timeout))
+    size = batch_size(grid, len(messages))
+    answers = [
+        answer
+        for start in range(0, len(messages), size)
+        for answer in grid.send_and_receive(messages[start : start + size], timeout=timeout)
+    ]
     # Errors made by the framework come from no node: only the message id tells whose they are.
     asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
     replies: dict[int, object] = {}

@@ -1,0 +1,157 @@
+"""What wrapping a strategy means, in either API: select, take note, leave the rest alone."""
+
+import time
+from collections.abc import Callable, Sequence
+from logging import INFO, WARNING
+from typing import Any, Literal
+
+from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.wrapped import check_wrapped
+from dubhe_flwr.protocol import Batch, Plan, Replies, Selector
+
+__all__ = ["EvaluateOn", "Selecting"]
+
+EvaluateOn = Literal["all", "selected"]
+
+
+class Selecting:
+    """Base of both `Selection` strategies: drives a selector and remembers its last plan.
+
+    Subclasses may override `eligible` to leave nodes out of a round, `on_plan` to see who was
+    chosen, and `log_plan` to change what the log says.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The strategy that trains and aggregates.
+    selector : Selector
+        How to choose; `Dubhe` brings its own.
+    equal_weights : bool (default: True)
+        Give all chosen clients the same weight (eq. 1 of the paper), whatever number of examples
+        they report.
+    evaluate_on : "all" or "selected" (default: "all")
+        The nodes on which the wrapped strategy evaluates.
+    expected_nodes : int, optional (default: as many as are selected)
+        Nodes to wait for before the first round.
+    wait_timeout : float (default: 60)
+        Seconds to wait for them.
+    stage_timeout : float, optional (default: 600)
+        Seconds to wait for the replies to one batch.
+
+    Attributes
+    ----------
+    plan : Plan or None
+        Who trains in the current round.
+    """
+
+    def __init__(
+        self,
+        strategy: Any,
+        selector: Selector[Any],
+        *,
+        equal_weights: bool = True,
+        evaluate_on: EvaluateOn = "all",
+        expected_nodes: int | None = None,
+        wait_timeout: float = 60.0,
+        stage_timeout: float | None = 600.0,
+    ) -> None:
+        super().__init__()
+        check_wrapped(strategy)
+        self.strategy = strategy
+        self.selector = selector
+        self.equal_weights = equal_weights
+        self.evaluate_on = evaluate_on
+        self.expected_nodes = expected_nodes or selector.num_participants
+        self.wait_timeout = wait_timeout
+        self.stage_timeout = stage_timeout
+        self.state = selector.initial_state()
+        self.plan: Plan | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.strategy!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        """Leave whatever else is asked for to the wrapped strategy."""
+        if name.startswith("__") or name == "strategy":
+            raise AttributeError(name)
+        return getattr(self.strategy, name)
+
+    def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
+        """Return the nodes that may be chosen in this round; the default is all of them.
+
+        Parameters
+        ----------
+        server_round : int
+            The round.
+        node_ids : sequence of int
+            The nodes that are there.
+        """
+        del server_round
+        return node_ids
+
+    def on_plan(self, plan: Plan, seconds: float) -> None:
+        """Take note of who was chosen; the default does nothing.
+
+        Parameters
+        ----------
+        plan : Plan
+            Who trains, and what the exchanges were.
+        seconds : float
+            Time that the selection took.
+        """
+
+    def log_plan(self, plan: Plan, seconds: float) -> None:
+        """Write to Flower's log what the selection did, and loudly what went wrong."""
+        log(
+            INFO,
+            "dubhe: %s of %s clients selected in %.2f s (try %s of %s)",
+            len(plan.participants),
+            plan.num_registered,
+            seconds,
+            plan.chosen_try + 1,
+            plan.tries,
+        )
+        for report in plan.stages:
+            for reason, number in report.dropped.items():
+                log(WARNING, "dubhe: %s: %s replies dropped: %s", report.stage, number, reason)
+        for note in plan.notes:
+            log(WARNING, "dubhe: %s", note)
+
+    def _select(
+        self, server_round: int, node_ids: Sequence[int], send: Callable[[Batch], Replies]
+    ) -> Plan:
+        begin = time.perf_counter()
+        present = self.eligible(server_round, node_ids)
+        self.state, outcome = self.selector.begin_round(self.state, server_round, present)
+        while isinstance(outcome, Batch):
+            self.state, outcome = self.selector.step(self.state, send(outcome))
+        seconds = time.perf_counter() - begin
+        self.plan = outcome
+        self.log_plan(outcome, seconds)
+        self.on_plan(outcome, seconds)
+        return outcome
+
+    def _wait_for_nodes(self, num_available: Callable[[], int]) -> None:
+        """Before the first round, wait until the expected nodes are there, but not for ever."""
+        if self.plan is not None:
+            return
+        deadline = time.monotonic() + self.wait_timeout
+        while (available := num_available()) < self.expected_nodes:
+            if time.monotonic() > deadline:
+                log(
+                    WARNING,
+                    "dubhe: %s of %s expected nodes came within %.0f s; going on with them",
+                    available,
+                    self.expected_nodes,
+                    self.wait_timeout,
+                )
+                return
+            time.sleep(0.2)
+
+    def _position(self, node_id: int) -> int:
+        """Return the place of a participant in the plan, in which its reply is aggregated.
+
+        Floating-point sums depend on the order, and replies arrive in any.
+        """
+        participants = self.plan.participants if self.plan is not None else ()
+        return participants.index(node_id) if node_id in participants else len(participants)

@@ -1,0 +1,89 @@
+"""A strategy of the Message API that lets a selector choose who trains."""
+
+from collections.abc import Iterable
+from logging import INFO
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from dubhe_flwr.adapter import Selecting
+from dubhe_flwr.adapter.exchange import log, send_over_grid
+from dubhe_flwr.adapter.records import EPOCH_KEY
+from dubhe_flwr.adapter.wrapped import all_nodes_take_part, layers
+from dubhe_flwr.serverapp.grid import SelectedGrid
+
+__all__ = ["Selection"]
+
+
+class Selection(Selecting, Strategy):
+    """Wraps a strategy: the selector chooses the nodes, the strategy trains and aggregates.
+
+    The arguments, and the methods to override, are those of `dubhe_flwr.adapter.Selecting`.
+    """
+
+    strategy: Strategy
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Choose the nodes, and let the wrapped strategy make their messages."""
+        self._wait_for_nodes(lambda: len(list(grid.get_node_ids())))
+        plan = self._select(
+            server_round,
+            list(grid.get_node_ids()),
+            lambda batch: send_over_grid(grid, batch, self.stage_timeout),
+        )
+        if plan.epoch:
+            config[EPOCH_KEY] = plan.epoch.hex()
+        selected = SelectedGrid(grid, plan.participants)
+        with all_nodes_take_part(self.strategy, len(plan.participants), "train"):
+            return list(self.strategy.configure_train(server_round, arrays, config, selected))
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Let the wrapped strategy aggregate, in the order of the plan and with equal weights."""
+        in_order = sorted(replies, key=lambda reply: self._position(reply.metadata.src_node_id))
+        if self.equal_weights:
+            key = self._weighted_by_key()
+            for reply in in_order:
+                _weigh_one(reply, key)
+        return self.strategy.aggregate_train(server_round, in_order)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Leave it to the wrapped strategy, on all nodes or on the selected ones."""
+        if self.evaluate_on == "all" or self.plan is None:
+            return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        if any(vars(layer).get("fraction_evaluate") == 0.0 for layer in layers(self.strategy)):
+            return []
+        selected = SelectedGrid(grid, self.plan.participants)
+        with all_nodes_take_part(self.strategy, len(self.plan.participants), "evaluate"):
+            return list(self.strategy.configure_evaluate(server_round, arrays, config, selected))
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Leave it to the wrapped strategy."""
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+    def summary(self) -> None:
+        """Log what is selected and how, then the wrapped strategy's own summary."""
+        log(INFO, "\t├──> Selection: %s", type(self.selector).__name__)
+        log(INFO, "\t│\t├──Participants in a round: %d", self.selector.num_participants)
+        log(INFO, "\t│\t└──Equal weights: %s", self.equal_weights)
+        self.strategy.summary()
+
+    def _weighted_by_key(self) -> str:
+        keys: list[Any] = [vars(layer).get("weighted_by_key") for layer in layers(self.strategy)]
+        return next((key for key in keys if key is not None), "num-examples")
+
+
+def _weigh_one(reply: Message, key: str) -> None:
+    if reply.has_content():
+        for record in reply.content.metric_records.values():
+            if key in record:
+                record[key] = 1
