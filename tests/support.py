@@ -77,12 +77,12 @@ def numpy_client_app(
 
 
 def message_client_app(
-    counts: Callable[[Context], Any] = label_counts, **options: Any
+    counts: Callable[[Context], Any] = label_counts, mods: tuple[Any, ...] = (), **options: Any
 ) -> ClientApp:
     """Return a ClientApp of the Message API with the handlers registered."""
     app = ClientApp()
 
-    @app.train()
+    @app.train(mods=list(mods))
     def train(message: Message, context: Context) -> Message:
         partition = int(context.node_config["partition-id"])
         arrays = message.content.array_records["arrays"].to_numpy_ndarrays()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from flwr.app import Message, RecordDict
+from flwr.app.message import make_message
 from flwr.common import Code, EvaluateRes, Scalar, Status
 from flwr.compat.common.recorddict_compat import evaluateres_to_recorddict
 from flwr.serverapp import Grid
@@ -18,6 +19,7 @@ __all__ = [
     "SERVER_NODE_ID",
     "Run",
     "batch_size",
+    "delivered_copy",
     "evaluate_reply",
     "new_run",
     "set_message_id",
@@ -41,6 +43,15 @@ def new_run(run_id: int) -> Run:
 def set_message_id(message: Message, message_id: str) -> None:
     """Give a message its id, which Flower leaves to the transport."""
     message.metadata.__dict__["_message_id"] = message_id
+
+
+def delivered_copy(message: Message) -> Message:
+    """Return a message whose records the receiver may change, as if it had travelled."""
+    copies = {
+        name: type(record)(dict(record))  # type: ignore[arg-type]
+        for name, record in message.content.items()
+    }
+    return make_message(metadata=message.metadata, content=RecordDict(copies))
 
 
 def evaluate_reply(metrics: Mapping[str, Scalar]) -> RecordDict:

@@ -10,7 +10,13 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, Run, new_run, set_message_id
+from dubhe_flwr.adapter._compat import (
+    CLIENT_APP_ERROR,
+    Run,
+    delivered_copy,
+    new_run,
+    set_message_id,
+)
 from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
@@ -117,8 +123,9 @@ class InProcessGrid(Grid):
         context = self.contexts.get(message.metadata.dst_node_id)
         if context is None:
             return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)
+        delivered = delivered_copy(message)
         try:
-            reply = self._client_app(message, context)
+            reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
             log(40, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error).__name__}: {error}"
