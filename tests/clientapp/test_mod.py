@@ -1,0 +1,152 @@
+"""The client side as a mod and as registered handlers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from support import NUM_CLASSES, message_client_app, numpy_client_app
+
+from dubhe_flwr.adapter._compat import new_run
+from dubhe_flwr.adapter.records import STAGES, message_type, to_records
+from dubhe_flwr.clientapp import DubheMod, register_dubhe
+from dubhe_flwr.protocol.envelope import Envelope, open_reply
+from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
+
+HELLO = Envelope(bytes(16), "hello", 1)
+JOIN = JoinRequest((1, 2, NUM_CLASSES), (0.7, 0.2), 6, 512, 100, 3, 100, 100, -1)
+
+
+@pytest.fixture(autouse=True)
+def run_id() -> None:
+    """Let messages be created outside a run."""
+    new_run(17)
+
+
+def context(partition: int = 3) -> Context:
+    """Return the Context of one node."""
+    config: dict[str, Any] = {"partition-id": partition}
+    return Context(run_id=17, node_id=99, node_config=config, state=RecordDict(), run_config={})
+
+
+def request(fields: Any, stage: str = "hello") -> Message:
+    """Return a custom message with these fields."""
+    return Message(to_records(fields), dst_node_id=99, message_type=message_type(stage))
+
+
+@pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
+def test_both_kinds_of_app_answer_every_stage(app: ClientApp) -> None:
+    """The mod and the registered handlers give the same answer to a request."""
+    reply = app(request(HELLO.seal(HelloRequest())), context())
+    fields = dict(reply.content.config_records["dubhe"])
+    assert open_reply(fields, HELLO) == HelloReply(alias="3", willing=True)
+    for stage in STAGES:
+        answer = app(request({"nonsense": 1}, stage), context())
+        assert answer.has_error()
+
+
+@pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
+def test_refusals_are_error_replies_and_leave_no_state(app: ClientApp) -> None:
+    """A refused request is answered with an error that names no secret, and changes nothing."""
+    node = context()
+    header = Envelope(bytes(16), "determine", 1)
+    reply = app(request(header.seal(HelloRequest()), "determine"), node)
+    assert reply.has_error()
+    assert "DetermineRequest" in str(reply.error.reason)
+    assert not node.state.config_records
+    empty = Message(RecordDict(), dst_node_id=99, message_type=message_type("join"))
+    assert "no record" in str(app(empty, node).error.reason)
+
+
+def test_state_lives_in_the_context() -> None:
+    """The session survives between messages in the Context, and its replay is refused."""
+    app, node = numpy_client_app(), context()
+    header = Envelope(b"e" * 16, "join", 1)
+    reply = app(request(header.seal(JOIN), "join"), node)
+    joined = open_reply(dict(reply.content.config_records["dubhe"]), header)
+    assert isinstance(joined, JoinReply)
+    assert joined.status == 0
+    assert node.state.config_records["dubhe"]["epoch"] == b"e" * 16
+    assert app(request(header.seal(JOIN), "join"), node).has_error()
+
+
+def test_other_messages_pass_through() -> None:
+    """What is not Dubhe's reaches the client app untouched, evaluation with a config included."""
+    seen: list[Message] = []
+
+    def call_next(message: Message, _context: Context) -> Message:
+        seen.append(message)
+        return Message(RecordDict(), reply_to=message)
+
+    mod = DubheMod(lambda _context: [1, 2, 3, 4])
+    for kind, record in [
+        ("train", "fitins.config"),
+        ("evaluate", "evaluateins.config"),
+        ("query", "config"),
+        ("train.custom", "config"),
+    ]:
+        content = RecordDict({record: ConfigRecord({"stage": "join", "lr": 0.1})})
+        message = Message(content, dst_node_id=99, message_type=kind)
+        assert not mod(message, context(), call_next).has_error()
+        assert seen[-1] is message
+
+
+def test_alias_is_the_partition_or_the_node() -> None:
+    """Without a partition-id the node id stands for the node."""
+    app = numpy_client_app()
+    node = context()
+    del node.node_config["partition-id"]
+    reply = app(request(HELLO.seal(HelloRequest())), node)
+    body = open_reply(dict(reply.content.config_records["dubhe"]), HELLO)
+    assert isinstance(body, HelloReply)
+    assert body.alias == "99"
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({}, 0),
+        ({"min_cohort": 4}, 5),
+        ({"min_key_bits": 2048}, 5),
+        ({"willing": lambda _context, server_round: server_round > 0}, 1),
+    ],
+)
+def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> None:
+    """Floors for cohort and key size, and willingness, are the node's own."""
+    app = numpy_client_app(**options)
+    header = Envelope(b"e" * 16, "join", 1)
+    reply = app(request(header.seal(JOIN), "join"), context())
+    body = open_reply(dict(reply.content.config_records["dubhe"]), header)
+    assert isinstance(body, JoinReply)
+    assert body.status == status
+
+
+def test_seeded_draws_may_depend_on_the_context() -> None:
+    """A callable decides from the Context whether a node is simulated."""
+    mod = DubheMod(lambda _c: [1], seeded_draws=lambda c: bool(c.run_config.get("simulated")))
+    node = context()
+    assert not mod._policy(node).seeded_draws
+    node.run_config["simulated"] = True
+    assert mod._policy(node).seeded_draws
+
+
+def test_label_counts_are_read_at_registration_only() -> None:
+    """A hello does not touch the data; a join reads it once."""
+    calls: list[int] = []
+
+    def counts(_context: Context) -> Any:
+        calls.append(1)
+        return np.array([5, 5, 5, 5])
+
+    app, node = numpy_client_app(counts), context()
+    app(request(HELLO.seal(HelloRequest())), node)
+    assert not calls
+    app(request(Envelope(b"e" * 16, "join", 1).seal(JOIN), "join"), node)
+    assert len(calls) == 1
+
+
+def test_an_app_with_a_client_fn_cannot_register() -> None:
+    """Flower refuses handlers beside a client_fn; the mod is for such apps."""
+    with pytest.raises(ValueError, match="client_fn"):
+        register_dubhe(numpy_client_app(), lambda _context: [1])

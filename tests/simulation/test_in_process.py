@@ -1,0 +1,129 @@
+"""The in-process Grid behaves as Flower's own runtimes do."""
+
+from typing import Any
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.simulation import InProcessGrid, run_in_process
+
+
+def counting_app() -> ClientApp:
+    """Return an app that counts its calls in its state, and raises on demand."""
+    app = ClientApp()
+
+    @app.query()
+    def query(message: Message, context: Context) -> Message:
+        config = message.content.config_records["config"]
+        if config.get("raise"):
+            raise RuntimeError("as told")
+        config["changed"] = True
+        record = context.state.metric_records.setdefault("calls", MetricRecord({"number": 0}))
+        record["number"] = int(record["number"]) + 1  # type: ignore[arg-type]
+        partition = int(context.node_config["partition-id"])
+        answer = MetricRecord({"calls": record["number"], "partition": partition})
+        return Message(RecordDict({"answer": answer}), reply_to=message)
+
+    return app
+
+
+def ask(grid: Grid, node_id: int, content: RecordDict | None = None) -> Message:
+    """Send one query and return its reply."""
+    content = content or RecordDict({"config": ConfigRecord({})})
+    message = Message(content, dst_node_id=node_id, message_type="query")
+    (reply,) = grid.send_and_receive([message], timeout=1.0)
+    assert reply.metadata.reply_to_message_id == message.metadata.message_id
+    return reply
+
+
+def test_every_node_keeps_its_own_state() -> None:
+    """A node's state lasts from message to message and is its own."""
+    grid = InProcessGrid(counting_app(), 3)
+    for node_id in grid.get_node_ids():
+        assert ask(grid, node_id).content.metric_records["answer"]["calls"] == 1
+    first = next(iter(grid.get_node_ids()))
+    assert ask(grid, first).content.metric_records["answer"]["calls"] == 2
+
+
+def test_nodes_have_partitions_and_random_ids() -> None:
+    """Partition-ids count from 0; node ids are in no order and differ by seed."""
+    grid = InProcessGrid(counting_app(), 50, seed=1)
+    partitions = [
+        ask(grid, node_id).content.metric_records["answer"]["partition"]
+        for node_id in grid.get_node_ids()
+    ]
+    assert sorted(map(int, partitions)) == list(range(50))  # type: ignore[arg-type]
+    ids = list(grid.get_node_ids())
+    assert ids != sorted(ids)
+    assert ids == list(InProcessGrid(counting_app(), 50, seed=1).get_node_ids())
+    assert ids != list(InProcessGrid(counting_app(), 50, seed=2).get_node_ids())
+
+
+def test_an_exception_becomes_an_error_reply() -> None:
+    """As in every runtime, a ClientApp that raises costs only its own reply."""
+    grid = InProcessGrid(counting_app(), 2)
+    first, second = grid.get_node_ids()
+    content = RecordDict({"config": ConfigRecord({"raise": True})})
+    reply = ask(grid, first, content)
+    assert reply.has_error()
+    assert "as told" in str(reply.error.reason)
+    assert not ask(grid, second).has_error()
+
+
+def test_a_message_to_nobody_becomes_an_error_reply() -> None:
+    """A node that does not exist answers with an error, not an exception."""
+    grid = InProcessGrid(counting_app(), 1)
+    assert ask(grid, 1).has_error()
+
+
+def test_what_a_node_changes_stays_at_the_node() -> None:
+    """Nodes that share a content do not see each other's changes to it."""
+    grid = InProcessGrid(counting_app(), 2)
+    content = RecordDict({"config": ConfigRecord({})})
+    for node_id in grid.get_node_ids():
+        ask(grid, node_id, content)
+    assert "changed" not in content.config_records["config"]
+
+
+def test_replies_can_be_pulled_once() -> None:
+    """Push and pull apart; a reply is handed out once and then forgotten."""
+    grid = InProcessGrid(counting_app(), 2)
+    content = RecordDict({"config": ConfigRecord({})})
+    ids = list(
+        grid.push_messages(
+            Message(content, dst_node_id=node_id, message_type="query")
+            for node_id in grid.get_node_ids()
+        )
+    )
+    assert len(set(ids)) == 2
+    assert len(list(grid.pull_messages(ids))) == 2
+    assert list(grid.pull_messages(ids)) == []
+
+
+def test_run_config_reaches_both_sides() -> None:
+    """What is given as run_config is found in both contexts."""
+    client_app, server_app = ClientApp(), ServerApp()
+    seen: dict[str, Any] = {}
+
+    @client_app.query()
+    def query(message: Message, context: Context) -> Message:
+        seen["client"] = context.run_config["lr"]
+        return Message(RecordDict(), reply_to=message)
+
+    @server_app.main()
+    def main(grid: Grid, context: Context) -> None:
+        seen["server"] = context.run_config["lr"]
+        for node_id in grid.get_node_ids():
+            ask(grid, node_id)
+
+    run_in_process(server_app, client_app, 1, run_config={"lr": 0.1})
+    assert seen == {"client": 0.1, "server": 0.1}
+
+
+def test_no_nodes_are_refused() -> None:
+    """A federation has at least one node."""
+    with pytest.raises(SettingsError, match="num_supernodes=0"):
+        InProcessGrid(counting_app(), 0)
