@@ -1,0 +1,75 @@
+"""pytorchexample: the client, written with the Message API."""
+
+import numpy as np
+import torch
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from dubhe_flwr.clientapp import register_dubhe
+from pytorchexample.task import Net, load_data
+from pytorchexample.task import test as test_fn
+from pytorchexample.task import train as train_fn
+
+app = ClientApp()
+
+
+def label_counts(context: Context) -> np.ndarray:
+    """Return how many samples of each class this node would train on."""
+    partition_id = int(context.node_config["partition-id"])
+    num_partitions = int(context.node_config["num-partitions"])
+    trainloader, _ = load_data(partition_id, num_partitions, batch_size=16)
+    return np.bincount(trainloader.dataset.tensors[1], minlength=10)  # type: ignore[attr-defined]
+
+
+register_dubhe(app, label_counts)
+
+
+@app.train()
+def train(msg: Message, context: Context) -> Message:
+    """Train the model on local data."""
+    model = Net()
+    model.load_state_dict(msg.content.array_records["arrays"].to_torch_state_dict())
+    device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+
+    partition_id = int(context.node_config["partition-id"])
+    num_partitions = int(context.node_config["num-partitions"])
+    batch_size = int(context.run_config["batch-size"])
+    trainloader, _ = load_data(partition_id, num_partitions, batch_size)
+
+    train_loss = train_fn(
+        model,
+        trainloader,
+        int(context.run_config["local-epochs"]),
+        float(msg.content.config_records["config"]["lr"]),  # type: ignore[arg-type]
+        device,
+    )
+
+    metrics = {
+        "train_loss": train_loss,
+        "num-examples": len(trainloader.dataset),  # type: ignore[arg-type]
+    }
+    content = RecordDict(
+        {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord(metrics)}
+    )
+    return Message(content=content, reply_to=msg)
+
+
+@app.evaluate()
+def evaluate(msg: Message, context: Context) -> Message:
+    """Evaluate the model on local data."""
+    model = Net()
+    model.load_state_dict(msg.content.array_records["arrays"].to_torch_state_dict())
+    device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+
+    partition_id = int(context.node_config["partition-id"])
+    num_partitions = int(context.node_config["num-partitions"])
+    _, valloader = load_data(partition_id, num_partitions, int(context.run_config["batch-size"]))
+
+    eval_loss, eval_acc = test_fn(model, valloader, device)
+
+    metrics = {
+        "eval_loss": eval_loss,
+        "eval_acc": eval_acc,
+        "num-examples": len(valloader.dataset),  # type: ignore[arg-type]
+    }
+    return Message(content=RecordDict({"metrics": MetricRecord(metrics)}), reply_to=msg)
