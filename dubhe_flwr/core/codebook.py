@@ -1,10 +1,12 @@
 """The codebook: which slot of the registry stands for which set of dominating classes (eq. 5)."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import comb
+from operator import index
 
 from dubhe_flwr.errors import SettingsError
 
@@ -46,7 +48,7 @@ class Codebook:
     reference_set: tuple[int, ...]
 
     def __init__(self, reference_set: Iterable[int]) -> None:
-        sizes = tuple(sorted(set(reference_set)))
+        sizes = tuple(sorted({index(size) for size in reference_set}))
         if not sizes or sizes[0] < 1 or sizes[-1] < 2:
             raise SettingsError(
                 f"reference_set={sizes} must hold sizes of class sets from 1 up, the largest being "
@@ -114,13 +116,14 @@ class Codebook:
         """
         if not 0 <= slot < self.length:
             raise SettingsError(f"Slot {slot} is not in a registry of length {self.length}.")
-        index = next(i for i, end in enumerate(self.offsets[1:]) if slot < end)
-        behind = self.offsets[index + 1] - 1 - slot
-        size, labels, label = self.reference_set[index], [], 0
-        for remaining in range(size, 0, -1):
-            while (ways := comb(self.num_classes - 1 - label, remaining)) > behind:
-                label += 1
-            behind -= ways
-            labels.append(label)
-            label += 1
+        sub_vector = bisect_right(self.offsets, slot) - 1
+        behind = self.offsets[sub_vector + 1] - 1 - slot
+        labels, missing = [], self.reference_set[sub_vector]
+        for label in range(self.num_classes):
+            # Sets of higher classes only come later than those with this one.
+            later = comb(self.num_classes - 1 - label, missing)
+            if later <= behind:
+                labels.append(label)
+                behind -= later
+                missing -= 1
         return tuple(labels)

@@ -45,7 +45,7 @@ def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     SettingsError
-        If a count is negative or a row is empty.
+        If a count is negative or no number, or a row is empty.
 
     Examples
     --------
@@ -54,9 +54,10 @@ def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
     """
     counts = np.asarray(label_counts, dtype=np.float64)
     totals = counts.sum(axis=-1, keepdims=True)
-    if counts.size == 0 or np.any(counts < 0) or np.any(totals <= 0):
+    # A NaN fails every comparison, so the checks ask for what must hold.
+    if not (counts.size and np.all(counts >= 0) and np.all((totals > 0) & (totals < np.inf))):
         raise SettingsError(
-            "Label counts must be non-negative with at least one sample for each client; "
+            "Label counts must be non-negative numbers with at least one sample for each client; "
             "leave out clients without data."
         )
     return np.asarray(counts / totals)
@@ -194,16 +195,22 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
     ndarray of int64, shape (C,)
         Ties between remainders go to the lower class.
 
+    Raises
+    ------
+    SettingsError
+        If a count is negative, or there is no sample or more than can be.
+
     Examples
     --------
     >>> fixed_point_distribution([1, 1, 1]).tolist()
     [349526, 349525, 349525]
     """
     counts = np.asarray(label_counts, dtype=np.int64)
-    total = int(counts.sum())
-    if counts.size == 0 or np.any(counts < 0) or not 0 < total < 2**42:
+    total = sum(counts.tolist())  # Python's integers do not overflow
+    if np.any(counts < 0) or not 0 < total < 2**42:
         raise SettingsError(
-            "Label counts must be non-negative, and between 1 and 2**42 samples in all."
+            "Label counts must be non-negative with at least one sample and fewer than 2**42 in "
+            "all; leave out clients without data."
         )
     quotients, remainders = np.divmod(counts * FIXED_POINT_SCALE, total)
     missing = FIXED_POINT_SCALE - int(quotients.sum())

@@ -110,7 +110,12 @@ def dominating_category(
     codebook : Codebook
         Holds the reference set ``G`` in ascending order.
     thresholds : mapping of int to float
-        ``sigma_i`` for each size but ``C``.
+        ``sigma_i`` for each size but ``C``, checked by `check_thresholds`.
+
+    Raises
+    ------
+    SettingsError
+        If the counts do not fit the codebook or hold no sample.
 
     Examples
     --------
@@ -123,15 +128,27 @@ def dominating_category(
     (0, 1, 2, 3)
     """
     shares = label_distribution(label_counts)
+    if shares.shape != (codebook.num_classes,):
+        raise SettingsError(
+            f"Label counts of shape {shares.shape} do not fit {codebook}; give one count for each "
+            f"of {codebook.num_classes} classes."
+        )
     by_share = np.argsort(-shares, kind="stable")
-    for size in codebook.reference_set:
-        if shares[by_share[size - 1]] >= thresholds.get(size, 0.0):
+    for size in codebook.reference_set[:-1]:
+        if shares[by_share[size - 1]] >= thresholds[size]:
             return tuple(sorted(by_share[:size].tolist()))
-    raise AssertionError  # sigma_C = 0 is always met
+    return tuple(range(codebook.num_classes))  # sigma_C = 0 is always met
 
 
 def registry(category: Category, codebook: Codebook) -> NDArray[np.int64]:
     """Return ``R``: the one-hot vector of a category (eq. 5).
+
+    Parameters
+    ----------
+    category : tuple of int
+        ``u``: the dominating classes, ascending.
+    codebook : Codebook
+        Says which slot stands for the category.
 
     Returns
     -------
@@ -156,6 +173,10 @@ def overall_registry(
     ----------
     label_counts : array_like of int, shape (N, C)
         Samples of each class at each client.
+    codebook : Codebook
+        Holds the reference set ``G``.
+    thresholds : mapping of int to float
+        ``sigma_i`` for each size but ``C``, checked by `check_thresholds`.
 
     Returns
     -------

@@ -1,0 +1,237 @@
+"""The choice of the groups, or of the try, whose clients together are best for training.
+
+A selection scores ``||p_o - p_u||_1 + local_skew * mean_k ||p_l^k - p_u||_2^2``. The first term is
+the paper's; the second weighs the local skew, the other label term of the bound in eq. 3. Scores
+are multiplied by C and the fixed-point total, and rounded: integers add up over groups and compare
+alike on every platform.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, product
+from math import comb, prod
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["best_groups", "best_scored_try", "scaled_scores"]
+
+Floats: TypeAlias = NDArray[np.float64]
+"""Whole numbers below 2**53, hence exact."""
+
+_MOST_ENUMERATED: Final = 20_000
+"""Combinations up to which all are compared."""
+
+_SEARCH_EFFORT: Final = 600_000
+"""Starts times q**2 times C; keeps the search below the time of the decryption before it."""
+
+_BATCH_ELEMENTS: Final = 500_000
+"""Scores of exchanges that are in memory at once."""
+
+
+def scaled_scores(sums: ArrayLike, local_skew: float = 0.0) -> NDArray[np.int64]:
+    """Return the score of each selection, times C and its fixed-point total.
+
+    Parameters
+    ----------
+    sums : array_like of int, shape (H, C + 1)
+        Fixed-point sums of ``p_l`` over the clients of each selection, and behind them the sum
+        of ``||p_l||_2^2``; all selections have as many clients.
+    local_skew : float (default: 0.0)
+        Price of the local skew, from 0 up. With 0 these are the `scaled_distances`.
+
+    Returns
+    -------
+    ndarray of int64, shape (H,)
+
+    Examples
+    --------
+    >>> one_class_each, both_alike = [10, 10, 20], [10, 10, 10]
+    >>> scaled_scores([one_class_each, both_alike], local_skew=0.1).tolist()
+    [2, 0]
+    """
+    deviations, costs = _deviations(sums, local_skew)
+    return (np.abs(deviations).sum(axis=1) + costs).astype(np.int64)
+
+
+def best_scored_try(sums: ArrayLike, local_skew: float = 0.0) -> int:
+    """Return the try with the least score, the first of equal ones.
+
+    Parameters
+    ----------
+    sums : array_like of int, shape (H, C + 1)
+        As for `scaled_scores`.
+    local_skew : float (default: 0.0)
+        Price of the local skew, from 0 up.
+
+    Examples
+    --------
+    >>> best_scored_try([[10, 10, 20], [10, 10, 10]], local_skew=0.1)
+    1
+    """
+    return int(np.argmin(scaled_scores(sums, local_skew)))
+
+
+def best_groups(
+    sums: ArrayLike, sizes: ArrayLike, wanted_sizes: ArrayLike, local_skew: float = 0.0
+) -> NDArray[np.int64]:
+    """Return the groups whose clients together have the least score.
+
+    All combinations are compared if there are few. Otherwise groups are added one by one to many
+    starting points, each time the best one, and then exchanged as long as that lowers the score.
+
+    Parameters
+    ----------
+    sums : array_like of int, shape (M, C + 1)
+        Fixed-point sums of ``p_l`` over the clients of each group, and behind them the sum of
+        ``||p_l||_2^2``.
+    sizes : array_like of int, shape (M,)
+        Clients in each group.
+    wanted_sizes : array_like of int, shape (q,)
+        Sizes of the groups to choose, from `group_sizes`.
+    local_skew : float (default: 0.0)
+        Price of the local skew, from 0 up.
+
+    Returns
+    -------
+    ndarray of int64, shape (q,)
+        Indices of the chosen groups, ascending; the same for the same input.
+
+    Raises
+    ------
+    SettingsError
+        If there are fewer groups of a size than are wanted.
+
+    Examples
+    --------
+    >>> sums = [[40, 0, 0, 40], [20, 20, 0, 20], [0, 20, 20, 20], [0, 0, 40, 40], [0, 40, 0, 40]]
+    >>> best_groups(sums, [4] * 5, [4, 4, 4]).tolist()
+    [0, 3, 4]
+    >>> best_groups([[9, 1, 8], [2, 8, 7], [1, 9, 8]], [1, 1, 1], [1, 1]).tolist()
+    [0, 2]
+    """
+    deviations, costs = _deviations(sums, local_skew)
+    sizes, wanted = np.asarray(sizes, dtype=np.int64), np.asarray(wanted_sizes, dtype=np.int64)
+    kinds, quotas = np.unique(wanted, return_counts=True)
+    of_kind = sizes == kinds[:, None]
+    for kind, quota, number in zip(kinds, quotas, of_kind.sum(axis=1), strict=True):
+        if number < quota:
+            raise SettingsError(
+                f"{number} groups of {kind} clients were formed and {quota} are wanted; form more."
+            )
+    if prod(map(comb, of_kind.sum(axis=1).tolist(), quotas.tolist())) <= _MOST_ENUMERATED:
+        return _best_combination(deviations, costs, of_kind, quotas)
+    return _best_exchanges(deviations, costs, of_kind, quotas)
+
+
+def _deviations(sums: ArrayLike, local_skew: float) -> tuple[Floats, Floats]:
+    """Return ``sum_k (p_l^k - p_u)`` and the price of the local skew, both scaled."""
+    if not 0.0 <= local_skew <= 1000.0:
+        raise SettingsError(f"local_skew={local_skew} must be from 0 to 1000.")
+    integers = np.asarray(sums, dtype=np.int64)
+    distributions, squares = integers[:, :-1], integers[:, -1]
+    num_classes, totals = distributions.shape[1], distributions.sum(axis=1)
+    deviations = (num_classes * distributions - totals[:, None]).astype(np.float64)
+    return deviations, np.rint(local_skew * (num_classes * squares - totals))
+
+
+def _best_combination(
+    deviations: Floats, costs: Floats, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    choices = (
+        combinations(np.flatnonzero(fitting).tolist(), quota)
+        for fitting, quota in zip(of_kind, quotas.tolist(), strict=True)
+    )
+    candidates = np.array([sum(parts, ()) for parts in product(*choices)], dtype=np.int64)
+    totals = sum(deviations[column] for column in candidates.T)
+    scores = np.abs(totals).sum(axis=1) + costs[candidates].sum(axis=1)
+    return np.sort(candidates[np.argmin(scores)])
+
+
+def _best_exchanges(
+    deviations: Floats, costs: Floats, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    fitting = np.flatnonzero(of_kind.any(axis=0))
+    search = _Search(deviations[fitting], costs[fitting], of_kind[:, fitting].argmax(axis=0), quotas)
+    results = [search.run(batch) for batch in search.batches()]
+    _, members = min(results, key=lambda result: result[0])
+    return np.asarray(fitting[members])
+
+
+class _Search:
+    """Local search from many starting points at once: rows are starting points."""
+
+    def __init__(
+        self, deviations: Floats, costs: Floats, kinds: NDArray[np.int64], quotas: NDArray[np.int64]
+    ) -> None:
+        self.deviations = deviations
+        self.costs = costs
+        self.kinds = kinds
+        self.quotas = quotas
+        self.num_wanted = int(quotas.sum())
+        self.same_kind = kinds[:, None] == kinds
+
+    def batches(self) -> Iterator[NDArray[np.int64]]:
+        """Yield pairs of groups to start from, each group being the first about equally often."""
+        num_groups, num_classes = self.deviations.shape
+        num_starts = max(1, _SEARCH_EFFORT // (self.num_wanted**2 * num_classes))
+        stride = max(1, num_groups // num_starts)
+        first = np.arange(0, num_groups, stride)
+        num_shifts = min(max(1, num_starts // num_groups), num_groups // 2)
+        pairs = [np.stack([first, (first + k) % num_groups], axis=1) for k in range(num_shifts)]
+        batch = max(1, _BATCH_ELEMENTS // (self.num_wanted * num_groups))
+        starts = np.concatenate(pairs)
+        return (starts[row : row + batch] for row in range(0, len(starts), batch))
+
+    def run(self, starts: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
+        """Return the least score that is reached from the starting points, and its groups."""
+        chosen = self._grow(starts)
+        scores = self._exchange(chosen)
+        best = int(np.argmin(scores))
+        return float(scores[best]), np.flatnonzero(chosen[best])
+
+    def _grow(self, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Add the best group, again and again, until there are as many as wanted."""
+        rows = np.arange(len(starts))
+        chosen = np.zeros((len(starts), len(self.kinds)), dtype=bool)
+        left = np.tile(self.quotas, (len(starts), 1))
+        for column in starts.T:
+            free = (left[rows, self.kinds[column]] > 0) & ~chosen[rows, column]
+            chosen[rows[free], column[free]] = True
+            left[rows[free], self.kinds[column[free]]] -= 1
+        while (open_rows := np.flatnonzero(left.any(axis=1))).size:
+            totals = chosen[open_rows] @ self.deviations
+            scores = cdist(totals, -self.deviations, "cityblock") + self.costs
+            scores[chosen[open_rows] | (left[open_rows][:, self.kinds] == 0)] = np.inf
+            added = np.argmin(scores, axis=1)
+            chosen[open_rows, added] = True
+            left[open_rows, self.kinds[added]] -= 1
+        return chosen
+
+    def _exchange(self, chosen: NDArray[np.bool_]) -> Floats:
+        """Make the best exchange of one group in each row, in place, while that helps."""
+        totals, spent = chosen @ self.deviations, chosen @ self.costs
+        scores = np.abs(totals).sum(axis=1) + spent
+        rows = np.arange(len(chosen))
+        while rows.size:
+            members = np.nonzero(chosen[rows])[1].reshape(rows.size, self.num_wanted)
+            rest = (totals[rows, None] - self.deviations[members]).reshape(-1, totals.shape[1])
+            rest_spent = (spent[rows, None] - self.costs[members]).reshape(-1, 1)
+            changed = cdist(rest, -self.deviations, "cityblock") + (rest_spent + self.costs)
+            barred = chosen[rows, None] | ~self.same_kind[members]
+            changed[barred.reshape(changed.shape)] = np.inf
+            changed = changed.reshape(rows.size, -1)
+            exchange = np.argmin(changed, axis=1)
+            reached = changed[np.arange(rows.size), exchange]
+            better = reached < scores[rows]
+            rows, members, exchange = rows[better], members[better], exchange[better]
+            position, joins = np.divmod(exchange, len(self.kinds))
+            leaves = members[np.arange(rows.size), position]
+            chosen[rows, leaves], chosen[rows, joins] = False, True
+            totals[rows] += self.deviations[joins] - self.deviations[leaves]
+            spent[rows] += self.costs[joins] - self.costs[leaves]
+            scores[rows] = reached[better]
+        return np.asarray(scores)

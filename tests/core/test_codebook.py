@@ -1,0 +1,139 @@
+"""Tests of the ranking of class sets."""
+
+from itertools import chain, combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dubhe_flwr.core import Category, Codebook
+from dubhe_flwr.errors import SettingsError
+
+PAPER = Codebook((1, 2, 10))
+
+
+@st.composite
+def codebooks(draw: st.DrawFn) -> Codebook:
+    """Draw any reference set for 2 to 62 classes; most of them could never be listed."""
+    num_classes = draw(st.integers(2, 62))
+    return Codebook(draw(st.sets(st.integers(1, num_classes))) | {num_classes})
+
+
+@given(codebook=codebooks(), data=st.data())
+@example(codebook=Codebook(range(1, 63)), data=None)
+def test_rank_inverts_unrank(codebook: Codebook, data: st.DataObject | None) -> None:
+    """Every slot stands for one category, whose slot it is, in registries of any length."""
+    last = codebook.length - 1
+    for slot in (0, last, data.draw(st.integers(0, last)) if data else last // 3):
+        category = codebook.unrank(slot)
+        assert len(category) in codebook.reference_set
+        assert list(category) == sorted(set(category) & set(range(codebook.num_classes)))
+        assert codebook.rank(category) == slot
+
+
+@given(codebook=codebooks(), data=st.data())
+def test_unrank_inverts_rank(codebook: Codebook, data: st.DataObject) -> None:
+    """Every set of classes whose size is in the reference set has a slot that leads back to it."""
+    size = data.draw(st.sampled_from(codebook.reference_set))
+    shuffled = data.draw(st.permutations(range(codebook.num_classes)))
+    category = tuple(sorted(shuffled[:size]))
+    slot = codebook.rank(category)
+    assert 0 <= slot < codebook.length
+    assert codebook.unrank(slot) == category
+
+
+@given(codebook=codebooks(), data=st.data())
+def test_neighbouring_slots_are_in_order(codebook: Codebook, data: st.DataObject) -> None:
+    """Slots ascend by the size of the set, then lexicographically, where no list could tell."""
+    slot = data.draw(st.integers(0, codebook.length - 1))
+    before, category = codebook.unrank(max(slot - 1, 0)), codebook.unrank(slot)
+    assert slot == 0 or (len(before), before) < (len(category), category)
+
+
+@pytest.mark.parametrize("num_classes", range(2, 8))
+def test_order_is_that_of_combinations(num_classes: int) -> None:
+    """For each reference set of few classes the slots are the listed class sets, in order."""
+    middle = range(1, num_classes)
+    for sizes in chain.from_iterable(combinations(middle, k) for k in range(num_classes)):
+        codebook = Codebook((*sizes, num_classes))
+        listed: list[Category] = [
+            category
+            for size in (*sizes, num_classes)
+            for category in combinations(range(num_classes), size)
+        ]
+        assert codebook.length == len(listed)
+        assert [codebook.unrank(slot) for slot in range(len(listed))] == listed
+        assert [codebook.rank(category) for category in listed] == list(range(len(listed)))
+
+
+@pytest.mark.parametrize(
+    ("reference_set", "offsets"),
+    [
+        ((1, 2, 10), (0, 10, 55, 56)),  # MNIST and CIFAR-10 in section 6.1
+        ((1, 52), (0, 52, 53)),  # FEMNIST in section 6.1
+        ((2, 10), (0, 45, 46)),  # the example of section 5.1
+        ((10,), (0, 1)),
+        ((1, 31, 62), (0, 62, 62 + comb(62, 31), 63 + comb(62, 31))),
+    ],
+)
+def test_offsets_delimit_the_sub_vectors(
+    reference_set: tuple[int, ...], offsets: tuple[int, ...]
+) -> None:
+    """The registry is the concatenation of sub-vectors of C-choose-i slots, as in the paper."""
+    codebook = Codebook(reference_set)
+    assert codebook.offsets == offsets
+    assert codebook.length == offsets[-1]
+    assert codebook.num_classes == reference_set[-1]
+
+
+def test_reference_set_is_a_set() -> None:
+    """Order, repetition and NumPy integers make no difference to a codebook."""
+    codebook = Codebook(np.array([10, 2, 1, 2]))
+    assert codebook == PAPER
+    assert hash(codebook) == hash(PAPER)
+    assert codebook != Codebook((1, 10))
+    assert [type(size) for size in codebook.reference_set] == [int, int, int]
+
+
+@pytest.mark.parametrize("reference_set", [(), (1,), (0, 10), (-1, 2, 10)])
+def test_impossible_reference_set_is_refused(reference_set: tuple[int, ...]) -> None:
+    """Sizes below 1, and fewer than two classes, are refused by naming them."""
+    with pytest.raises(SettingsError, match="reference_set=") as refusal:
+        Codebook(reference_set)
+    assert str(reference_set) in str(refusal.value)
+
+
+def test_fractional_size_is_refused() -> None:
+    """A size that is no whole number is refused at once, not when a slot is looked up."""
+    with pytest.raises(TypeError):
+        Codebook((1.5, 10))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "category",
+    [
+        (),
+        (0, 1, 2),
+        (1, 0),
+        (3, 3),
+        (-1,),
+        (-1, 4),
+        (10,),
+        (4, 10),
+        (*range(9), 10),
+    ],
+)
+def test_unknown_category_is_refused(category: Category) -> None:
+    """Sets of a wrong size, out of order, with repetitions or unknown classes have no slot."""
+    with pytest.raises(SettingsError, match="is no category of Codebook") as refusal:
+        PAPER.rank(category)
+    assert str(refusal.value).startswith(str(category))
+
+
+@pytest.mark.parametrize("slot", [-1, 56, 2**70])
+def test_unknown_slot_is_refused(slot: int) -> None:
+    """A slot before the first or behind the last stands for nothing."""
+    with pytest.raises(SettingsError, match=f"Slot {slot} is not in a registry of length 56"):
+        PAPER.unrank(slot)

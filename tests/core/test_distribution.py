@@ -1,0 +1,205 @@
+"""Tests of label distributions and the measures of their skew."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    average_emd,
+    coverage,
+    distance_to_uniform,
+    fixed_point_distribution,
+    global_distribution,
+    imbalance_ratio,
+    label_distribution,
+    population_distribution,
+)
+from dubhe_flwr.errors import SettingsError
+
+counts_of_a_client = st.lists(
+    st.one_of(st.integers(0, 3), st.integers(0, 2**35)), min_size=1, max_size=62
+).filter(any)
+
+
+@st.composite
+def federations(draw: st.DrawFn, *, num_samples: int | None = None) -> NDArray[np.int64]:
+    """Draw label counts of shape (N, C), all with the same number of samples if one is given."""
+    num_classes = draw(st.integers(2, 10))
+    row = st.lists(st.integers(0, 100), min_size=num_classes, max_size=num_classes).filter(any)
+    counts = np.array(draw(st.lists(row, min_size=1, max_size=10)))
+    if num_samples:
+        points = np.sort(counts % (num_samples + 1), axis=1)[:, 1:]
+        counts = np.diff(points, axis=1, prepend=0, append=num_samples)
+    return counts
+
+
+@given(counts=counts_of_a_client)
+def test_label_distribution_is_the_share_of_each_class(counts: list[int]) -> None:
+    """Each class has its count over all counts, rounded once."""
+    shares = label_distribution(counts)
+    assert shares.dtype == np.float64
+    assert shares.tolist() == [float(Fraction(count, sum(counts))) for count in counts]
+    assert shares.sum() == pytest.approx(1.0)
+
+
+def test_label_distribution_of_many_clients() -> None:
+    """Clients may lie along any leading axes, in any integer type, without overflow."""
+    counts = np.full((2, 3, 4), 255, dtype=np.uint8)
+    assert label_distribution(counts).tolist() == [[[0.25] * 4] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [],
+        [[]],
+        np.zeros((0, 3)),
+        [0, 0],
+        [-1, 2],
+        [-2, 1],
+        [[1, 2], [0, 0]],
+        [[1, 2], [-1, 2]],
+        [float("nan"), 1],
+        [[1, 1], [1, float("nan")]],
+        [float("inf"), 1],
+        [[1, 1], [1, float("inf")]],
+    ],
+)
+def test_unfit_label_counts_are_refused(counts: ArrayLike) -> None:
+    """No data, negative counts and what is no number are refused, in one row of many too."""
+    with pytest.raises(SettingsError, match="leave out clients without data"):
+        label_distribution(counts)
+
+
+@given(counts=federations(num_samples=50))
+def test_global_distribution_of_equal_clients_is_their_mean(counts: NDArray[np.int64]) -> None:
+    """With virtual clients of one size, p_g is the mean of their p_l."""
+    mean = population_distribution(label_distribution(counts))
+    np.testing.assert_allclose(global_distribution(counts), mean, atol=1e-12)
+
+
+def test_global_distribution_weighs_by_samples() -> None:
+    """A client of other size counts by its samples, one without data not at all."""
+    assert global_distribution([[30, 0], [0, 10], [0, 0]]).tolist() == [0.75, 0.25]
+    with pytest.raises(SettingsError):
+        global_distribution([[0, 0], [0, 0]])
+
+
+def test_population_distribution_weighs_all_clients_alike() -> None:
+    """p_o is the mean over the selected clients, class by class."""
+    p_o = population_distribution(
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]
+    )
+    assert p_o.tolist() == [0.5, 0.375, 0.125]
+
+
+@given(num_classes=st.integers(2, 100))
+def test_range_of_the_distance_to_uniform(num_classes: int) -> None:
+    """Uniform data have distance 0, data of one class 2 (C - 1) / C."""
+    assert distance_to_uniform(np.full(num_classes, 1 / num_classes)) == pytest.approx(0)
+    farthest = distance_to_uniform(np.eye(num_classes)[0])
+    assert farthest == pytest.approx(2 * (num_classes - 1) / num_classes)
+
+
+@given(counts=federations())
+def test_average_emd_is_between_0_and_2(counts: NDArray[np.int64]) -> None:
+    """EMD_avg is the mean of the clients' 1-norms, within the paper's range of 0 to 2."""
+    p_l, p_g = label_distribution(counts), global_distribution(counts)
+    emd = average_emd(p_l, p_g)
+    assert 0 <= emd <= 2
+    assert emd == pytest.approx(np.mean([np.linalg.norm(row - p_g, ord=1) for row in p_l]))
+    assert average_emd(np.vstack([p_l, p_l]), p_g) == pytest.approx(emd)
+
+
+@given(counts=federations())
+def test_average_emd_to_uniform_is_the_distance_to_uniform(counts: NDArray[np.int64]) -> None:
+    """With one client and the uniform reference both measures are the same."""
+    p_g, num_classes = global_distribution(counts), counts.shape[1]
+    emd = average_emd([p_g], np.full(num_classes, 1 / num_classes))
+    assert emd == pytest.approx(distance_to_uniform(p_g))
+
+
+def test_extremes_of_the_average_emd() -> None:
+    """Clients like the reference have EMD_avg 0, clients without a class of it 2."""
+    assert average_emd([[0.2, 0.8], [0.2, 0.8]], [0.2, 0.8]) == 0.0
+    assert average_emd([[1, 0, 0], [0, 1, 0]], [0, 0, 1]) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("distribution", "rho"),
+    [
+        ([0.2, 0.2, 0.2], 1.0),
+        ([100, 1000, 10], 100.0),
+        ([0.5, 0.5, 0.0], np.inf),
+        ([0, 0], np.inf),
+    ],
+)
+def test_imbalance_ratio(distribution: list[float], rho: float) -> None:
+    """Rho is the largest class over the smallest, infinite with an empty one."""
+    assert imbalance_ratio(distribution) == rho
+
+
+def test_coverage_counts_each_client_once() -> None:
+    """Coverage is the share of clients ever selected, from any iterables."""
+    assert coverage([], num_clients=5) == 0.0
+    assert coverage(iter([(3, 1), {1}, np.array([3, 1])]), num_clients=5) == 0.4
+
+
+@given(counts=counts_of_a_client)
+@example(counts=[2**42 - 1])
+@example(counts=[2**41, 2**41 - 1])
+def test_fixed_point_distribution_is_the_largest_remainder(counts: list[int]) -> None:
+    """The integers sum to S, each within one of its exact share, the largest remainders up."""
+    integers = fixed_point_distribution(counts)
+    assert integers.dtype == np.int64
+    assert integers.sum() == FIXED_POINT_SCALE == 2**20
+    exact = [Fraction(count * FIXED_POINT_SCALE, sum(counts)) for count in counts]
+    expected = [int(share) for share in exact]
+    by_remainder = sorted(range(len(counts)), key=lambda label: expected[label] - exact[label])
+    for label in by_remainder[: FIXED_POINT_SCALE - sum(expected)]:
+        expected[label] += 1
+    assert integers.tolist() == expected
+    assert all(
+        abs(Fraction(int(integer), FIXED_POINT_SCALE) - Fraction(count, sum(counts)))
+        < Fraction(1, FIXED_POINT_SCALE)
+        for integer, count in zip(integers, counts, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "integers"),
+    [
+        ([1, 1, 1], [349526, 349525, 349525]),
+        ([1, 1, 1, 0, 1, 1, 1], [174763, 174763, 174763, 0, 174763, 174762, 174762]),
+        ([2, 1], [699051, 349525]),
+        ([0, 2**20 - 1, 1], [0, 1048575, 1]),
+        ([0, 2**22 - 1, 1], [0, 1048576, 0]),
+        (np.array([255, 255], dtype=np.uint8), [524288, 524288]),
+    ],
+)
+def test_fixed_point_vectors(counts: list[int], integers: list[int]) -> None:
+    """Ties go to the lower class, an empty class stays empty, small types do not overflow."""
+    assert fixed_point_distribution(counts).tolist() == integers
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [],
+        [0, 0],
+        [3, -1],
+        [-3, 1],
+        [2**42],
+        [2**41, 2**41],
+        [2**62, 2**62, 2**62, 2**62, 1],  # sums to 1 in 64 bits
+    ],
+)
+def test_unfit_counts_have_no_fixed_point(counts: list[int]) -> None:
+    """No data, negative counts, and more samples than 64 bits can scale are refused."""
+    with pytest.raises(SettingsError, match="fewer than 2"):
+        fixed_point_distribution(counts)

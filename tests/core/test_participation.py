@@ -1,0 +1,214 @@
+"""Tests of the participation probability and of the draws, exact and statistical."""
+
+import secrets
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import chi2, kstest
+
+from dubhe_flwr.core import (
+    Codebook,
+    average_emd,
+    distance_to_uniform,
+    global_distribution,
+    imbalance_ratio,
+    label_distribution,
+    overall_registry,
+    participation_probability,
+    private_draws,
+    seeded_draws,
+)
+from dubhe_flwr.data import client_distributions, half_normal_proportions
+
+NUM_CLIENTS, NUM_PARTICIPANTS, NUM_DRAWS = 1000, 20, 10_000
+
+registries = st.lists(st.integers(0, 10_000), min_size=1, max_size=60).filter(any)
+
+
+@given(counts=registries, num_participants=st.integers(1, 2000))
+def test_probability_is_that_of_equation_6(counts: list[int], num_participants: int) -> None:
+    """P = min(1, K / (R_A(u) ||R_A||_0)) in each filled category, and 0 in an empty one."""
+    num_filled = sum(count > 0 for count in counts)
+    expected = [
+        float(min(Fraction(1), Fraction(num_participants, count * num_filled))) if count else 0.0
+        for count in counts
+    ]
+    assert participation_probability(counts, num_participants).tolist() == expected
+
+
+@given(counts=registries, data=st.data())
+def test_expected_number_of_participants(counts: list[int], data: st.DataObject) -> None:
+    """Uncapped, K clients take part in all and as many of each category (eqs. 7 and 8)."""
+    num_filled = sum(count > 0 for count in counts)
+    # K <= ||R_A||_0 is the paper's condition that no probability is above 1.
+    num_participants = data.draw(st.integers(1, num_filled))
+    expected = participation_probability(counts, num_participants) * counts
+    assert expected.sum() == pytest.approx(num_participants, rel=1e-12)
+    assert expected[expected > 0] == pytest.approx(num_participants / num_filled, rel=1e-12)
+
+
+@given(counts=registries, num_participants=st.integers(1, 10**6))
+def test_capped_categories_send_all_their_clients(counts: list[int], num_participants: int) -> None:
+    """A category with fewer clients than its part sends all; then fewer than K take part."""
+    share = num_participants / sum(count > 0 for count in counts)
+    assume(any(0 < count < share for count in counts))
+    expected = participation_probability(counts, num_participants) * counts
+    assert expected.tolist() == pytest.approx([min(count, share) for count in counts])
+    assert expected.sum() < num_participants
+
+
+def test_empty_registry_has_no_participants() -> None:
+    """Nobody can take part in a federation in which nobody is registered."""
+    assert participation_probability([0, 0, 0], 20).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_probability_of_a_million_clients() -> None:
+    """Counts of a million clients in the longest registry do not overflow, in 32 bits neither."""
+    counts = np.full(4096, 10**6, dtype=np.int32)
+    assert participation_probability(counts, 20).tolist() == [20 / (4096 * 10**6)] * 4096
+
+
+@pytest.fixture(scope="module")
+def label_counts() -> NDArray[np.int64]:
+    """Return the clients of MNIST-10/1.5: N=1000, half-normal rho=10, EMD_avg=1.5 (section 6.3)."""
+    counts = client_distributions(
+        NUM_CLIENTS, half_normal_proportions(10, 10.0), 1.5, np.random.default_rng(2021)
+    )
+    p_g = global_distribution(counts)
+    assert average_emd(label_distribution(counts), p_g) == pytest.approx(1.5, abs=0.02)
+    assert imbalance_ratio(p_g) == pytest.approx(10, abs=0.1)
+    return counts
+
+
+@pytest.fixture(scope="module")
+def overall_and_slots(
+    label_counts: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Register the clients with the thresholds of the paper."""
+    return overall_registry(label_counts, Codebook((1, 2, 10)), {1: 0.7, 2: 0.1})
+
+
+@pytest.fixture(scope="module")
+def decisions(
+    overall_and_slots: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> NDArray[np.bool_]:
+    """Let every client draw ten thousand times: shape (N, NUM_DRAWS)."""
+    overall, slots = overall_and_slots
+    probability = participation_probability(overall, NUM_PARTICIPANTS)
+    assert probability.max() < 1.0, "no category may be capped, or fewer than K are expected"
+    return np.array(
+        [
+            seeded_draws(7, str(client), 1, NUM_DRAWS) < probability[slot]
+            for client, slot in enumerate(slots)
+        ]
+    )
+
+
+def test_mean_number_of_volunteers(decisions: NDArray[np.bool_]) -> None:
+    """Before any filling, K clients volunteer on average: within 2 %, nine standard errors."""
+    assert decisions.sum(axis=0).mean() == pytest.approx(NUM_PARTICIPANTS, rel=0.02)
+
+
+def test_categories_are_drawn_equally_often(
+    decisions: NDArray[np.bool_],
+    overall_and_slots: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    """All non-empty categories send equally many clients, up to their binomial deviations.
+
+    The sum over the categories of squared deviations, each divided by the binomial variance
+    ``draws * R_A(u) * P (1 - P)``, is chi-square; both tails above 1e-4.
+    """
+    overall, slots = overall_and_slots
+    filled = overall > 0
+    drawn = np.bincount(slots, weights=decisions.sum(axis=1), minlength=overall.size)
+    assert not drawn[~filled].any()
+    mean = NUM_DRAWS * NUM_PARTICIPANTS / filled.sum()
+    variance = mean * (1 - NUM_PARTICIPANTS / (filled.sum() * overall[filled]))
+    statistic = ((drawn[filled] - mean) ** 2 / variance).sum()
+    assert 1e-4 < chi2.sf(statistic, filled.sum()) < 1 - 1e-4
+
+
+def test_clients_and_tries_are_independent(
+    decisions: NDArray[np.bool_],
+    overall_and_slots: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    """The number of volunteers varies from try to try as that of independent clients does.
+
+    Its variance is ``sum_k P_k (1 - P_k)``; clients that shared random numbers would bring it to
+    many times that. Consecutive tries are uncorrelated. Bounds: five standard errors.
+    """
+    overall, slots = overall_and_slots
+    probability = participation_probability(overall, NUM_PARTICIPANTS)[slots]
+    volunteers = decisions.sum(axis=0)
+    standard_error = np.sqrt(2 / NUM_DRAWS)
+    expected_variance = (probability * (1 - probability)).sum()
+    assert volunteers.var() / expected_variance == pytest.approx(1, abs=5 * standard_error)
+    correlation = np.corrcoef(volunteers[:-1], volunteers[1:])[0, 1]
+    assert abs(correlation) < 5 / np.sqrt(NUM_DRAWS)
+
+
+def test_participation_balances_the_data(
+    label_counts: NDArray[np.int64],
+    overall_and_slots: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    """The expected population is less than half as far from uniform as the global data are."""
+    overall, slots = overall_and_slots
+    probability = participation_probability(overall, NUM_PARTICIPANTS)[slots]
+    expected = probability @ label_distribution(label_counts) / NUM_PARTICIPANTS
+    to_uniform = distance_to_uniform(global_distribution(label_counts))
+    assert distance_to_uniform(expected) < 0.5 * to_uniform
+
+
+@pytest.mark.parametrize(
+    ("other_seed", "alias", "server_round"),
+    [(8, "3", 1), (7, "4", 1), (7, "3", 2), (7, "31", 0)],
+)
+def test_seeded_draws_belong_to_one_node_and_round(
+    other_seed: int, alias: str, server_round: int
+) -> None:
+    """The same seed, alias and round give the same draws; any other one gives others."""
+    draws = seeded_draws(7, "3", 1, 5)
+    assert draws.tolist() == seeded_draws(7, "3", 1, 5).tolist()
+    assert not np.isin(seeded_draws(other_seed, alias, server_round, 5), draws).any()
+
+
+def test_more_tries_keep_the_first_draws() -> None:
+    """The draws of few tries are the first of those of many, for comparisons over H."""
+    assert seeded_draws(7, "3", 1, 2).tolist() == seeded_draws(7, "3", 1, 20)[:2].tolist()
+
+
+def test_seeded_draws_are_a_stable_vector() -> None:
+    """Recorded simulations keep repeating: these numbers may change with a release note only."""
+    vector = [0.7629094790265619, 0.9613954764390025, 0.7086998706831812]
+    assert seeded_draws(7, "3", 1, 3).tolist() == vector
+
+
+def test_private_draws_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each draw is made of the 53 upper bits of eight system bytes, never 1 and never seeded."""
+    words: Iterator[int] = iter([0, 2**64 - 1, 2**63, 2**11, 2**11 - 1])
+
+    def token_bytes(size: int) -> bytes:
+        assert size == 40
+        return b"".join(word.to_bytes(8, "little") for word in words)
+
+    monkeypatch.setattr(secrets, "token_bytes", token_bytes)
+    assert private_draws(5).tolist() == [0.0, 1 - 2**-53, 0.5, 2**-53, 0.0]
+
+
+def test_private_draws_are_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uniform bytes make uniform draws: Kolmogorov-Smirnov over 10,000 of them, p > 1e-4."""
+    monkeypatch.setattr(secrets, "token_bytes", np.random.default_rng(0).bytes)
+    draws = private_draws(10_000)
+    assert draws.dtype == np.float64
+    assert kstest(draws, "uniform").pvalue > 1e-4
+
+
+def test_private_draws_do_not_repeat() -> None:
+    """Two calls share no number: 53 bits collide once in 10**15 runs."""
+    assert not np.isin(private_draws(3), private_draws(3)).any()
+    assert private_draws(0).shape == (0,)

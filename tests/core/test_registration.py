@@ -1,0 +1,245 @@
+"""Tests of Algorithm 1 and the registries that it fills."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike
+
+from dubhe_flwr.core import (
+    MAX_REGISTRY_LENGTH,
+    Category,
+    Codebook,
+    check_thresholds,
+    default_thresholds,
+    dominating_category,
+    overall_registry,
+    registry,
+)
+from dubhe_flwr.errors import SettingsError
+
+PAPER = Codebook((1, 2, 10))
+SIGMA = {1: 0.7, 2: 0.1}
+
+
+def algorithm_1(
+    label_counts: Sequence[int], reference_set: Sequence[int], sigma: Mapping[int, Fraction]
+) -> Category:
+    """Follow the paper's listing line by line, in fractions.
+
+    Two things differ from the print: ``p`` is whole again for each ``i``, and ``m_i`` is looked at
+    when it has been written, after the inner loop. Otherwise a client of two dominating classes
+    would be asked for its second and third largest.
+    """
+    for i in reference_set:
+        p = [Fraction(count, sum(label_counts)) for count in label_counts]
+        m, u = [Fraction(0)] * i, []
+        for j in range(i):
+            largest = max(p)
+            u.append(p.index(largest))
+            m[j], p[u[j]] = largest, Fraction(-1)
+        if m[i - 1] >= sigma[i]:
+            return tuple(sorted(u))
+    raise AssertionError
+
+
+@st.composite
+def clients(draw: st.DrawFn) -> tuple[list[int], Codebook, dict[int, Fraction]]:
+    """Draw a client with many ties, and thresholds of which many lie exactly on its shares."""
+    num_classes = draw(st.integers(2, 12))
+    count = st.one_of(st.integers(0, 3), st.integers(0, 1000))
+    counts = draw(st.lists(count, min_size=num_classes, max_size=num_classes).filter(any))
+    codebook = Codebook(draw(st.sets(st.integers(1, num_classes))) | {num_classes})
+    own_share = st.sampled_from(counts).map(lambda c: Fraction(c, sum(counts)))
+    hundredth = st.integers(0, 100).map(lambda n: Fraction(n, 100))
+    threshold = st.one_of(own_share, hundredth)
+    sigma = {size: draw(threshold) for size in codebook.reference_set[:-1]}
+    return counts, codebook, sigma | {num_classes: Fraction(0)}
+
+
+@given(client=clients())
+@example(client=([7, 3], Codebook((1, 2)), {1: Fraction(7, 10), 2: Fraction(0)}))
+def test_category_is_that_of_algorithm_1(
+    client: tuple[list[int], Codebook, dict[int, Fraction]],
+) -> None:
+    """The category is the one that the paper's listing returns, ties and borders included."""
+    counts, codebook, sigma = client
+    floats = {size: float(share) for size, share in sigma.items()}
+    expected = algorithm_1(counts, codebook.reference_set, sigma)
+    assert dominating_category(counts, codebook, floats) == expected
+
+
+@given(client=clients(), times=st.integers(2, 50))
+def test_category_depends_on_shares_only(
+    client: tuple[list[int], Codebook, dict[int, Fraction]], times: int
+) -> None:
+    """A virtual client that repeats its samples keeps its category."""
+    counts, codebook, sigma = client
+    floats = {size: float(share) for size, share in sigma.items()}
+    repeated = [times * count for count in counts]
+    assert dominating_category(repeated, codebook, floats) == dominating_category(
+        counts, codebook, floats
+    )
+
+
+@pytest.mark.parametrize(
+    ("label_counts", "sigma", "category"),
+    [
+        pytest.param([7, 3, 0], {1: 0.7, 2: 0.3}, (0,), id="7 of 10 reach 0.7"),
+        pytest.param([699, 301, 0], {1: 0.7, 2: 0.3}, (0, 1), id="699 of 1000 do not"),
+        pytest.param([699_999_999, 300_000_001, 0], {1: 0.7, 2: 0.3}, (0, 1), id="no tolerance"),
+        pytest.param([0, 3, 6], {1: 0.7, 2: 1 / 3}, (1, 2), id="3 of 9 reach a third"),
+        pytest.param([0, 299, 701], {1: 0.8, 2: 0.3}, (0, 1, 2), id="299 of 1000 miss 0.3"),
+        pytest.param([0, 5, 5], {1: 0.5, 2: 0.1}, (1,), id="the lower of two equals first"),
+        pytest.param([3, 3, 4], {1: 0.5, 2: 0.3}, (0, 2), id="the lower of two seconds"),
+        pytest.param([1, 1, 1], {1: 0.3, 2: 0.3}, (0,), id="the lowest of three equals"),
+        pytest.param([0, 0, 1], {1: 1.0, 2: 1.0}, (2,), id="one class alone reaches 1"),
+        pytest.param([0, 1, 2], {1: 0.9, 2: 0.0}, (1, 2), id="a threshold of 0 is always met"),
+        pytest.param([1, 1, 1], {1: 0.5, 2: 0.5}, (0, 1, 2), id="no dominating class"),
+    ],
+)
+def test_category_on_the_border(
+    label_counts: list[int], sigma: dict[int, float], category: Category
+) -> None:
+    """A share equal to its threshold dominates, one just below does not; lower classes first."""
+    assert dominating_category(label_counts, Codebook((1, 2, 3)), sigma) == category
+
+
+@pytest.mark.parametrize("total", [100, 300, 700, 128_000])
+def test_every_hundredth_is_reached_exactly(total: int) -> None:
+    """For each two-decimal threshold the client whose share equals it dominates, one less not."""
+    codebook = Codebook((1, 3))
+    for hundredths in range(51, 101):
+        enough, sigma = hundredths * total // 100, {1: float(f"{hundredths / 100:.2f}")}
+        assert dominating_category([0, enough, total - enough], codebook, sigma) == (1,)
+        few = enough - 1
+        assert dominating_category([0, few, total - few], codebook, sigma) != (1,)
+
+
+def test_example_of_the_paper() -> None:
+    """With G = {2, 10}, a client of classes 0 and 1 fills the first place of R_2 (section 5.1)."""
+    codebook = Codebook((2, 10))
+    category = dominating_category([40, 40, 4, 4, 4, 4, 1, 1, 1, 1], codebook, {2: 0.3})
+    assert category == (0, 1)
+    assert np.flatnonzero(registry(category, codebook)).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "label_counts",
+    [
+        [98765] * 9,
+        [98765] * 11,
+        [98765] + [0] * 11,
+        [[98765] * 10],
+        [0] * 10,
+        [-1] + [98765] * 9,
+        [float("nan")] + [98765] * 9,
+        [float("inf")] + [98765] * 9,
+        [],
+    ],
+)
+def test_unfit_label_counts_are_refused(label_counts: ArrayLike) -> None:
+    """Counts of another number of classes, or that are none, are refused without quoting them."""
+    with pytest.raises(SettingsError) as refusal:
+        dominating_category(label_counts, PAPER, SIGMA)
+    assert "98765" not in str(refusal.value)
+
+
+def test_missing_threshold_is_not_taken_for_zero() -> None:
+    """Without sigma_1 there is no category: a default of 0 would give every client one class."""
+    with pytest.raises(KeyError):
+        dominating_category([1] * 10, PAPER, {2: 0.1})
+
+
+@given(data=st.data())
+def test_registry_is_one_hot(data: st.DataObject) -> None:
+    """A registry holds a single one, at the slot of the category."""
+    slot = data.draw(st.integers(0, PAPER.length - 1))
+    filled = registry(PAPER.unrank(slot), PAPER)
+    assert filled.dtype == np.int64
+    assert filled.tolist() == [int(other == slot) for other in range(56)]
+
+
+@given(
+    label_counts=st.lists(
+        st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any), max_size=20
+    )
+)
+@example(label_counts=[])
+def test_overall_registry_is_the_sum_of_the_registries(label_counts: list[list[int]]) -> None:
+    """The overall registry counts the clients of each category; the slots say which are whose."""
+    codebook, sigma = Codebook((1, 2, 4)), {1: 0.5, 2: 0.2}
+    overall, slots = overall_registry(label_counts, codebook, sigma)
+    expected = np.zeros(codebook.length, dtype=np.int64)
+    for counts, slot in zip(label_counts, slots.tolist(), strict=True):
+        category = dominating_category(counts, codebook, sigma)
+        assert codebook.unrank(slot) == category
+        expected += registry(category, codebook)
+    assert overall.dtype == slots.dtype == np.int64
+    assert overall.tolist() == expected.tolist()
+
+
+def test_default_thresholds_are_those_of_the_paper() -> None:
+    """Section 6.3.3 gives 0.7 and 0.1 for G = {1, 2, 10}; the caller gets a copy of its own."""
+    default_thresholds(PAPER)[1] = 0.0
+    assert default_thresholds(Codebook([10, 2, 1])) == SIGMA
+
+
+def test_no_thresholds_are_made_up() -> None:
+    """For a reference set without published thresholds the user is asked for each size but C."""
+    with pytest.raises(SettingsError, match=r"reference_set=\(1, 3, 52\).*each of \(1, 3\)"):
+        default_thresholds(Codebook((1, 3, 52)))
+
+
+@pytest.mark.parametrize("given_c", [{}, {10: 0}, {10: 0.0}])
+def test_checked_thresholds_are_ordered(given_c: dict[int, float]) -> None:
+    """Sound thresholds come back ascending, as floats and without sigma_C; borders included."""
+    checked = check_thresholds(PAPER, {2: 0, 1: 1} | given_c)
+    assert list(checked.items()) == [(1, 1.0), (2, 0.0)]
+    assert all(type(share) is float for share in checked.values())
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "match"),
+    [
+        ({}, r"exactly the sizes \(1, 2\)"),
+        ({1: 0.7}, r"exactly the sizes \(1, 2\)"),
+        ({1: 0.7, 2: 0.1, 3: 0.1}, r"exactly the sizes \(1, 2\)"),
+        ({1: 0.7, 3: 0.1}, r"exactly the sizes \(1, 2\)"),
+        ({1: 0.7, 2: 0.1, 10: 0.1}, r"thresholds\[10\]=0.1 must be 0"),
+        ({1: 0.7, 2: 0.1, 10: float("nan")}, r"thresholds\[10\]=nan must be 0"),
+        ({1: float("nan"), 2: 0.1}, r"thresholds\[1\]=nan is no share"),
+        ({1: 0.7, 2: float("nan")}, r"thresholds\[2\]=nan is no share"),
+        ({1: 0.7, 2: float("inf")}, r"thresholds\[2\]=inf is no share"),
+        ({1: 0.7, 2: -1e-9}, r"thresholds\[2\]=-1e-09 is no share"),
+        ({1: 1.0 + 1e-9, 2: 0.1}, r"thresholds\[1\]=1.000000001 is no share"),
+    ],
+)
+def test_unsound_thresholds_are_refused(thresholds: dict[int, float], match: str) -> None:
+    """Each threshold is named that is missing, unknown, or no share; NaN is none."""
+    with pytest.raises(SettingsError, match=match):
+        check_thresholds(PAPER, thresholds)
+
+
+def test_longest_registry() -> None:
+    """A registry of exactly the longest length is accepted, one more slot is refused."""
+    longest, too_long = (Codebook((1, MAX_REGISTRY_LENGTH - 1 + more)) for more in (0, 1))
+    assert longest.length == MAX_REGISTRY_LENGTH
+    assert check_thresholds(longest, {1: 0.5}) == {1: 0.5}
+    with pytest.raises(SettingsError, match="a registry of 4097 slots; at most 4096"):
+        check_thresholds(too_long, {1: 0.5})
+
+
+@given(sigma=st.lists(st.floats(0, 1), min_size=2, max_size=2))
+def test_higher_thresholds_never_shrink_the_category(sigma: list[float]) -> None:
+    """With every threshold raised, a client has at least as many dominating classes as before."""
+    counts = [50, 20, 10, 10, 5, 5, 0, 0, 0, 0]
+    sizes = [
+        len(dominating_category(counts, PAPER, {1: sigma[0] * step, 2: sigma[1] * step}))
+        for step in (0.0, 0.5, 1.0)
+    ]
+    assert all(lower <= higher for lower, higher in pairwise(sizes))
