@@ -1,0 +1,21 @@
+"""Skewed federations, virtual clients and data sets."""
+
+from dubhe_flwr.data.dataset import Dataset
+from dubhe_flwr.data.federation import Federation
+from dubhe_flwr.data.loaders import DATASETS, load_dataset
+from dubhe_flwr.data.partition import EMD_TOLERANCE, PartitionKind, client_distributions
+from dubhe_flwr.data.skew import half_normal_proportions
+from dubhe_flwr.data.virtual import VirtualClientSampler, assign_samples
+
+__all__ = [
+    "DATASETS",
+    "EMD_TOLERANCE",
+    "Dataset",
+    "Federation",
+    "PartitionKind",
+    "VirtualClientSampler",
+    "assign_samples",
+    "client_distributions",
+    "half_normal_proportions",
+    "load_dataset",
+]

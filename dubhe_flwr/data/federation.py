@@ -1,0 +1,158 @@
+"""A federation: which client holds how many samples of which class."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core.distribution import (
+    average_emd,
+    global_distribution,
+    imbalance_ratio,
+    label_distribution,
+)
+from dubhe_flwr.data.partition import PartitionKind, client_distributions
+from dubhe_flwr.data.skew import half_normal_proportions
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["Federation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """The label counts of all virtual clients, and the figures that describe their skew.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set that the samples come from.
+    label_counts : ndarray of int64, shape (N, C)
+        Samples of each class at each client; every client holds ``N_VC`` samples.
+
+    Raises
+    ------
+    SettingsError
+        If the counts are no such table.
+
+    Examples
+    --------
+    >>> federation = Federation.draw(
+    ...     "MNIST",
+    ...     num_clients=1000,
+    ...     num_classes=10,
+    ...     rho=10,
+    ...     emd=1.5,
+    ...     generator=np.random.default_rng(7),
+    ... )
+    >>> print(federation)
+    MNIST-10/1.5
+    >>> federation.num_clients, federation.num_classes, federation.num_samples
+    (1000, 10, 128)
+    """
+
+    dataset: str
+    label_counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.label_counts, dtype=np.int64)
+        totals = counts.sum(axis=-1)
+        if counts.ndim != 2 or not counts.size or np.any(counts < 0) or np.ptp(totals) > 0:
+            raise SettingsError(
+                f"label_counts has shape {counts.shape}; give one row of non-negative counts for "
+                "each client, all of the same total."
+            )
+        counts.flags.writeable = False
+        object.__setattr__(self, "label_counts", counts)
+
+    @classmethod
+    def draw(
+        cls,
+        dataset: str,
+        *,
+        num_clients: int,
+        num_classes: int,
+        rho: float,
+        emd: float,
+        generator: np.random.Generator,
+        num_samples: int = 128,
+        kind: PartitionKind = "dirichlet",
+    ) -> Self:
+        """Draw a federation as the paper does: half-normal global skew, wanted EMD_avg.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set that the samples come from.
+        num_clients : int
+            ``N``.
+        num_classes : int
+            ``C``.
+        rho : float
+            Largest class divided by the smallest, over all clients.
+        emd : float
+            ``EMD_avg``, the mean distance of a client's distribution from the global one.
+        generator : numpy.random.Generator
+            Source of all randomness.
+        num_samples : int, default 128
+            ``N_VC``, the samples of each client.
+        kind : {"dirichlet", "mixture"}, default "dirichlet"
+            How clients differ: see `client_distributions`.
+
+        Returns
+        -------
+        Federation
+
+        Raises
+        ------
+        SettingsError
+            If a setting is out of range or the wanted EMD_avg is out of reach.
+        """
+        proportions = half_normal_proportions(num_classes, rho)
+        counts = client_distributions(
+            num_clients, proportions, emd, generator, kind=kind, num_samples=num_samples
+        )
+        return cls(dataset, counts)
+
+    @property
+    def num_clients(self) -> int:
+        """``N``, the number of clients."""
+        return int(self.label_counts.shape[0])
+
+    @property
+    def num_classes(self) -> int:
+        """``C``, the number of classes."""
+        return int(self.label_counts.shape[1])
+
+    @property
+    def num_samples(self) -> int:
+        """``N_VC``, the samples of each client."""
+        return int(self.label_counts[0].sum())
+
+    @property
+    def label_distributions(self) -> NDArray[np.float64]:
+        """``p_l`` of each client, shape (N, C)."""
+        return label_distribution(self.label_counts)
+
+    @property
+    def global_distribution(self) -> NDArray[np.float64]:
+        """``p_g``, the realised class proportions of all clients together, shape (C,)."""
+        return global_distribution(self.label_counts)
+
+    @property
+    def rho(self) -> float:
+        """The realised imbalance ratio: largest class divided by smallest."""
+        return imbalance_ratio(self.global_distribution)
+
+    @property
+    def emd(self) -> float:
+        """The realised ``EMD_avg``."""
+        return average_emd(self.label_distributions, self.global_distribution)
+
+    @property
+    def name(self) -> str:
+        """The paper's name of such a federation, ``dataset-rho/EMD_avg``."""
+        return f"{self.dataset}-{round(self.rho, 1):g}/{round(self.emd, 2)}"
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,218 @@
+"""Local skew: label counts of clients whose data differ by a wanted EMD_avg."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import gammaincinv
+
+from dubhe_flwr.core.distribution import average_emd, global_distribution, label_distribution
+from dubhe_flwr.data.rounding import controlled_rounding, largest_remainder
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["EMD_TOLERANCE", "PartitionKind", "client_distributions"]
+
+PartitionKind: TypeAlias = Literal["dirichlet", "mixture"]
+"""How clients differ: see `client_distributions`."""
+
+EMD_TOLERANCE: Final = 0.02
+"""How far the realised EMD_avg may be from the wanted one."""
+
+_Weighted: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Label distributions (N, C) in which class c counts ``weights[c]`` times as much."""
+
+_Family: TypeAlias = Callable[[float], _Weighted]
+"""Distributions for a skew between 0 (all clients alike) and 1 (as different as can be)."""
+
+_FITTING_PASSES: Final = 30
+
+
+def client_distributions(
+    num_clients: int,
+    global_proportions: ArrayLike,
+    emd: float,
+    generator: np.random.Generator,
+    *,
+    kind: PartitionKind = "dirichlet",
+    num_samples: int = 128,
+) -> NDArray[np.int64]:
+    """Draw the label distributions of clients, in samples, with a wanted EMD_avg.
+
+    The parameter of the chosen family is searched, with the same random numbers at every step,
+    until the EMD_avg of the whole samples that result is the wanted one. All clients together
+    have the wanted proportions, to the sample.
+
+    - ``dirichlet``: ``p_l ~ Dir(concentration * p_g)``, the usual model of skewed clients.
+    - ``mixture``: ``p_l = (1 - weight) * p_g + weight * d``, where one half of the clients has
+      one dominating class and the other half up to two (``d`` puts everything on it or them).
+
+    Parameters
+    ----------
+    num_clients : int
+        ``N``, the number of clients.
+    global_proportions : array_like of float, shape (C,)
+        ``p_g``; classes of share 0 get no sample.
+    emd : float
+        The wanted ``EMD_avg = mean_k ||p_l^k - p_g||_1``. With 0 all clients hold the same
+        counts, hence proportions in multiples of ``1 / num_samples`` only.
+    generator : numpy.random.Generator
+        Source of all randomness; one state, one result.
+    kind : {"dirichlet", "mixture"}, default "dirichlet"
+        The family of distributions.
+    num_samples : int, default 128
+        ``N_VC``, the samples of each (virtual) client.
+
+    Returns
+    -------
+    ndarray of int64, shape (N, C)
+        Label counts; each row sums to ``num_samples``.
+
+    Raises
+    ------
+    SettingsError
+        If a setting is out of range, or ``emd`` is out of reach; the message names the range.
+
+    Examples
+    --------
+    >>> counts = client_distributions(
+    ...     200, [0.5, 0.3, 0.2], emd=0.8, generator=np.random.default_rng(7), num_samples=50
+    ... )
+    >>> counts.sum(axis=0).tolist()
+    [5000, 3000, 2000]
+    >>> round(average_emd(counts / 50, [0.5, 0.3, 0.2]), 2)
+    0.8
+    """
+    proportions = _checked_proportions(global_proportions)
+    families: dict[str, Callable[..., _Family]] = {"dirichlet": _dirichlet, "mixture": _mixture}
+    if kind not in families:
+        raise SettingsError(f"kind is {kind!r}; choose one of {', '.join(families)}.")
+    if num_clients < 1 or num_samples < 1 or not 0 <= emd <= 2:
+        raise SettingsError(
+            f"num_clients is {num_clients}, num_samples {num_samples} and emd {emd}; give at least "
+            "1 client, 1 sample and a distance from 0 to 2."
+        )
+    if emd == 0:
+        return np.tile(largest_remainder(proportions, num_samples), (num_clients, 1))
+
+    present = proportions > 0
+    family = families[kind](num_clients, proportions[present], generator)
+    offsets = (generator.permutation(num_clients) + 0.5) / num_clients
+    totals = largest_remainder(proportions[present], num_clients * num_samples)
+
+    @cache
+    def realise(skew: float) -> NDArray[np.int64]:
+        fitted = _fit_mean(family(skew), proportions[present])
+        return controlled_rounding(fitted, num_samples, totals, offsets)
+
+    counts = np.zeros((num_clients, proportions.size), dtype=np.int64)
+    counts[:, present] = _search(realise, emd)
+    return counts
+
+
+def _checked_proportions(global_proportions: ArrayLike) -> NDArray[np.float64]:
+    proportions = np.asarray(global_proportions, dtype=np.float64)
+    if proportions.ndim != 1 or np.any(proportions < 0) or not np.isclose(proportions.sum(), 1):
+        raise SettingsError(
+            f"global_proportions is {proportions}; give one non-negative share for each class, "
+            "1 in all."
+        )
+    return np.asarray(proportions / proportions.sum())
+
+
+def _search(realise: Callable[[float], NDArray[np.int64]], emd: float) -> NDArray[np.int64]:
+    """Return the counts whose EMD_avg is the wanted one."""
+
+    def excess(skew: float) -> float:
+        counts = realise(skew)
+        return average_emd(label_distribution(counts), global_distribution(counts)) - emd
+
+    skew, highest = 1e-6, 1 - 1e-6
+    below, above = excess(skew), excess(highest)
+    if below < 0 < above:
+        skew = float(brentq(excess, skew, highest, xtol=1e-7, rtol=1e-3))
+    elif abs(above) < abs(below):
+        skew = highest
+    if not abs(missed := excess(skew)) <= EMD_TOLERANCE:
+        raise SettingsError(
+            f"emd is {emd}; with these clients, samples and proportions choose 0 or a value from "
+            f"{emd + below:.2f} to {emd + above:.2f} (nearest realised: {emd + missed:.2f})."
+        )
+    return realise(skew)
+
+
+def _dirichlet(
+    num_clients: int, proportions: NDArray[np.float64], generator: np.random.Generator
+) -> _Family:
+    """Return ``Dir(concentration * p_g)`` with ``skew = 1 / (1 + concentration)``.
+
+    The skew is then the variance of a share, relative to that of a client of one class only.
+    """
+    shape = (num_clients, proportions.size)
+    quantile = generator.random(shape)
+    # 1 - random() lies in (0, 1], so that its logarithm is finite.
+    log_uniform = np.log1p(-generator.random(shape))
+
+    def family(skew: float) -> _Weighted:
+        # Gamma(a) = Gamma(a + 1) * U ** (1 / a); as logarithms, because it underflows for small a.
+        parameter = proportions * (1 - skew) / skew
+        log_bulk = np.log(gammaincinv(parameter + 1, quantile))
+        log_tail = log_uniform / parameter
+
+        def weighted(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+            # The weight scales the parameter of the tail too: among clients of one class only
+            # it decides which class that is, where scaling their shares would change nothing.
+            log_shares = log_tail / weights + log_bulk + np.log(weights)
+            shares = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+        return weighted
+
+    return family
+
+
+def _mixture(
+    num_clients: int, proportions: NDArray[np.float64], generator: np.random.Generator
+) -> _Family:
+    """Return one or two dominating classes mixed with ``p_g``; the skew is their weight."""
+    deck = np.repeat(np.arange(proportions.size), largest_remainder(proportions, num_clients))
+    first = generator.permutation(deck)
+    second = first.copy()
+    half = num_clients // 2
+    second[:half] = generator.permutation(first[:half])
+    one_hot = np.eye(proportions.size)
+    dominating = (one_hot[first] + one_hot[second]) / 2
+
+    def family(skew: float) -> _Weighted:
+        distributions = (1 - skew) * proportions + skew * dominating
+
+        def weighted(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+            shares = distributions * weights
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+        return weighted
+
+    return family
+
+
+def _fit_mean(weighted: _Weighted, proportions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Fit the mean over the clients to ``p_g`` by iterative proportional fitting.
+
+    The steps shrink and the best pass is kept, because near skew 1 the mean moves by whole
+    clients. The part of a client by which it may miss ``p_g`` is left to the rounding.
+    """
+    weights = np.ones_like(proportions)
+    best, least_error = np.empty(0), np.inf
+    for step in range(_FITTING_PASSES):
+        fitted = weighted(weights)
+        mean = fitted.mean(axis=0)
+        error = float(np.abs(mean - proportions).sum())
+        if error < least_error:
+            best, least_error = fitted, error
+        if np.allclose(mean, proportions, rtol=1e-3, atol=0):
+            break
+        ratio = np.clip(proportions / np.maximum(mean, 1e-12), 0.5, 2.0)
+        weights *= ratio ** (4 / (8 + step))
+    return best

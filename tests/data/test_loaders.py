@@ -1,0 +1,124 @@
+"""Tests of loading data sets by name."""
+
+import gzip
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torchvision
+
+from dubhe_flwr.data import load_dataset
+from dubhe_flwr.errors import DataError, SettingsError
+
+REAL_MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist"
+FILES = (
+    ("train-images-idx3-ubyte", (6, 28, 28)),
+    ("train-labels-idx1-ubyte", (6,)),
+    ("t10k-images-idx3-ubyte", (3, 28, 28)),
+    ("t10k-labels-idx1-ubyte", (3,)),
+)
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every download fail at once."""
+    monkeypatch.setattr(torchvision.datasets.MNIST, "mirrors", ["file:///nowhere/"])
+
+
+def write_mnist(folder: Path) -> None:
+    """Write files of MNIST's format, unpacked: each image is full of its own label."""
+    folder.mkdir(parents=True)
+    for name, shape in FILES:
+        pixels = np.arange(shape[0], dtype=np.uint8).reshape(-1, *[1] * (len(shape) - 1))
+        header = struct.pack(f">{1 + len(shape)}i", 0x800 + len(shape), *shape)
+        (folder / name).write_bytes(header + np.broadcast_to(pixels, shape).tobytes())
+
+
+def test_digits_are_normalised_and_stratified() -> None:
+    """Digits have mean 0, standard deviation 1, and a fifth of each class in the test."""
+    digits = load_dataset("digits")
+    assert digits.image_shape == (1, 8, 8)
+    assert digits.train_images.dtype == digits.test_images.dtype == np.float32
+    assert digits.train_images.mean() == pytest.approx(0, abs=0.01)
+    assert digits.train_images.std() == pytest.approx(1, abs=0.01)
+    train, test = np.bincount(digits.train_labels), np.bincount(digits.test_labels)
+    assert np.abs(test - 0.2 * (train + test)).max() < 1
+
+
+def test_digits_repeat() -> None:
+    """The split is the same every time."""
+    first, second = load_dataset("digits"), load_dataset("digits")
+    assert np.array_equal(first.test_images, second.test_images)
+
+
+@pytest.mark.parametrize("layout", [".", "MNIST/raw", "mnist", "mnist/MNIST/raw"])
+@pytest.mark.usefixtures("offline")
+def test_finds_mnist_in_every_layout(tmp_path: Path, layout: str) -> None:
+    """The files are found in each folder that the documentation names, and left as they are."""
+    folder = tmp_path / "data"
+    write_mnist(folder / layout)
+    before = sorted(folder.rglob("*"))
+    mnist = load_dataset("mnist", folder)
+    assert mnist.image_shape == (1, 28, 28)
+    assert mnist.train_labels.tolist() == list(range(6))
+    assert mnist.test_labels.tolist() == list(range(3))
+    pixels = mnist.train_images * 0.3081 + 0.1307
+    assert np.allclose(pixels[:, 0, 5, 5] * 255, range(6), atol=1e-3)
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("offline")
+def test_missing_mnist_says_what_to_fetch(tmp_path: Path) -> None:
+    """Without files and network, one sentence names the files and the folder."""
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte\.gz.*MNIST.raw\.$") as caught:
+        load_dataset("mnist", tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("offline")
+def test_damaged_mnist_is_not_read(tmp_path: Path) -> None:
+    """Packed files whose checksum is wrong are refused like missing ones."""
+    write_mnist(tmp_path / "data")
+    for name, _ in FILES:
+        path = tmp_path / "data" / name
+        path.with_name(f"{name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    with pytest.raises(DataError, match="fetch train-images"):
+        load_dataset("mnist", tmp_path / "data")
+
+
+@pytest.mark.skipif(not REAL_MNIST.is_dir(), reason="the files of MNIST are not at hand")
+@pytest.mark.usefixtures("offline")
+def test_reads_the_real_mnist() -> None:
+    """The four packed files give the known images, normalised, from a read-only folder."""
+    mnist = load_dataset("mnist", REAL_MNIST)
+    assert mnist.train_images.shape == (60_000, 1, 28, 28)
+    assert mnist.test_images.shape == (10_000, 1, 28, 28)
+    assert mnist.train_images.dtype == np.float32
+    assert mnist.train_labels[:5].tolist() == [5, 0, 4, 1, 9]
+    assert np.bincount(mnist.test_labels).tolist() == [
+        980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009,
+    ]  # fmt: skip
+    assert mnist.train_images.mean() == pytest.approx(0, abs=0.001)
+    assert mnist.train_images.std() == pytest.approx(1, abs=0.001)
+
+
+def test_unknown_name_is_refused() -> None:
+    """An unknown name is answered with the known ones."""
+    with pytest.raises(SettingsError, match="'imagenet'; choose one of digits, mnist"):
+        load_dataset("imagenet")
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("digits", "sklearn.datasets"), ("mnist", "torchvision.datasets")]
+)
+def test_missing_package_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
+    """Without the package of a loader, the error names the extra that brings it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DataError, match=r"dubhe-flwr\[torch\]"):
+        load_dataset(name)

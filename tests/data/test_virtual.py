@@ -1,0 +1,90 @@
+"""Tests of virtual clients of equal size."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.data import VirtualClientSampler, assign_samples
+from dubhe_flwr.errors import DataError, SettingsError
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(
+    seed=seeds,
+    clients=st.integers(1, 12),
+    classes=st.integers(1, 6),
+    num_samples=st.integers(1, 20),
+)
+def test_every_client_gets_its_counts(
+    seed: int, clients: int, classes: int, num_samples: int
+) -> None:
+    """Each client gets exactly its label counts, and each sample is used as often as its peers."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.concatenate([np.arange(classes), rng.integers(0, classes, 30)]))
+    counts = rng.multinomial(num_samples, np.full(classes, 1 / classes), size=clients)
+    dealt = assign_samples(labels, counts, rng)
+    assert dealt.shape == (clients, num_samples)
+    for own, wanted in zip(dealt, counts, strict=True):
+        assert np.bincount(labels[own], minlength=classes).tolist() == wanted.tolist()
+    uses = np.bincount(dealt.ravel(), minlength=labels.size)
+    assert all(np.ptp(uses[labels == label]) <= 1 for label in range(classes))
+
+
+def test_deals_at_random() -> None:
+    """The same seed deals the same samples; another seed deals others, in another order."""
+    labels = np.repeat(np.arange(2), 100)
+    counts = np.full((4, 2), 10)
+    first, second, other = (
+        assign_samples(labels, counts, np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first, second)
+    assert set(first[0]) != set(other[0])
+    assert len({tuple(row) for row in labels[first]}) > 1
+
+
+def test_missing_class_is_named() -> None:
+    """A class that the data set lacks is refused by name, unless nobody wants it."""
+    assert assign_samples([0, 0], [[2, 0]], np.random.default_rng(7)).shape == (1, 2)
+    with pytest.raises(DataError, match="no sample of class 1"):
+        assign_samples([0, 0], [[1, 1]], np.random.default_rng(7))
+
+
+def test_unequal_clients_are_refused() -> None:
+    """Clients that want different numbers of samples are refused."""
+    with pytest.raises(SettingsError, match="different sums"):
+        assign_samples([0, 1], [[1, 1], [1, 0]], np.random.default_rng(7))
+
+
+@given(num_samples=st.integers(1, 40), surplus=st.integers(0, 100), seed=seeds)
+def test_large_data_set_is_split(num_samples: int, surplus: int, seed: int) -> None:
+    """A node that holds more sees no sample twice in a round and all of them over the rounds."""
+    sampler = VirtualClientSampler(num_samples, num_samples + surplus, seed)
+    turns = -(-sampler.num_available // num_samples)
+    walk = [sampler.indices(turn) for turn in range(turns)]
+    assert all(len(set(chunk)) == len(chunk) == num_samples for chunk in walk)
+    assert set(np.concatenate(walk)) == set(range(sampler.num_available))
+
+
+@given(num_available=st.integers(1, 40), surplus=st.integers(0, 100), turn=st.integers(0, 50))
+def test_small_data_set_is_repeated(num_available: int, surplus: int, turn: int) -> None:
+    """A node that holds fewer uses each sample as often as any other, give or take once."""
+    sampler = VirtualClientSampler(num_available + surplus, num_available, seed=7)
+    uses = np.bincount(sampler.indices(turn), minlength=num_available)
+    assert uses.sum() == sampler.num_samples
+    assert np.ptp(uses) <= 1
+
+
+def test_walk_repeats_from_its_seed() -> None:
+    """Another sampler of the same settings walks alike, one of another seed does not."""
+    first, second, other = (VirtualClientSampler(8, 100, seed).indices(3) for seed in (1, 1, 2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(("num_samples", "num_available"), [(0, 5), (5, 0)])
+def test_refuses_node_without_samples(num_samples: int, num_available: int) -> None:
+    """A node without data, or a round without samples, is refused."""
+    with pytest.raises(SettingsError, match="leave it out"):
+        VirtualClientSampler(num_samples, num_available, seed=7)
