@@ -1,0 +1,23 @@
+"""Local training with torch: a Flower client, and the loop and models it is made of."""
+
+from dubhe_flwr.training.client import Samples, TorchClient
+from dubhe_flwr.training.loop import OptimizerFactory, adam, evaluate, sgd, train
+from dubhe_flwr.training.models import build_model
+from dubhe_flwr.training.parameters import get_parameters, set_parameters
+from dubhe_flwr.training.runtime import isolated_rng, limited_threads, resolve_device
+
+__all__ = [
+    "OptimizerFactory",
+    "Samples",
+    "TorchClient",
+    "adam",
+    "build_model",
+    "evaluate",
+    "get_parameters",
+    "isolated_rng",
+    "limited_threads",
+    "resolve_device",
+    "set_parameters",
+    "sgd",
+    "train",
+]

@@ -1,0 +1,165 @@
+"""A Flower client that trains a torch model on its own images."""
+
+from typing import Any, TypeAlias
+
+import torch
+from flwr.client import NumPyClient
+from flwr.common import NDArrays, Scalar
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.training.loop import OptimizerFactory, evaluate, train
+from dubhe_flwr.training.parameters import get_parameters, set_parameters
+from dubhe_flwr.training.runtime import limited_threads, resolve_device
+
+__all__ = ["Samples", "TorchClient"]
+
+Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
+"""Images (M, channels, height, width) and labels (M,), as arrays or tensors."""
+
+
+class TorchClient(NumPyClient):
+    """Local training and evaluation, the same whatever was computed before it.
+
+    Each training overwrites all of the model, makes a new optimizer and draws the order of the
+    samples and the dropout from (seed, alias, round). So many clients may share one model object
+    one after another, and results depend neither on their order nor on where they run.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A classifier that returns logits.
+    train_data : tuple of array or Tensor
+        Images of shape (M, channels, height, width) and labels of shape (M,).
+    test_data : tuple of array or Tensor, optional
+        The same for `evaluate`.
+    epochs : int, default 1
+        ``E``, passes over the samples in a round.
+    batch_size : int, default 8
+        ``B``.
+    optimizer : callable, optional
+        From parameters to a new optimizer; Adam with learning rate 1e-4 without it.
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        Where to compute; ``auto`` takes the GPU if there is one.
+    seed : int, default 0
+        Seed of the run.
+    alias : str, default ""
+        Name of the client that stays the same from run to run, such as its partition-id.
+    num_threads : int, optional
+        CPU threads to compute with. On CPU, results repeat to the last bit for the same number;
+        without it torch's present number is taken.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such device.
+
+    Notes
+    -----
+    The round is read from ``config["server-round"]``, or else ``config["server_round"]``. A
+    strategy that sends neither lets a client see its samples in the same order in every round.
+
+    Examples
+    --------
+    >>> images, labels = torch.eye(2).reshape(2, 1, 1, 2), torch.tensor([0, 1])
+    >>> model = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+    >>> client = TorchClient(model, (images, labels), device="cpu", alias="3")
+    >>> parameters, num_examples, metrics = client.fit(
+    ...     client.get_parameters({}), {"server-round": 1}
+    ... )
+    >>> len(parameters), num_examples, sorted(metrics)
+    (2, 2, ['loss'])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train_data: Samples,
+        test_data: Samples | None = None,
+        *,
+        epochs: int = 1,
+        batch_size: int = 8,
+        optimizer: OptimizerFactory | None = None,
+        device: str = "auto",
+        seed: int = 0,
+        alias: str = "",
+        num_threads: int | None = None,
+    ) -> None:
+        self.device = resolve_device(device)
+        self.model = model
+        self.train_data = _tensors(train_data)
+        self.test_data = None if test_data is None else _tensors(test_data)
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.seed = seed
+        self.alias = alias
+        self.num_threads = num_threads
+
+    def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:  # noqa: ARG002
+        """Return the present parameters and buffers of the model."""
+        return get_parameters(self.model)
+
+    def fit(
+        self, parameters: NDArrays, config: dict[str, Scalar]
+    ) -> tuple[NDArrays, int, dict[str, Scalar]]:
+        """Train from the given parameters on the client's own samples.
+
+        Returns
+        -------
+        tuple
+            Trained parameters, number of samples, and the mean training loss as ``loss``.
+        """
+        server_round = config.get("server-round", config.get("server_round", 0))
+        with limited_threads(self.num_threads):
+            self._load(parameters)
+            loss = train(
+                self.model,
+                *self.train_data,
+                generator=generator(self.seed, "training", self.alias, int(server_round)),
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                optimizer=self.optimizer,
+            )
+            return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
+
+    def evaluate(
+        self,
+        parameters: NDArrays,
+        config: dict[str, Scalar],  # noqa: ARG002
+    ) -> tuple[float, int, dict[str, Scalar]]:
+        """Evaluate the given parameters on the client's test samples.
+
+        Returns
+        -------
+        tuple
+            Mean loss, number of samples, and the ``accuracy``.
+
+        Raises
+        ------
+        SettingsError
+            If the client was given no test samples.
+        """
+        if self.test_data is None:
+            raise SettingsError(
+                "This client has no test_data; give it some, or let the strategy evaluate no "
+                "clients (fraction_evaluate=0)."
+            )
+        with limited_threads(self.num_threads):
+            self._load(parameters)
+            loss, accuracy = evaluate(self.model, *self.test_data)
+            return loss, len(self.test_data[1]), {"accuracy": accuracy}
+
+    def _load(self, parameters: NDArrays) -> None:
+        self.model.to(self.device)
+        set_parameters(self.model, parameters)
+
+
+def _tensors(samples: Samples) -> tuple[Tensor, Tensor]:
+    images, labels = samples
+    return (
+        torch.as_tensor(images, dtype=torch.float32),
+        torch.as_tensor(labels, dtype=torch.int64),
+    )

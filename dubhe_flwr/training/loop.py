@@ -1,0 +1,184 @@
+"""Local training and evaluation of a classifier, with the samples held on the device."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import SGD, Adam, Optimizer
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.training.runtime import isolated_rng
+
+__all__ = ["OptimizerFactory", "adam", "evaluate", "sgd", "train"]
+
+OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
+"""Makes a new optimizer for the parameters of a model."""
+
+
+def adam(learning_rate: float = 1e-4) -> OptimizerFactory:
+    """Return a factory of Adam optimizers without weight decay, as the paper's clients use.
+
+    Torch's fused implementation is taken. With a million parameters and batches of 8 the default
+    one spends as much time on the update as on the gradient on a CPU, the fused one a fifteenth.
+
+    Parameters
+    ----------
+    learning_rate : float, default 1e-4
+        Step size.
+
+    Returns
+    -------
+    callable
+        From parameters to `torch.optim.Adam`.
+
+    Examples
+    --------
+    >>> adam(1e-3)(nn.Linear(2, 2).parameters()).defaults["lr"]
+    0.001
+    """
+    return partial(Adam, lr=learning_rate, fused=True)
+
+
+def sgd(learning_rate: float = 0.1) -> OptimizerFactory:
+    """Return a factory of plain stochastic gradient descent, the optimizer of FedAvg.
+
+    Parameters
+    ----------
+    learning_rate : float, default 0.1
+        Step size.
+
+    Returns
+    -------
+    callable
+        From parameters to `torch.optim.SGD`.
+
+    Examples
+    --------
+    >>> sgd()(nn.Linear(2, 2).parameters()).defaults["lr"]
+    0.1
+    """
+    return partial(SGD, lr=learning_rate)
+
+
+def train(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    generator: np.random.Generator,
+    epochs: int = 1,
+    batch_size: int = 8,
+    optimizer: OptimizerFactory | None = None,
+) -> float:
+    """Train a model in place, with cross-entropy loss and a new optimizer.
+
+    All randomness (order of the samples, dropout) comes from the generator; torch's own
+    random numbers are left as they were.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A classifier that returns logits; the device of its parameters is trained on.
+    images : Tensor of float32, shape (M, channels, height, width)
+        Samples; moved to the device once.
+    labels : Tensor of int64, shape (M,)
+        Their classes.
+    generator : numpy.random.Generator
+        Source of all randomness.
+    epochs : int, default 1
+        ``E``, passes over the samples.
+    batch_size : int, default 8
+        ``B``; the last batch of a pass may be smaller.
+    optimizer : callable, optional
+        Makes the optimizer; `adam` of learning rate 1e-4 without it.
+
+    Returns
+    -------
+    float
+        Mean over the steps of the loss of the batch, before the step.
+
+    Raises
+    ------
+    SettingsError
+        If there are no samples, or a setting is below 1.
+
+    Examples
+    --------
+    >>> model = nn.Linear(2, 2)
+    >>> points, classes = torch.eye(2).repeat(50, 1), torch.arange(2).repeat(50)
+    >>> fitting = partial(train, model, points, classes, optimizer=adam(0.1))
+    >>> first, second = (fitting(generator=np.random.default_rng(seed)) for seed in range(2))
+    >>> second < first
+    True
+    """
+    if not len(labels) or epochs < 1 or batch_size < 1:
+        raise SettingsError(
+            f"There are {len(labels)} samples, epochs={epochs}, batch_size={batch_size}; "
+            "training takes at least 1 of each."
+        )
+    device = next(model.parameters()).device
+    images, labels = images.to(device), labels.to(device)
+    losses: list[Tensor] = []
+    stepper = (optimizer or adam())(model.parameters())
+    model.train()
+    with isolated_rng(device, int(generator.integers(2**63))):
+        for _ in range(epochs):
+            order = torch.from_numpy(generator.permutation(len(labels))).to(device)
+            for batch in torch.split(order, batch_size):
+                stepper.zero_grad()
+                loss = cross_entropy(model(images[batch]), labels[batch])
+                loss.backward()  # type: ignore[no-untyped-call]
+                stepper.step()
+                losses.append(loss.detach())
+    return float(torch.stack(losses).mean())
+
+
+@torch.inference_mode()
+def evaluate(
+    model: nn.Module, images: Tensor, labels: Tensor, *, batch_size: int = 128
+) -> tuple[float, float]:
+    """Return loss and accuracy of a model.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A classifier that returns logits.
+    images : Tensor of float32, shape (M, channels, height, width)
+        Samples.
+    labels : Tensor of int64, shape (M,)
+        Their classes.
+    batch_size : int, default 128
+        Samples computed at a time; on a CPU larger ones are slower.
+
+    Returns
+    -------
+    loss : float
+        Mean cross-entropy.
+    accuracy : float
+        Share of samples whose largest logit is that of their class.
+
+    Raises
+    ------
+    SettingsError
+        If there are no samples.
+
+    Examples
+    --------
+    >>> loss, accuracy = evaluate(nn.Identity(), torch.eye(2), torch.tensor([0, 0]))
+    >>> round(loss, 3), accuracy
+    (0.813, 0.5)
+    """
+    if not len(labels):
+        raise SettingsError("There are no samples to evaluate on; give at least 1.")
+    device = next((parameter.device for parameter in model.parameters()), images.device)
+    loss, hits = torch.zeros((), device=device), torch.zeros((), device=device)
+    model.eval()
+    for batch in torch.split(torch.arange(len(labels)), batch_size):
+        logits, target = model(images[batch].to(device)), labels[batch].to(device)
+        loss += cross_entropy(logits, target, reduction="sum")
+        hits += (logits.argmax(dim=1) == target).sum()
+    return float(loss) / len(labels), float(hits) / len(labels)

@@ -1,0 +1,194 @@
+"""Tests of local training and evaluation."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.training import adam, evaluate, get_parameters, sgd, train
+
+
+class Recorder(nn.Module):
+    """Notes the images that each forward pass is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 2)
+        self.batches: list[list[float]] = []
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.batches.append(images.flatten().tolist())
+        return torch.as_tensor(self.layer(images))
+
+
+def samples(count: int) -> tuple[Tensor, Tensor]:
+    """Return images 0, 1, ... of one pixel, and labels in turns."""
+    return torch.arange(float(count))[:, None], torch.arange(count) % 2
+
+
+def with_dropout() -> nn.Module:
+    """Return a model of fixed parameters that drops half of its inputs."""
+    layer = nn.Linear(8, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.linspace(-1, 1, 16).reshape(2, 8))
+        layer.bias.zero_()
+    return nn.Sequential(nn.Dropout(0.5), layer)
+
+
+@given(count=st.integers(1, 30), epochs=st.integers(1, 3), batch_size=st.integers(1, 12))
+def test_each_pass_sees_every_sample_once(count: int, epochs: int, batch_size: int) -> None:
+    """A pass cuts a new order of all samples into batches of the wanted size."""
+    model = Recorder()
+    train(
+        model,
+        *samples(count),
+        generator=np.random.default_rng(7),
+        epochs=epochs,
+        batch_size=batch_size,
+    )
+    steps = -(-count // batch_size)
+    assert len(model.batches) == epochs * steps
+    for epoch in range(epochs):
+        batches = model.batches[epoch * steps : (epoch + 1) * steps]
+        assert sorted(pixel for batch in batches for pixel in batch) == list(range(count))
+        assert all(len(batch) == batch_size for batch in batches[:-1])
+
+
+def test_orders_differ() -> None:
+    """The order changes from pass to pass and from generator to generator."""
+    model = Recorder()
+    for seed in (1, 2):
+        train(
+            model,
+            *samples(20),
+            generator=np.random.default_rng(seed),
+            epochs=2,
+            batch_size=20,
+        )
+    assert len({tuple(batch) for batch in model.batches}) == 4
+
+
+def test_equals_plain_loop() -> None:
+    """Parameters and loss are those of the loop that one would write by hand."""
+    images, labels = torch.randn(24, 8), torch.arange(24) % 2
+    ours, plain = nn.Linear(8, 2), nn.Linear(8, 2)
+    plain.load_state_dict(ours.state_dict())
+    loss = train(
+        ours,
+        images,
+        labels,
+        generator=np.random.default_rng(7),
+        epochs=2,
+        batch_size=8,
+        optimizer=sgd(0.3),
+    )
+
+    generator = np.random.default_rng(7)
+    generator.integers(2**63)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.3)
+    losses = []
+    for _ in range(2):
+        for batch in torch.from_numpy(generator.permutation(24)).reshape(3, 8):
+            optimizer.zero_grad()
+            step_loss = cross_entropy(plain(images[batch]), labels[batch])
+            step_loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(step_loss.item())
+    assert torch.equal(ours.weight, plain.weight)
+    assert loss == pytest.approx(np.mean(losses))
+
+
+def test_dropout_follows_the_generator() -> None:
+    """Dropout repeats with the generator and differs with another, whatever torch's numbers."""
+    images, labels = torch.randn(16, 8), torch.arange(16) % 2
+    results: list[np.ndarray] = []
+    for seed in (1, 1, 2):
+        model = with_dropout()
+        train(model, images, labels, generator=np.random.default_rng(seed), batch_size=16)
+        results.append(get_parameters(model)[1])
+    assert np.array_equal(results[0], results[1])
+    assert not np.array_equal(results[0], results[2])
+
+
+def test_torchs_own_numbers_are_left() -> None:
+    """After a training with dropout, torch draws what it would have drawn without."""
+    model = with_dropout()
+    before = torch.get_rng_state()
+    train(model, torch.ones(4, 8), samples(4)[1], generator=np.random.default_rng(7))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_every_training_gets_a_new_optimizer() -> None:
+    """The optimizer is made for each call, so no momentum is carried over."""
+    made = []
+
+    def factory(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        made.append(adam(1e-3)(parameters))
+        return made[-1]
+
+    model = nn.Linear(1, 2)
+    for _ in range(2):
+        train(
+            model, *samples(4), generator=np.random.default_rng(7), batch_size=2, optimizer=factory
+        )
+    assert len(made) == 2
+    assert all(state["step"] == 2 for optimizer in made for state in optimizer.state.values())
+
+
+def test_default_optimizer_is_the_papers() -> None:
+    """Without a factory, Adam with learning rate 1e-4 is taken: its first step is that long."""
+    model = nn.Linear(8, 2)
+    before = get_parameters(model)[0]
+    train(model, torch.randn(4, 8), torch.tensor([0, 1, 0, 1]), generator=np.random.default_rng(7))
+    assert np.abs(get_parameters(model)[0] - before) == pytest.approx(1e-4, rel=0.01)
+
+
+def test_fused_adam_equals_adam() -> None:
+    """The faster implementation takes the steps of Adam as torch's default writes it."""
+    fused, default = nn.Linear(8, 2), nn.Linear(8, 2)
+    default.load_state_dict(fused.state_dict())
+    images, labels = torch.randn(16, 8), torch.arange(16) % 2
+    for model, factory in (
+        (fused, adam(1e-2)),
+        (default, lambda parameters: torch.optim.Adam(parameters, lr=1e-2)),
+    ):
+        train(model, images, labels, generator=np.random.default_rng(7), optimizer=factory)
+    assert torch.allclose(fused.weight, default.weight, atol=1e-6)
+
+
+@given(count=st.integers(1, 40), batch_size=st.integers(1, 50))
+def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> None:
+    """Loss and accuracy are those of all samples at once, and dropout is off."""
+    generator = torch.Generator().manual_seed(count)
+    images = torch.randn(count, 8, generator=generator)
+    labels = torch.randint(0, 2, (count,), generator=generator)
+    model = with_dropout()
+    logits = model[1](images).detach()  # type: ignore[index]
+    loss, accuracy = evaluate(model, images, labels, batch_size=batch_size)
+    assert loss == pytest.approx(float(cross_entropy(logits, labels)), rel=1e-4)
+    assert accuracy == pytest.approx(float((logits.argmax(1) == labels).float().mean()))
+
+
+@pytest.mark.parametrize(("count", "epochs", "batch_size"), [(0, 1, 8), (4, 0, 8), (4, 1, 0)])
+def test_refuses_nothing_to_train(count: int, epochs: int, batch_size: int) -> None:
+    """No samples, no pass or an empty batch is refused."""
+    with pytest.raises(SettingsError, match=f"{count} samples, epochs={epochs}"):
+        train(
+            nn.Linear(1, 2),
+            *samples(count),
+            generator=np.random.default_rng(7),
+            epochs=epochs,
+            batch_size=batch_size,
+        )
+
+
+def test_refuses_nothing_to_evaluate() -> None:
+    """An evaluation without samples is refused."""
+    with pytest.raises(SettingsError, match="no samples to evaluate"):
+        evaluate(nn.Linear(1, 2), *samples(0))

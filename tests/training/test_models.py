@@ -1,0 +1,73 @@
+"""Tests of the classifiers."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dubhe_flwr.data import load_dataset
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.training import build_model, evaluate, get_parameters, sgd, train
+
+
+@pytest.mark.parametrize(("num_classes", "size"), [(10, 1_199_882), (62, 1_206_590)])
+def test_mnist_model_has_the_published_size(num_classes: int, size: int) -> None:
+    """The network has as many parameters as that of Reddi et al., for digits and with letters."""
+    model = build_model("mnist", num_classes, seed=0)
+    assert sum(parameter.numel() for parameter in model.parameters()) == size
+    layers = [layer for layer in model if not isinstance(layer, nn.ReLU)]  # type: ignore[attr-defined]
+    assert [type(layer).__name__ for layer in layers] == [
+        "Conv2d", "Conv2d", "MaxPool2d", "Dropout", "Flatten", "Linear", "Dropout", "Linear",
+    ]  # fmt: skip
+    assert [layer.p for layer in layers if isinstance(layer, nn.Dropout)] == [0.25, 0.5]
+
+
+@pytest.mark.parametrize("images", ["digits", "mnist", (1, 8, 8), (3, 32, 32), (3, 20, 13)])
+def test_returns_a_logit_for_each_class(images: str | tuple[int, int, int]) -> None:
+    """The model takes images of the shape it was built for."""
+    shapes = {"digits": (1, 8, 8), "mnist": (1, 28, 28)}
+    shape = shapes[images] if isinstance(images, str) else images
+    model = build_model(images, 7, seed=0)
+    assert model.training
+    assert model(torch.zeros(4, *shape)).shape == (4, 7)
+
+
+@pytest.mark.parametrize("images", ["digits", "mnist"])
+def test_initial_parameters_follow_the_seed(images: str) -> None:
+    """The same seed gives the same model, another seed another, and torch's numbers stay."""
+    before = torch.get_rng_state()
+    first, second, other = (
+        get_parameters(build_model(images, 10, seed=seed)) for seed in (1, 1, 2)
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
+    assert not any(np.array_equal(*pair) for pair in zip(first, other, strict=True))
+
+
+def test_name_and_shape_give_the_same_model() -> None:
+    """A data set's name stands for the shape of its images."""
+    named = get_parameters(build_model("mnist", 10, seed=1))
+    shaped = get_parameters(build_model((1, 28, 28), 10, seed=1))
+    assert all(np.array_equal(*pair) for pair in zip(named, shaped, strict=True))
+
+
+def test_digits_can_be_learned() -> None:
+    """A few passes over all digits give an accuracy above 0.95."""
+    digits = load_dataset("digits")
+    model = build_model("digits", 10, seed=0)
+    train(
+        model,
+        torch.from_numpy(digits.train_images),
+        torch.from_numpy(digits.train_labels),
+        generator=np.random.default_rng(7),
+        epochs=5,
+        optimizer=sgd(),
+    )
+    test = torch.from_numpy(digits.test_images), torch.from_numpy(digits.test_labels)
+    assert evaluate(model, *test)[1] > 0.95
+
+
+def test_unknown_data_set_is_refused() -> None:
+    """An unknown name is answered with the known ones and the way out."""
+    with pytest.raises(SettingsError, match="'femnist'; choose one of digits, mnist, or give"):
+        build_model("femnist", 52, seed=0)
