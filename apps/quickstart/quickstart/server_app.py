@@ -1,0 +1,42 @@
+"""The server side: any Flower strategy, wrapped by Dubhe."""
+
+from flwr.app import Context
+from flwr.common import NDArrays, Scalar, ndarrays_to_parameters
+from flwr.server import ServerAppComponents, ServerConfig
+from flwr.server.strategy import FedAvg
+from flwr.serverapp import ServerApp
+
+from dubhe_flwr.server import Dubhe
+from dubhe_flwr.training import evaluate, get_parameters, set_parameters
+from quickstart.task import new_model, test_data
+
+
+def server_fn(context: Context) -> ServerAppComponents:
+    """Return what the server runs."""
+    config = context.run_config
+    strategy = Dubhe(
+        FedAvg(
+            fraction_evaluate=0.0,
+            evaluate_fn=test,
+            on_fit_config_fn=lambda server_round: {"server-round": server_round},
+            initial_parameters=ndarrays_to_parameters(get_parameters(new_model())),
+        ),
+        num_participants=int(config.get("num-participants", 5)),
+        reference_set=(1, 2, 10),
+        seed=int(config.get("seed", 0)),
+    )
+    num_rounds = int(config.get("num-server-rounds", 10))
+    return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
+
+
+def test(
+    _server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
+) -> tuple[float, dict[str, Scalar]]:
+    """Return loss and accuracy of the global model on the server's own images."""
+    model = new_model()
+    set_parameters(model, parameters)
+    loss, accuracy = evaluate(model, *test_data())
+    return loss, {"accuracy": accuracy}
+
+
+app = ServerApp(server_fn=server_fn)

@@ -1,0 +1,166 @@
+"""The command line `dubhe`: commands parse and call the experiments."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.experiments import METHODS, CompareSettings, summary_sentence, summary_table
+from dubhe_flwr.report import save_figures
+from dubhe_flwr.report.style import require_matplotlib
+
+__all__ = ["app", "main"]
+
+_WELCOME = """\
+[bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
+close to uniform, and nobody sees a client's labels.
+
+Begin with a comparison of random selection, Dubhe and a greedy oracle, which
+takes about a minute:
+
+    [bold]dubhe compare[/bold]
+
+[bold]dubhe compare --help[/bold] lists what can be set."""
+
+app = typer.Typer(
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    *,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Private, unbiased client selection for Flower."""
+    if show_version:
+        typer.echo(f"dubhe-flwr {version('dubhe-flwr')}")
+    elif context.invoked_subcommand is None:
+        Console().print(_WELCOME, highlight=False)
+
+
+@app.command(
+    epilog="Example: [bold]dubhe compare --dataset mnist --data-dir data --methods random,dubhe "
+    "--num-rounds 20 --out results/mnist[/bold]"
+)
+def compare(
+    *,
+    dataset: Annotated[str, typer.Option(help="Data set: digits or mnist.")] = "digits",
+    data_dir: Annotated[
+        str | None,
+        typer.Option(help="Folder of the data set's files.", show_default="the user's cache"),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Ways of selecting, separated by commas.")
+    ] = ",".join(METHODS),
+    num_clients: Annotated[
+        int | None, typer.Option(help="N.", show_default="150, mnist 1000")
+    ] = None,
+    num_samples: Annotated[
+        int | None, typer.Option(help="Samples of each client.", show_default="32, mnist 128")
+    ] = None,
+    num_participants: Annotated[
+        int, typer.Option(help="K: clients that train in a round.")
+    ] = CompareSettings.num_participants,
+    tries: Annotated[
+        int, typer.Option(help="H: tentative selections of a round of Dubhe.")
+    ] = CompareSettings.tries,
+    num_rounds: Annotated[
+        int, typer.Option("--num-rounds", "--rounds", help="Rounds of each method.")
+    ] = CompareSettings.num_rounds,
+    rho: Annotated[
+        float, typer.Option(help="Largest class divided by the smallest.")
+    ] = CompareSettings.rho,
+    emd: Annotated[
+        float, typer.Option(help="How much clients differ, from 0 to 2.")
+    ] = CompareSettings.emd,
+    batch_size: Annotated[
+        int, typer.Option(help="Samples of a training step.")
+    ] = CompareSettings.batch_size,
+    epochs: Annotated[
+        int, typer.Option(help="Passes of a client over its samples in a round.")
+    ] = CompareSettings.epochs,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Of Adam.", show_default="0.01, mnist 0.0001")
+    ] = None,
+    key_bits: Annotated[
+        int, typer.Option(help="Size of the Paillier keys; below 2048 for tests only.")
+    ] = CompareSettings.key_bits,
+    engine: Annotated[
+        str, typer.Option(help="Simulator: inprocess, or ray (Flower's own).")
+    ] = CompareSettings.engine,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = CompareSettings.device,
+    num_threads: Annotated[
+        int, typer.Option(help="CPU threads of each training.")
+    ] = CompareSettings.num_threads,
+    seed: Annotated[int, typer.Option(help="Same seed, same accuracies.")] = CompareSettings.seed,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw figures beside results.json.")] = True,
+) -> None:
+    """Train with each way of selecting clients, and show which one learns most.
+
+    All methods share the federation, the initial model and the way of training.
+    """
+    settings = CompareSettings.for_dataset(
+        dataset,
+        data_dir=data_dir,
+        methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
+        num_clients=num_clients,
+        num_samples=num_samples,
+        num_participants=num_participants,
+        tries=tries,
+        num_rounds=num_rounds,
+        rho=rho,
+        emd=emd,
+        batch_size=batch_size,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        key_bits=key_bits,
+        engine=engine,
+        device=device,
+        num_threads=num_threads,
+        seed=seed,
+    )
+    if figures:
+        require_matplotlib()
+    # These need torch, an extra, and seconds to be imported.
+    from dubhe_flwr.experiments.compare import compare as run  # noqa: PLC0415
+    from dubhe_flwr.experiments.progress import CompareProgress  # noqa: PLC0415
+
+    console = Console()
+    with CompareProgress(console, settings) as progress:
+        results = run(settings, progress.update)
+    folder = out or Path("results") / f"compare-{dataset}"
+    results.save(folder / "results.json")
+    if figures:
+        save_figures(results, folder)
+    console.print(summary_table(results))
+    console.print(summary_sentence(results), highlight=False)
+    console.print(f"Results and figures are in {escape(str(folder))}.", highlight=False)
+
+
+def main() -> None:
+    """Run the command line; an error of this package is one sentence and exit code 2."""
+    try:
+        app()
+    except DubheError as error:
+        sentence = str(error)
+    except ModuleNotFoundError as error:
+        if error.name not in {"torch", "torchvision", "sklearn"}:
+            raise
+        sentence = f"{error.name} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
+    Console(stderr=True).print(f"[red]{escape(sentence)}[/red]", highlight=False, soft_wrap=True)
+    raise SystemExit(2)

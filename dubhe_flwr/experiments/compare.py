@@ -1,0 +1,97 @@
+"""Compare ways of selecting clients: same federation, same initial model, same training."""
+
+import platform
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+from dubhe_flwr.data import Federation
+from dubhe_flwr.experiments.apps import build_client_app, build_server_app, build_strategy
+from dubhe_flwr.experiments.engine import simulate
+from dubhe_flwr.experiments.scenario import scenario_of
+from dubhe_flwr.experiments.settings import CompareSettings
+from dubhe_flwr.report import ComparisonResults, FederationSummary
+from dubhe_flwr.training import resolve_device
+
+__all__ = ["compare"]
+
+_PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
+
+
+def compare(
+    settings: CompareSettings,
+    on_evaluation: Callable[[str, int, float], None] = lambda _method, _round, _accuracy: None,
+) -> ComparisonResults:
+    """Train by federated averaging with each method of selection, and tell how they fared.
+
+    Parameters
+    ----------
+    settings : CompareSettings
+        What to compare, and where.
+    on_evaluation : callable (str, int, float) -> None, optional
+        Is told method, round and accuracy after each round; round 0 is the initial model.
+
+    Returns
+    -------
+    ComparisonResults
+        Accuracies and selected sets repeat with the seed; times do not.
+
+    Raises
+    ------
+    SettingsError
+        If the settings do not go together.
+    DataError
+        If the data set is missing.
+    """
+    device = resolve_device(settings.device)
+    scenario = scenario_of(settings)
+    client_app = build_client_app(settings)
+    methods = {}
+    for method in settings.methods:
+
+        def report(server_round: int, accuracy: float, method: str = method) -> None:
+            on_evaluation(method, server_round, accuracy)
+
+        strategy = build_strategy(method, scenario, report)
+        simulate(
+            settings.engine,
+            build_server_app(strategy, settings.num_rounds),
+            client_app,
+            settings.num_clients,
+            on_gpu=device.type == "cuda",
+        )
+        methods[method] = strategy.result(scenario.federation)
+    return ComparisonResults(
+        config=_config(settings, str(device)),
+        federation=_summary(scenario.federation),
+        methods=methods,
+    )
+
+
+def _config(settings: CompareSettings, device: str) -> dict[str, Any]:
+    return {
+        **asdict(settings),
+        "device": device,
+        "versions": {
+            "python": platform.python_version(),
+            **{name.replace("-", "_"): version(name) for name in _PACKAGES},
+        },
+        "command": shlex.join(sys.argv),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _summary(federation: Federation) -> FederationSummary:
+    return FederationSummary(
+        name=federation.name,
+        num_clients=federation.num_clients,
+        num_classes=federation.num_classes,
+        num_samples=federation.num_samples,
+        rho=federation.rho,
+        emd=federation.emd,
+        class_proportions=tuple(federation.global_distribution.tolist()),
+    )

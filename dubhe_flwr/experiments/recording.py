@@ -1,0 +1,151 @@
+"""A selection that keeps a record of what it does, round by round."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from flwr.common import FitIns, FitRes, Parameters, Scalar
+from flwr.server import ClientManager
+from flwr.server.client_proxy import ClientProxy
+from flwr.server.strategy import Strategy
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import average_emd, coverage, distance_to_uniform, population_distribution
+from dubhe_flwr.data import Federation
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.report import ClassProportions, MethodResult
+from dubhe_flwr.server import Selection
+
+__all__ = ["RecordedSelection"]
+
+
+class RecordedSelection(Selection):
+    """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        Has to evaluate the model on the server and report its `accuracy`.
+    selector : Selector
+        How to choose.
+    expected_nodes : int
+        Nodes to wait for before the first round.
+    on_evaluation : callable (int, float) -> None
+        Is told each round and the accuracy after it; round 0 is that of the initial model.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        selector: Selector[Any],
+        *,
+        expected_nodes: int,
+        on_evaluation: Callable[[int, float], None],
+    ) -> None:
+        super().__init__(strategy, selector, expected_nodes=expected_nodes)
+        self._on_evaluation = on_evaluation
+        self._plans: list[Plan] = []
+        self._evaluations: list[tuple[float, float]] = []
+        self._selection_seconds = 0.0
+        self._training_seconds = 0.0
+        self._training_began = 0.0
+        self._update_bytes_down = 0
+        self._update_bytes_up = 0
+
+    def on_plan(self, plan: Plan, seconds: float) -> None:
+        """Take note of the plan."""
+        super().on_plan(plan, seconds)
+        self._plans.append(plan)
+        self._selection_seconds += seconds
+
+    def configure_fit(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, FitIns]]:
+        """Select, and take note of what the instructions weigh."""
+        instructions = super().configure_fit(server_round, parameters, client_manager)
+        self._update_bytes_down += _num_bytes(ins.parameters for _, ins in instructions)
+        self._training_began = time.perf_counter()
+        return instructions
+
+    def aggregate_fit(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, FitRes]],
+        failures: list[tuple[ClientProxy, FitRes] | BaseException],
+    ) -> tuple[Parameters | None, dict[str, Scalar]]:
+        """Aggregate, and take note of what the updates weigh.
+
+        Raises
+        ------
+        DubheError
+            If a client failed to train: a comparison with fewer clients would be none.
+        """
+        self._training_seconds += time.perf_counter() - self._training_began
+        if failures:
+            raise DubheError(
+                f"Round {server_round}: {len(failures)} of {len(results) + len(failures)} clients "
+                f"failed to train; Flower's log above says why ({failures[0]})."
+            )
+        self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
+        return super().aggregate_fit(server_round, results, failures)
+
+    def evaluate(
+        self, server_round: int, parameters: Parameters
+    ) -> tuple[float, dict[str, Scalar]] | None:
+        """Evaluate, and take note of loss and accuracy."""
+        evaluation = super().evaluate(server_round, parameters)
+        if evaluation is not None:
+            loss, metrics = evaluation
+            accuracy = float(metrics["accuracy"])
+            self._evaluations.append((loss, accuracy))
+            self._on_evaluation(server_round, accuracy)
+        return evaluation
+
+    def result(self, federation: Federation) -> MethodResult:
+        """Return how the rounds so far went.
+
+        Parameters
+        ----------
+        federation : Federation
+            Its rows belong to the clients whose aliases are 0, 1, ..., N-1.
+        """
+        selected = [[int(alias) for alias in plan.aliases] for plan in self._plans]
+        locals_ = [federation.label_distributions[clients] for clients in selected]
+        populations = [population_distribution(distributions) for distributions in locals_]
+        by_class: NDArray[np.float64] = np.array(populations)
+        selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
+        selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
+        return MethodResult(
+            num_rounds=len(self._plans),
+            accuracy=tuple(accuracy for _, accuracy in self._evaluations),
+            loss=tuple(loss for loss, _ in self._evaluations),
+            emd=tuple(map(distance_to_uniform, populations)),
+            local_emd=tuple(map(average_emd, locals_, populations)),
+            coverage=coverage(selected, federation.num_clients),
+            class_proportions=ClassProportions(
+                mean=tuple(by_class.mean(axis=0).tolist()),
+                sd=tuple(by_class.std(axis=0).tolist()),
+            ),
+            selection_seconds=self._selection_seconds,
+            training_seconds=self._training_seconds,
+            bytes_up=self._update_bytes_up + selection_bytes_up,
+            bytes_down=self._update_bytes_down + selection_bytes_down,
+            selection_bytes_up=selection_bytes_up,
+            selection_bytes_down=selection_bytes_down,
+            notes=tuple(note for plan in self._plans for note in _notes(plan)),
+        )
+
+
+def _num_bytes(all_parameters: Iterable[Parameters]) -> int:
+    return sum(len(tensor) for parameters in all_parameters for tensor in parameters.tensors)
+
+
+def _notes(plan: Plan) -> list[str]:
+    dropped = [
+        f"Replies dropped at {stage.stage}: {number} ({reason})."
+        for stage in plan.stages
+        for reason, number in stage.dropped.items()
+    ]
+    return [f"Round {plan.server_round}: {note}" for note in (*plan.notes, *dropped)]

@@ -1,0 +1,179 @@
+"""What a comparison is made of: data, federation, training and selection."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Final, Self
+
+from dubhe_flwr.data import DATASETS
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.he.public_key import check_key_bits
+from dubhe_flwr.protocol import Settings
+
+__all__ = ["ENGINES", "METHODS", "CompareSettings"]
+
+METHODS: Final = ("random", "dubhe", "greedy")
+"""The ways of selecting that can be compared."""
+
+ENGINES: Final = ("inprocess", "ray")
+"""How the nodes are simulated."""
+
+_REFERENCE_SET: Final = (1, 2, 10)
+
+_PAPER: Final = {"num_clients": 1000, "num_samples": 128, "learning_rate": 1e-4}
+_SMALL: Final = {"num_clients": 150, "num_samples": 32, "learning_rate": 1e-2}
+_SCALES: Final[Mapping[str, Mapping[str, Any]]] = {"digits": _SMALL}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings:
+    """What a comparison is made of.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set.
+    num_clients : int
+        ``N``.
+    num_samples : int
+        ``N_VC``: samples of each virtual client.
+    learning_rate : float
+        Of Adam, on the clients.
+    data_dir : str, optional (default: the user's cache)
+        Folder of the data set's files.
+    methods : tuple of str (default: all)
+        Which ways of selecting to compare.
+    num_participants : int (default: 20)
+        ``K``: clients that train in a round.
+    tries : int (default: 20)
+        ``H``: tentative selections of a round of Dubhe.
+    num_rounds : int (default: 60)
+        Rounds of training of each method.
+    rho : float (default: 10)
+        Largest class divided by the smallest, over all clients.
+    emd : float (default: 1.5)
+        EMD_avg: how much clients differ, from 0 to 2.
+    batch_size : int (default: 8)
+        ``B``.
+    epochs : int (default: 1)
+        ``E``: passes of a client over its samples in a round.
+    key_bits : int (default: 2048)
+        Size of the Paillier modulus; less is for tests only.
+    engine : {"inprocess", "ray"} (default: "inprocess")
+        How the nodes are simulated.
+    device : {"auto", "cpu", "cuda"} (default: "auto")
+        Where to train.
+    num_threads : int (default: 1)
+        CPU threads of each training. Results repeat to the last bit for the same number.
+    seed : int (default: 0)
+        Fixes data, initial model, training and selection.
+
+    Raises
+    ------
+    SettingsError
+        If a value cannot work.
+
+    Examples
+    --------
+    >>> CompareSettings.for_dataset("mnist", num_rounds=5).num_clients
+    1000
+    >>> CompareSettings.for_dataset("digits", methods=("random", "best"))
+    Traceback (most recent call last):
+    dubhe_flwr.errors.SettingsError: methods names 'best'; choose from random, dubhe, greedy.
+    """
+
+    dataset: str
+    num_clients: int
+    num_samples: int
+    learning_rate: float
+    data_dir: str | None = None
+    methods: tuple[str, ...] = METHODS
+    num_participants: int = 20
+    tries: int = 20
+    num_rounds: int = 60
+    rho: float = 10.0
+    emd: float = 1.5
+    batch_size: int = 8
+    epochs: int = 1
+    key_bits: int = 2048
+    engine: str = "inprocess"
+    device: str = "auto"
+    num_threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        for name in (
+            "num_clients",
+            "num_samples",
+            "num_participants",
+            "tries",
+            "num_rounds",
+            "batch_size",
+            "epochs",
+            "num_threads",
+        ):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name}={getattr(self, name)} must be at least 1.")
+        if self.num_participants > self.num_clients:
+            raise SettingsError(
+                f"num_participants={self.num_participants} is above num_clients="
+                f"{self.num_clients}; select fewer or simulate more."
+            )
+        if not 0 < self.learning_rate < float("inf"):
+            raise SettingsError(f"learning_rate={self.learning_rate} must be above 0.")
+        if not 0 <= self.seed < 2**63:
+            raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")
+        if "dubhe" in self.methods:
+            check_key_bits(self.key_bits)
+            self.protocol_settings()
+
+    @classmethod
+    def for_dataset(cls, dataset: str, **given: Any) -> Self:
+        """Return settings whose sizes suit a data set.
+
+        ``digits`` gets a federation that trains in about a minute, all others that of the paper.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set.
+        **given
+            Settings that differ from the defaults; None stands for the default.
+        """
+        own = {name: value for name, value in given.items() if value is not None}
+        return cls(dataset=dataset, **{**_SCALES.get(dataset, _PAPER), **own})
+
+    def protocol_settings(self) -> Settings:
+        """Return the settings of Dubhe's selection."""
+        return Settings(
+            num_participants=self.num_participants,
+            reference_set=_REFERENCE_SET,
+            tries=self.tries,
+            # More tries a round, earlier a new epoch: the budget of draws stays what it is.
+            registration_interval=max(1, min(50, Settings.max_draws_per_epoch // self.tries)),
+            key_bits=self.key_bits,
+            max_clients=self.num_clients,
+            seed=self.seed,
+        )
+
+    def _check_names(self) -> None:
+        if self.dataset not in DATASETS:
+            raise SettingsError(
+                f"dataset={self.dataset!r} is unknown; choose one of {', '.join(DATASETS)}."
+            )
+        if unknown := [name for name in self.methods if name not in METHODS]:
+            raise SettingsError(f"methods names {unknown[0]!r}; choose from {', '.join(METHODS)}.")
+        if not self.methods or len(set(self.methods)) < len(self.methods):
+            raise SettingsError(
+                f"methods={','.join(self.methods)!r} must name at least one method, each once."
+            )
+        if self.engine not in ENGINES:
+            raise SettingsError(
+                f"engine={self.engine!r} is unknown; choose one of {', '.join(ENGINES)}."
+            )
+        if self.engine == "ray" and find_spec("ray") is None:
+            raise SettingsError(
+                "engine='ray' needs Ray; install it with `pip install 'dubhe-flwr[simulation]'` "
+                "or choose engine='inprocess'."
+            )

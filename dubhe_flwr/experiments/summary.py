@@ -1,0 +1,75 @@
+"""What a comparison found, as a table and a sentence for the terminal."""
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from dubhe_flwr.report import ComparisonResults
+from dubhe_flwr.report.style import method_label
+
+__all__ = ["summary_sentence", "summary_table"]
+
+_MEGABYTE = 1e6
+
+
+def summary_table(results: ComparisonResults) -> Table:
+    """Return a row for each method.
+
+    Parameters
+    ----------
+    results : ComparisonResults
+        What the comparison found.
+    """
+    federation = results.federation
+    table = Table(
+        title=f"{federation.name}, {federation.num_clients} clients",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("Method", style="bold")
+    for heading in (
+        "Accuracy",
+        "Mean\nEMD",
+        "Coverage",
+        "Selection\nseconds",
+        "Training\nseconds",
+        "MB\nup",
+        "MB\ndown",
+    ):
+        table.add_column(heading, justify="right")
+    for name, method in results.methods.items():
+        table.add_row(
+            method_label(name),
+            f"{method.final_accuracy:.1%}",
+            f"{method.mean_emd:.3f}",
+            f"{method.coverage:.0%}",
+            f"{method.selection_seconds:.1f}",
+            f"{method.training_seconds:.1f}",
+            f"{method.bytes_up / _MEGABYTE:.1f}",
+            f"{method.bytes_down / _MEGABYTE:.1f}",
+        )
+    return table
+
+
+def summary_sentence(results: ComparisonResults) -> str:
+    """Return what was found in one sentence: Dubhe beside random, or else the best method.
+
+    Parameters
+    ----------
+    results : ComparisonResults
+        What the comparison found.
+    """
+    methods = results.methods
+    if {"dubhe", "random"} <= methods.keys():
+        dubhe, random = methods["dubhe"], methods["random"]
+        points = 100 * (dubhe.final_accuracy - random.final_accuracy)
+        return (
+            f"With Dubhe the model ended at {dubhe.final_accuracy:.1%} accuracy, with random "
+            f"selection at {random.final_accuracy:.1%} ({points:+.1f} points); the mean distance "
+            f"of their training data from uniform was {dubhe.mean_emd:.2f} and "
+            f"{random.mean_emd:.2f}."
+        )
+    best = max(methods, key=lambda name: methods[name].final_accuracy)
+    return (
+        f"Best was {method_label(best)} with {methods[best].final_accuracy:.1%} accuracy; the mean "
+        f"distance of its training data from uniform was {methods[best].mean_emd:.2f}."
+    )

@@ -1,0 +1,106 @@
+"""The panels of which figures are made: each draws one finding into given axes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.report.results import ComparisonResults
+from dubhe_flwr.report.style import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
+
+__all__ = ["draw_accuracy", "draw_class_proportions", "draw_emd", "moving_average"]
+
+_SMOOTHED_FROM = 31
+
+
+def moving_average(values: ArrayLike, window: int) -> NDArray[np.float64]:
+    """Return the centred moving average; at both ends over the values that there are.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (T,)
+        One value a round.
+    window : int
+        Number of rounds, odd.
+
+    Returns
+    -------
+    ndarray of float64, shape (T,)
+
+    Examples
+    --------
+    >>> moving_average([0, 3, 6, 0], 3).tolist()
+    [1.5, 3.0, 3.0, 3.0]
+    """
+    series = np.asarray(values, dtype=np.float64)
+    kernel = np.ones(window)
+    sums = np.convolve(series, kernel, mode="same")
+    return np.asarray(sums / np.convolve(np.ones_like(series), kernel, mode="same"))
+
+
+def draw_accuracy(axes: Axes, results: ComparisonResults) -> None:
+    """Draw the test accuracy over the rounds, smoothed where there are many."""
+    _draw_by_round(axes, {n: m.accuracy for n, m in results.methods.items()}, first_round=0)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axes.set_ylabel("Test accuracy")
+    axes.set_title("Accuracy over rounds")
+
+
+def draw_emd(axes: Axes, results: ComparisonResults) -> None:
+    """Draw the distance of the trained data from uniform, over the rounds."""
+    _draw_by_round(axes, {n: m.emd for n, m in results.methods.items()}, first_round=1)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
+    axes.set_title("Distance of the training data from uniform")
+
+
+def draw_class_proportions(axes: Axes, results: ComparisonResults) -> None:
+    """Draw the class proportions of the data that trained beside those of all clients' data."""
+    global_proportions = np.array(results.federation.class_proportions)
+    classes = np.arange(global_proportions.size)
+    bar = 0.84 / (len(results.methods) + 1)
+    left = classes - 0.42 + bar / 2
+    axes.bar(left, global_proportions, bar, color=GLOBAL_COLOUR, label="all clients")
+    colours = method_colours(results.methods)
+    for position, (name, method) in enumerate(results.methods.items(), start=1):
+        axes.bar(
+            left + position * bar,
+            method.class_proportions.mean,
+            bar,
+            yerr=method.class_proportions.sd,
+            color=colours[name],
+            error_kw={"elinewidth": 0.9, "ecolor": UNIFORM_COLOUR, "capsize": 0},
+            label=method_label(name),
+        )
+    axes.axhline(
+        1 / global_proportions.size,
+        color=UNIFORM_COLOUR,
+        linestyle="--",
+        linewidth=1.2,
+        label="uniform",
+    )
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(-0.6, classes[-1] + 0.6)
+    axes.set_xticks(classes)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axes.set_xlabel("Class (lines: standard deviation over rounds)")
+    axes.set_ylabel("Share of the training data")
+    axes.set_title("Class proportions of the training data")
+
+
+def _draw_by_round(axes: Axes, series: dict[str, Sequence[float]], first_round: int) -> None:
+    colours = method_colours(series)
+    window = 1
+    for name, values in series.items():
+        rounds = np.arange(first_round, first_round + len(values))
+        if len(values) - 1 + first_round >= _SMOOTHED_FROM:
+            window = len(values) // 12 | 1
+            axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)
+        axes.plot(
+            rounds, moving_average(values, window), color=colours[name], label=method_label(name)
+        )
+    axes.set_xlabel("Round" if window == 1 else f"Round (bold: moving average over {window})")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.margins(x=0.015)

@@ -1,0 +1,124 @@
+"""The quickstart app runs as it is, on every runtime, and learns."""
+
+import logging
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.server import Dubhe
+from dubhe_flwr.simulation import run_in_process
+
+APP = Path(__file__).parents[2] / "apps" / "quickstart"
+CONFIG = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
+ROUNDS = {"num-server-rounds": 2}
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Collect who is selected in each round."""
+    selected: list[tuple[str, ...]] = []
+
+    def on_plan(_self: Dubhe, plan: Plan, _seconds: float) -> None:
+        selected.append(plan.aliases)
+
+    monkeypatch.setattr(Dubhe, "on_plan", on_plan)
+    return selected
+
+
+@pytest.fixture
+def accuracies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """Put the app on the path and collect the accuracy after each round."""
+    monkeypatch.syspath_prepend(str(APP))
+    server = import_module("quickstart.server_app")
+    collected: list[float] = []
+    original = server.test
+
+    def test(server_round: int, parameters: Any, config: Any) -> Any:
+        loss, metrics = original(server_round, parameters, config)
+        collected.append(metrics["accuracy"])
+        return loss, metrics
+
+    monkeypatch.setattr(server, "test", test)
+    level = logging.getLogger("flwr").level
+    logging.getLogger("flwr").setLevel(logging.WARNING)
+    yield collected
+    logging.getLogger("flwr").setLevel(level)
+
+
+def components() -> tuple[Any, Any]:
+    """Return the apps that the project file names."""
+    named = CONFIG["components"]
+    loaded = []
+    for role in ("serverapp", "clientapp"):
+        module, _, attribute = named[role].partition(":")
+        loaded.append(getattr(import_module(module), attribute))
+    return loaded[0], loaded[1]
+
+
+def run(num_supernodes: int, **run_config: Any) -> None:
+    """Run the app in this process."""
+    run_in_process(*components(), num_supernodes, run_config={**ROUNDS, **run_config})
+
+
+def test_it_trains_the_wanted_number_of_clients(
+    accuracies: list[float], plans: list[tuple[str, ...]]
+) -> None:
+    """Every round trains as many different clients as the settings say, and is tested."""
+    run(12, **(CONFIG["config"] | ROUNDS | {"num-participants": 4}))
+    assert [len(set(clients)) for clients in plans] == [4, 4]
+    assert len(accuracies) == 3
+    assert len(set(accuracies)) > 1, "the model does not change"
+
+
+def test_defaults_are_those_of_the_project_file(
+    accuracies: list[float], plans: list[tuple[str, ...]]
+) -> None:
+    """Without a run config, as in `run_simulation`, the app behaves as with its own."""
+    run(12)
+    run(12, **(CONFIG["config"] | ROUNDS))
+    assert plans[:2] == plans[2:]
+    assert accuracies[:3] == accuracies[3:]
+    assert len(plans[0]) == CONFIG["config"]["num-participants"]
+
+
+@pytest.mark.usefixtures("accuracies")
+def test_draws_are_private_where_the_config_says_so(plans: list[tuple[str, ...]]) -> None:
+    """With `seeded-draws = false` the same seed does not repeat the selected sets."""
+    for _ in range(2):
+        run(30, **{"seeded-draws": False, "num-server-rounds": 3})
+    assert plans[:3] != plans[3:]
+
+
+def test_flower_accepts_the_project_file() -> None:
+    """`flwr build` finds both components, and no federation is shipped."""
+    from flwr.common.config import validate_config
+
+    project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))
+    valid, errors, warnings = validate_config(project, check_module=True, project_dir=APP)
+    assert valid, errors
+    assert not warnings
+    assert "federations" not in project["tool"]["flwr"]
+
+
+@pytest.mark.runtime
+def test_ray_repeats_what_one_process_computes(
+    accuracies: list[float], plans: list[tuple[str, ...]]
+) -> None:
+    """Flower's simulation selects the same clients and reaches the same accuracies."""
+    from flwr.simulation import run_simulation
+
+    server_app, client_app = components()
+    run_in_process(server_app, client_app, 6, run_config=ROUNDS)
+    run_simulation(
+        server_app,
+        client_app,
+        num_supernodes=6,
+        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+    )
+    assert plans[2:4] == plans[:2]
+    assert accuracies[3:6] == pytest.approx(accuracies[:3], abs=0.01)

@@ -1,0 +1,43 @@
+"""All figures are written, from the results alone, and show something."""
+
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from comparison_results import RESULTS
+from matplotlib.image import imread
+
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.report import save_figures
+
+
+def test_figures_are_written_and_coloured(tmp_path: Path) -> None:
+    """Four pictures of decent size, each with the colour of every method."""
+    paths = save_figures(RESULTS, tmp_path / "new")
+    names = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
+    assert {path.name for path in paths} == names
+    for path in paths:
+        pixels = (imread(path)[..., :3] * 255).round().astype(int)
+        assert pixels.shape[0] > 600
+        assert pixels.shape[1] > 1000
+        for colour in ((0, 114, 178), (213, 94, 0), (0, 158, 115)):
+            assert np.count_nonzero((pixels == colour).all(axis=-1)) > 500, (path.name, colour)
+
+
+def test_nothing_of_matplotlib_is_changed(tmp_path: Path) -> None:
+    """The user's own settings are as before."""
+    before = dict(mpl.rcParams)
+    save_figures(RESULTS, tmp_path)
+    assert dict(mpl.rcParams) == before
+
+
+def test_without_matplotlib_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes before the folder is made."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(DubheError, match="install"):
+        save_figures(RESULTS, tmp_path / "new")
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,75 @@
+"""Panels show the numbers of the results, in the right place."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from comparison_results import RESULTS, method_result
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+
+from dubhe_flwr.report.panels import (
+    draw_accuracy,
+    draw_class_proportions,
+    draw_emd,
+    moving_average,
+)
+
+
+@pytest.fixture
+def axes() -> Axes:
+    """Return empty axes."""
+    return Figure().subplots()
+
+
+def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
+    """Each class has one bar for all clients and one a method, of the right height, none hidden."""
+    draw_class_proportions(axes, RESULTS)
+    containers = [bars for bars in axes.containers if isinstance(bars, BarContainer)]
+    heights = [[bar.get_height() for bar in bars] for bars in containers]
+    wanted = [RESULTS.federation.class_proportions] + [
+        method.class_proportions.mean for method in RESULTS.methods.values()
+    ]
+    np.testing.assert_allclose(heights, wanted)
+    edges = sorted(
+        (bar.get_x(), bar.get_x() + bar.get_width()) for bars in containers for bar in bars
+    )
+    assert all(right <= left + 1e-9 for (_, right), (left, _) in pairwise(edges))
+    uniform = next(line for line in axes.lines if line.get_label() == "uniform")
+    assert np.asarray(uniform.get_ydata()).tolist() == [0.1, 0.1]
+
+
+def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
+    """Few rounds are drawn as they are: one line a method, from round 0."""
+    short = {name: method_result(name, num_rounds=20) for name in RESULTS.methods}
+    draw_accuracy(axes, replace(RESULTS, methods=short))
+    assert len(axes.lines) == len(short)
+    for line, method in zip(axes.lines, short.values(), strict=True):
+        assert np.asarray(line.get_xdata()).tolist() == list(range(21))
+        np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), method.accuracy)
+
+
+def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
+    """From 31 rounds on there is a light raw line and a bold one, and the label says so."""
+    draw_emd(axes, RESULTS)
+    assert len(axes.lines) == 2 * len(RESULTS.methods)
+    assert "moving average over 3" in axes.get_xlabel()
+    raw, smoothed = (np.asarray(line.get_ydata(), dtype=float) for line in axes.lines[:2])
+    np.testing.assert_allclose(raw, RESULTS.methods["random"].emd)
+    assert smoothed.std() < raw.std()
+    assert np.asarray(axes.lines[0].get_xdata()).tolist() == list(range(1, 41))
+
+
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=9, max_size=60),
+    st.integers(0, 4).map(lambda half: 2 * half + 1),
+)
+def test_moving_average_is_that_of_the_neighbours(values: list[float], window: int) -> None:
+    """Every value is the plain mean of the rounds at most half a window away."""
+    half = window // 2
+    wanted = [np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
+    np.testing.assert_allclose(moving_average(values, window), wanted, atol=1e-6)

@@ -1,0 +1,161 @@
+"""The command line answers with what was found, or with one sentence."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_comparison import SMALL
+
+from dubhe_flwr.cli import main
+
+SMALL_OPTIONS = [
+    option
+    for name, value in SMALL.items()
+    for option in (f"--{name.replace('_', '-')}", str(value))
+]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Call `dubhe` with arguments and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["dubhe", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    code = stopped.value.code
+    return code if isinstance(code, int) else int(code is not None)
+
+
+def test_compare_writes_results_and_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All options reach the comparison; the table and a sentence are shown."""
+    out = tmp_path / "here"
+    arguments = ["--methods", "random, dubhe", "--seed", "3", "--rounds", "2", "--out", str(out)]
+    assert call(monkeypatch, "compare", *SMALL_OPTIONS, *arguments) == 0
+    shown = capsys.readouterr().out
+    assert "Mean" in shown
+    assert "With Dubhe the model ended at" in shown.replace("\n", " ")
+    content = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert set(content["methods"]) == {"random", "dubhe"}
+    for name, value in SMALL.items():
+        assert content["config"][name] == (2 if name == "num_rounds" else value)
+    assert content["config"]["seed"] == 3
+    assert content["config"]["command"].startswith("dubhe compare --num-clients 24")
+    assert {path.name for path in out.glob("*.png")} == {
+        "accuracy.png",
+        "class_proportions.png",
+        "emd.png",
+        "comparison.png",
+    }
+
+
+def test_without_figures_matplotlib_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results go to a folder named after the data set."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["--methods", "random", "--rounds", "1", "--no-figures"]
+    assert call(monkeypatch, "compare", *SMALL_OPTIONS, *arguments) == 0
+    assert [path.name for path in (tmp_path / "results/compare-digits").iterdir()] == [
+        "results.json"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--dataset", "nothing"], "dataset='nothing' is unknown; choose one of digits, mnist"),
+        (["--methods", "random,luck"], "methods names 'luck'; choose from random, dubhe, greedy."),
+        (["--num-participants", "200"], "num_participants=200 is above num_clients=150"),
+        (["--engine", "[bold]"], "engine='[bold]' is unknown"),
+        (["--device", "abacus"], "device is 'abacus'; choose 'auto', 'cpu' or 'cuda'."),
+        (["--emd", "5"], "emd 5.0; give"),
+        (["--rho", "0.5"], "rho is 0.5;"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2, the remedy on stderr, no traceback."""
+    assert call(monkeypatch, "compare", *arguments) == 2
+    shown = capsys.readouterr().err
+    assert sentence in shown
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["compare", "--round", "3"], "--rounds"),
+        (["compare", "--num-rounds", "three"], "--num-rounds"),
+        (["compete"], "compete"),
+    ],
+)
+def test_wrong_options_are_named(
+    arguments: list[str],
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2 and usage for what the parser does not know."""
+    assert call(monkeypatch, *arguments) == 2
+    shown = capsys.readouterr().err
+    assert hint in shown
+    assert "Usage" in shown
+
+
+def test_a_missing_package_names_its_extra() -> None:
+    """Without torch the base install says what to install."""
+    script = (
+        "import sys; sys.modules['torch'] = None; sys.argv = ['dubhe', 'compare']; "
+        "from dubhe_flwr.cli import main; main()"
+    )
+    ended = subprocess.run(  # noqa: S603 - this interpreter, in a process of its own
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "torch is missing; install it with `pip install 'dubhe-flwr[torch]'`.\n"
+    )
+
+
+def test_figures_are_missed_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing matplotlib is told at once and not after minutes."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert call(monkeypatch, "compare", "--out", str(tmp_path / "out")) == 2
+    assert "dubhe-flwr[report]" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_alone_it_shows_where_to_begin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`dubhe` is no error and names the first command."""
+    assert call(monkeypatch) == 0
+    assert "dubhe compare" in capsys.readouterr().out
+
+
+def test_help_has_an_example(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--help` shows a whole command line."""
+    assert call(monkeypatch, "compare", "--help") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Example: dubhe compare --dataset mnist" in shown
+
+
+def test_it_knows_its_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--version` prints the installed one."""
+    from importlib.metadata import version
+
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.strip() == f"dubhe-flwr {version('dubhe-flwr')}"
