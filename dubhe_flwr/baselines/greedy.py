@@ -33,13 +33,23 @@ def greedy_selection(
     ndarray of int64, shape (K,)
         Indices of the chosen clients, in the order of choice.
 
+    Raises
+    ------
+    SettingsError
+        If K is not from 1 to N, or the distributions are not non-negative numbers in rows.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
     [0, 2]
     """
-    distributions = np.asarray(label_distributions, dtype=np.float64)
+    distributions = _checked(label_distributions)
+    if not 1 <= num_participants <= len(distributions):
+        raise SettingsError(
+            f"num_participants={num_participants} must be from 1 to the {len(distributions)} rows "
+            "of label_distributions."
+        )
     chosen = [int(rng.integers(len(distributions)))]
     total = distributions[chosen[0]].copy()
     free = np.ones(len(distributions), dtype=bool)
@@ -79,7 +89,7 @@ class GreedySelector(RollCallSelector):
         self, num_participants: int, label_distributions: ArrayLike, seed: int | None = None
     ) -> None:
         super().__init__(num_participants, seed)
-        self._label_distributions = np.asarray(label_distributions, dtype=np.float64)
+        self._label_distributions = _checked(label_distributions)
 
     def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the greedy choice among the clients that are there.
@@ -98,3 +108,14 @@ class GreedySelector(RollCallSelector):
         rows = self._label_distributions[[int(alias) for alias in aliases]]
         chosen = greedy_selection(rows, min(self.num_participants, len(aliases)), rng)
         return np.sort(chosen)
+
+
+def _checked(label_distributions: ArrayLike) -> NDArray[np.float64]:
+    distributions = np.asarray(label_distributions, dtype=np.float64)
+    # A NaN fails every comparison, so the check asks for what must hold.
+    if distributions.ndim != 2 or not np.all(distributions >= 0):
+        raise SettingsError(
+            f"label_distributions of shape {distributions.shape} must be one row of non-negative "
+            "shares for each client."
+        )
+    return distributions

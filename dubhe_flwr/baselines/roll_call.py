@@ -90,7 +90,7 @@ class RollCallSelector(Selector[RollCallState]):
         self, state: RollCallState, server_round: int, present: Sequence[int]
     ) -> tuple[RollCallState, Batch | Plan]:
         """Choose among the known nodes, after asking the unknown ones for their aliases."""
-        state = replace(state, server_round=server_round, present=frozenset(present))
+        state = replace(state, server_round=server_round, present=frozenset(present), batch=None)
         unknown = sorted(state.present - state.aliases.keys() - state.refused)
         if not unknown:
             return self._plan(state, ())

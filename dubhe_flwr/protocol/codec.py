@@ -21,6 +21,7 @@ Fields = dict[str, Scalar]
 T = TypeVar("T")
 
 _NUMBER_FORMATS = {tuple[int, ...]: "q", tuple[float, ...]: "d"}
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
 @cache
@@ -71,7 +72,7 @@ def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
     message_class : type
         The dataclass to make.
     fields : mapping of str to object
-        Exactly the fields of that class, each of exactly its type.
+        Exactly the fields of that class, each of exactly its type; an int has 64 bits.
 
     Raises
     ------
@@ -97,7 +98,7 @@ def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
         key = field.replace("_", "-")
         if is_dataclass(kind):
             prefix = f"{key}."
-            inner = [name for name in unread if name.startswith(prefix)]
+            inner = [n for n in unread if isinstance(n, str) and n.startswith(prefix)]
             values[field] = decode(
                 cast("type[object]", kind), {n.removeprefix(prefix): unread.pop(n) for n in inner}
             )
@@ -109,6 +110,8 @@ def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
             values[field] = struct.unpack(f">{len(value) // 8}{_NUMBER_FORMATS[kind]}", value)
         elif type(value) is not kind:
             raise MalformedMessageError(f"{name}: field {key!r} is not of type {kind.__name__}.")
+        elif kind is int and not _INT_MIN <= cast("int", value) <= _INT_MAX:
+            raise MalformedMessageError(f"{name}: field {key!r} does not fit 64 bits.")
         else:
             values[field] = value
     if unread:
@@ -130,6 +133,6 @@ def wire_size(fields: Mapping[str, Scalar]) -> int:
             return 1
         if isinstance(value, int | float):
             return 8
-        return len(value)
+        return len(value.encode(errors="replace") if isinstance(value, str) else value)
 
     return sum(len(name) + size(value) for name, value in fields.items())

@@ -19,6 +19,7 @@ from dubhe_flwr.protocol.rounds import (
     choose_agents,
     determine_requests,
     drawn_rounds,
+    has_choice,
     participants,
 )
 from dubhe_flwr.protocol.selector import Selector, accept_replies
@@ -59,7 +60,12 @@ class Coordinator(Selector[CoordinatorState]):
     ) -> Step:
         """Begin a round: register anew if it is time, draw if the round is not drawn yet."""
         self._check_federation(state, len(present))
-        rounds = {r: drawn for r, drawn in state.rounds.items() if r >= server_round}
+        # A round whose exchange was given up halfway is drawn anew.
+        rounds = {
+            r: drawn
+            for r, drawn in state.rounds.items()
+            if r >= server_round and drawn.chosen is not None
+        }
         state = replace(
             state,
             server_round=server_round,
@@ -156,6 +162,8 @@ class Coordinator(Selector[CoordinatorState]):
         """Ask an agent about each of the rounds that has none yet."""
         drawn = choose_agents(epoch, drawn, self.num_participants, state.seed, state.failed_agents)
         state = replace(state, rounds={**state.rounds, **drawn}, attempt=state.attempt + 1)
+        if any(r.agent is None and has_choice(r, self.num_participants) for r in drawn.values()):
+            state = noted(state, "No agent is left to determine; the first try is taken.")
         requests, asked_about = determine_requests(epoch, drawn)
         if not requests:
             return self._plan(state, epoch)
@@ -192,7 +200,7 @@ class Coordinator(Selector[CoordinatorState]):
                 undetermined |= {r: rounds[r] for r in asked}
         state = replace(state, rounds=rounds, failed_agents=frozenset(failed))
         if undetermined and state.attempt < self.settings.agent_attempts:
-            state = noted(state, "An agent did not determine; another one is asked.")
+            state = noted(state, "An agent did not determine.")
             return self._determine(state, epoch, undetermined)
         if undetermined:
             first_tries = {r: replace(drawn, chosen=0) for r, drawn in undetermined.items()}
@@ -203,7 +211,12 @@ class Coordinator(Selector[CoordinatorState]):
     def _plan(self, state: CoordinatorState, epoch: Epoch) -> Step:
         server_round, drawn = state.server_round, state.rounds[state.server_round]
         chosen = participants(epoch, drawn, state.present, state.seed, server_round)
-        check_quorum(state, len(chosen), "registered and there", self.settings.quorum)
+        num_willing = sum(
+            node_id in state.present
+            for node_id, available in zip(epoch.registered, drawn.available, strict=True)
+            if available
+        )
+        check_quorum(state, num_willing, "registered, willing and there", self.settings.quorum)
         if len(chosen) < self.num_participants:
             state = noted(
                 state, f"Only {len(chosen)} of {self.num_participants} clients can train."

@@ -34,6 +34,7 @@ class Envelope:
 
     Examples
     --------
+    >>> from dubhe_flwr.protocol.messages import HelloRequest
     >>> header = Envelope(epoch=bytes(16), stage="hello", sequence=1)
     >>> fields = header.seal(HelloRequest())
     >>> open_request(fields)[1]

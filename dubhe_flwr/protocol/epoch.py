@@ -138,6 +138,8 @@ class Enrolment:
         """
         layout, public_key = self.parameters.layout, self._key()
         invalid: set[int] = set()
+        if not replies:
+            return invalid
         for name in (REGISTRY, DISTRIBUTION):
             num_ciphertexts = layout.num_ciphertexts(name)
             vectors = {node_id: getattr(reply, name) for node_id, reply in replies.items()}

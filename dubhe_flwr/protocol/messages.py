@@ -11,6 +11,7 @@ from typing import Final
 from dubhe_flwr.errors import MalformedMessageError
 
 __all__ = [
+    "MAX_DRAWS",
     "PUBLIC_KEY_BYTES",
     "REPLIES",
     "REQUESTS",
@@ -31,6 +32,7 @@ __all__ = [
     "Stage",
 ]
 
+MAX_DRAWS: Final = 2**20
 PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 
@@ -186,7 +188,7 @@ class ParticipateRequest:
     def __post_init__(self) -> None:
         positive = min(self.num_registered, self.first_round, self.num_rounds, self.num_tries) >= 1
         _require(positive, "Numbers of clients, rounds and tries are at least 1.")
-        _require(self.num_rounds * self.num_tries <= 2**20, "More draws than any node makes.")
+        _require(self.num_rounds * self.num_tries <= MAX_DRAWS, "More draws than any node makes.")
 
 
 @dataclass(frozen=True, slots=True)

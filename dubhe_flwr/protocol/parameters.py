@@ -3,7 +3,12 @@
 from functools import lru_cache
 from typing import Final
 
-from dubhe_flwr.core import FIXED_POINT_SCALE, Codebook, check_thresholds
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    MAX_REGISTRY_LENGTH,
+    Codebook,
+    check_thresholds,
+)
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
 from dubhe_flwr.protocol.envelope import PROTOCOL_VERSION
@@ -13,6 +18,8 @@ __all__ = ["DISTRIBUTION", "REGISTRY", "EpochParameters", "epoch_parameters", "s
 
 REGISTRY: Final = "registry"
 DISTRIBUTION: Final = "distribution"
+MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
+MAX_KEY_BITS: Final = 8192
 
 
 class EpochParameters:
@@ -31,9 +38,18 @@ class EpochParameters:
 
     def __init__(self, announced: JoinRequest) -> None:
         self.announced = announced
+        num_classes = max(announced.reference_set, default=0)
+        # Neither counting the slots nor making the key may keep a node busy for ever.
+        if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
+            raise RefusedError(
+                f"An epoch has at most {MAX_CLASSES} classes and keys of {MAX_KEY_BITS} bits, not "
+                f"{num_classes} and {announced.key_bits}."
+            )
+        if list(announced.reference_set) != sorted(set(announced.reference_set)):
+            raise RefusedError("The sizes of the reference set are not in ascending order.")
         try:
             self.codebook = Codebook(announced.reference_set)
-            sizes = self.codebook.reference_set[:-1]
+            sizes = announced.reference_set[:-1]
             self.thresholds = check_thresholds(
                 self.codebook, dict(zip(sizes, announced.thresholds, strict=True))
             )
@@ -45,7 +61,7 @@ class EpochParameters:
                     Field(DISTRIBUTION, self.codebook.num_classes, FIXED_POINT_SCALE),
                 ),
             )
-        except (SettingsError, ValueError) as error:
+        except SettingsError as error:
             raise RefusedError(f"The parameters of the epoch cannot work: {error}") from None
 
 

@@ -2,17 +2,18 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.core import fixed_point_distribution
+from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
-__all__ = ["NodePolicy", "read_label_counts"]
+__all__ = ["NodePolicy", "is_willing", "read_label_counts"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +39,34 @@ class NodePolicy:
         Smallest Paillier modulus under which this node encrypts.
     """
 
-    label_counts: Callable[[], ArrayLike]
+    label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
     alias: str
     willing: Callable[[int], bool] = lambda _server_round: True
     seeded_draws: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048
+
+
+def is_willing(policy: NodePolicy, server_round: int) -> bool:
+    """Ask the owner whether the node trains in a round; an error stands for a no.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        What the owner of the node decides.
+    server_round : int
+        The round, or 0 for whether the node takes part at all.
+
+    Examples
+    --------
+    >>> is_willing(NodePolicy(label_counts=list, alias="3", willing=lambda r: r % 2), 4)
+    False
+    """
+    try:
+        return bool(policy.willing(server_round))
+    except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+        logger.warning("willing raised %s; the node stays out.", type(error).__name__)
+        return False
 
 
 def read_label_counts(
@@ -71,7 +94,7 @@ def read_label_counts(
         return JoinStatus.REFUSES_PARAMETERS, None
     if request.min_cohort < policy.min_cohort or request.key_bits < policy.min_key_bits:
         return JoinStatus.REFUSES_PARAMETERS, None
-    if not policy.willing(0):
+    if not is_willing(policy, 0):
         return JoinStatus.UNWILLING, None
     try:
         counts = np.asarray(policy.label_counts())
@@ -87,4 +110,10 @@ def _check(counts: NDArray[Any], num_classes: int) -> JoinStatus:
         return JoinStatus.WRONG_NUMBER_OF_CLASSES
     if not np.issubdtype(counts.dtype, np.integer) or np.any(counts < 0):
         return JoinStatus.INVALID_LABEL_COUNTS
-    return JoinStatus.JOINS if counts.any() else JoinStatus.NO_DATA
+    if not counts.any():
+        return JoinStatus.NO_DATA
+    try:
+        fixed_point_distribution(counts)
+    except SettingsError:  # more samples than the fixed-point numbers hold
+        return JoinStatus.INVALID_LABEL_COUNTS
+    return JoinStatus.JOINS

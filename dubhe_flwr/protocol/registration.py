@@ -11,7 +11,6 @@ from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.epoch import Enrolment, Epoch
 from dubhe_flwr.protocol.messages import (
     JoinReply,
-    JoinRequest,
     JoinStatus,
     KeygenReply,
     RegisterReply,
@@ -42,19 +41,7 @@ class Registration:
 
     def begin(self, state: CoordinatorState) -> tuple[CoordinatorState, Batch]:
         """Ask all nodes that are there to join a new epoch."""
-        settings = self.settings
-        thresholds = settings.thresholds or {}
-        announced = JoinRequest(
-            reference_set=settings.codebook.reference_set,
-            thresholds=tuple(thresholds.values()),
-            num_participants=settings.num_participants,
-            key_bits=settings.key_bits,
-            max_clients=settings.max_clients,
-            min_cohort=settings.min_cohort,
-            max_draws=settings.max_draws_per_epoch,
-            max_sums=settings.max_sums_per_epoch,
-            seed=-1 if settings.seed is None else settings.seed,
-        )
+        announced = self.settings.announced()
         enrolment = Enrolment(
             identity=secrets.token_bytes(EPOCH_ID_BYTES),
             first_round=state.server_round,
@@ -78,9 +65,15 @@ class Registration:
     def _on_join(
         self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
     ) -> Step:
+        seen: set[bytes] = set()
+
         def refuse(_node_id: int, reply: JoinReply) -> str | None:
-            joins = reply.status == JoinStatus.JOINS
-            return None if joins else JoinStatus(reply.status).name.lower().replace("_", " ")
+            if reply.status != JoinStatus.JOINS:
+                return JoinStatus(reply.status).name.lower().replace("_", " ")
+            if reply.public_key in seen:  # an agent would refuse them all
+                return "public key of another node"
+            seen.add(reply.public_key)
+            return None
 
         accepted, report = accept_replies(batch, replies, refuse)
         state = reported(state, report)

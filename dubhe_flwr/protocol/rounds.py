@@ -17,6 +17,7 @@ __all__ = [
     "choose_agents",
     "determine_requests",
     "drawn_rounds",
+    "has_choice",
     "participants",
 ]
 
@@ -65,6 +66,12 @@ def drawn_rounds(
     }
 
 
+def has_choice(drawn: DrawnRound, num_participants: int) -> bool:
+    """Tell whether there are several tries, and beside the agent more than K clients for them."""
+    num_tries, num_others = drawn.decisions.shape[1], int(drawn.available.sum()) - 1
+    return num_tries > 1 and num_others > num_participants
+
+
 def choose_agents(
     epoch: Epoch,
     rounds: Mapping[int, DrawnRound],
@@ -101,7 +108,6 @@ def choose_agents(
     prepared: dict[int, DrawnRound] = {}
     for server_round, drawn in rounds.items():
         num_tries = drawn.decisions.shape[1]
-        spare = int(drawn.available.sum()) > num_participants
         turn = (server_round - epoch.first_round) % num_clients
         agent = next(
             (
@@ -114,7 +120,7 @@ def choose_agents(
             None,
         )
         eligible = drawn.available.copy()
-        if spare and num_tries > 1 and agent is not None:
+        if agent is not None and has_choice(drawn, num_participants):
             num_sums[agent] += num_tries
             eligible[agent] = False
         else:
@@ -173,7 +179,9 @@ def participants(
         Node ids in the order of their aliases.
     """
     assert drawn.chosen is not None  # noqa: S101 - a round is determined before it begins
-    here = np.isin(np.array(epoch.registered), np.array(sorted(present)))
+    # Node ids have 64 unsigned bits, which an array of mixed ones would round.
+    present = frozenset(present)
+    here = np.array([node_id in present for node_id in epoch.registered])
     chosen = np.zeros(len(here), dtype=bool)
     chosen[drawn.tries[drawn.chosen]] = True
     kept = chosen & here

@@ -114,7 +114,7 @@ def accept_replies(
     replies : mapping
         As received.
     refuse : callable (int, message) -> str or None
-        Returns why a well-formed reply cannot be used, or None.
+        Returns why a well-formed reply cannot be used, or None; it may raise a `ProtocolError`.
 
     Returns
     -------
@@ -136,10 +136,11 @@ def accept_replies(
             continue
         try:
             body = cast("MessageT", open_reply(reply, batch.header))  # the header fixes the kind
+            reason = refuse(node_id, body)
         except ProtocolError as error:
             dropped[type(error).__name__] += 1
             continue
-        if (reason := refuse(node_id, body)) is not None:
+        if reason is not None:
             dropped[reason] += 1
             continue
         accepted[node_id] = body

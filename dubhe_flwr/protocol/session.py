@@ -1,6 +1,7 @@
 """The client side of the protocol: a node as registrant, as volunteer and as agent."""
 
 import hashlib
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,14 +18,22 @@ from dubhe_flwr.core import (
     registry,
     seeded_draws,
 )
-from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
+from dubhe_flwr.errors import (
+    DubheError,
+    MalformedMessageError,
+    ProtocolError,
+    RefusedError,
+    StaleMessageError,
+)
 from dubhe_flwr.he import (
     PublicKey,
     RecipientKey,
+    SealingContext,
     SecretKey,
     generate_secret_key,
     open_sealed,
     seal,
+    sealed_bytes,
 )
 from dubhe_flwr.protocol.codec import Fields
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES, Envelope, open_request
@@ -50,7 +59,7 @@ from dubhe_flwr.protocol.parameters import (
     epoch_parameters,
     sealing_context,
 )
-from dubhe_flwr.protocol.policy import NodePolicy, read_label_counts
+from dubhe_flwr.protocol.policy import NodePolicy, is_willing, read_label_counts
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS, SessionState
 
 __all__ = ["ClientSession"]
@@ -107,7 +116,7 @@ class ClientSession:
 
     def _answer(self, header: Envelope, request: Message) -> tuple[Message, SessionState | None]:
         if isinstance(request, HelloRequest):
-            return HelloReply(self.policy.alias, self.policy.willing(0)), self.state
+            return HelloReply(self.policy.alias, is_willing(self.policy, 0)), self.state
         if isinstance(request, JoinRequest):
             return self._join(header, request)
         state = self.state
@@ -115,6 +124,8 @@ class ClientSession:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
         if header.sequence <= state.sequence:
             raise StaleMessageError("The request was answered before.")
+        if not state.distribution:
+            raise RefusedError("This node did not join that epoch.")
         state = replace(state, sequence=header.sequence)
         if isinstance(request, KeygenRequest):
             return self._keygen(state, request)
@@ -168,7 +179,7 @@ class ClientSession:
         context = sealing_context(
             state.epoch, own_public_key, secret_key.public_key, parameters.layout
         )
-        sealed = b"".join(seal(secret_key, recipient, context) for recipient in recipients)
+        sealed = b"".join(_seal_or_fill(secret_key, key, context) for key in recipients)
         return KeygenReply(secret_key.public_key.to_bytes(), sealed), state
 
     def _register(
@@ -176,8 +187,6 @@ class ClientSession:
     ) -> tuple[RegisterReply, SessionState]:
         if state.secret_key:
             raise RefusedError("This node has registered in that epoch before.")
-        if not state.distribution:
-            raise RefusedError("This node did not join that epoch.")
         parameters = epoch_parameters(state.parameters)
         layout, codebook = parameters.layout, parameters.codebook
         public_key = PublicKey.from_bytes(request.modulus, state.parameters.key_bits)
@@ -213,7 +222,7 @@ class ClientSession:
         ]
         reply = ParticipateReply(
             decisions=np.packbits(np.array(draws) < state.probability).tobytes(),
-            unwilling=np.packbits([not self.policy.willing(r) for r in rounds]).tobytes(),
+            unwilling=np.packbits([not is_willing(self.policy, r) for r in rounds]).tobytes(),
         )
         return reply, replace(state, num_draws=num_draws)
 
@@ -271,7 +280,17 @@ class ClientSession:
     def _decrypt(
         state: SessionState, field: str, vector: bytes, num_addends: int
     ) -> NDArray[np.int64]:
+        if not state.secret_key:
+            raise RefusedError("This node has not registered in that epoch.")
         layout = epoch_parameters(state.parameters).layout
         public_key = PublicKey.from_bytes(state.modulus, layout.key_bits)
         secret_key = SecretKey(public_key, int.from_bytes(state.secret_key, "big"))
         return layout.unpack(field, secret_key.decrypt(vector), num_addends)
+
+
+def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
+    """Seal the key; who sent an unusable public key gets what never opens, and drops out alone."""
+    try:
+        return seal(secret_key, recipient, context)
+    except MalformedMessageError:
+        return secrets.token_bytes(sealed_bytes(secret_key.public_key.bits))

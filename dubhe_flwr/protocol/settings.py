@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.protocol.messages import MAX_DRAWS, JoinRequest
+from dubhe_flwr.protocol.parameters import epoch_parameters
 
 __all__ = ["Settings"]
 
@@ -101,6 +103,25 @@ clients a round or lower min_cohort.
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+        try:
+            epoch_parameters(self.announced())
+        except RefusedError as error:
+            raise SettingsError(str(error)) from None
+
+    def announced(self) -> JoinRequest:
+        """Return what every node is told of the settings when it is asked to join."""
+        codebook, thresholds = self.codebook, self.thresholds or {}
+        return JoinRequest(
+            reference_set=codebook.reference_set,
+            thresholds=tuple(thresholds.values()),
+            num_participants=self.num_participants,
+            key_bits=self.key_bits,
+            max_clients=self.max_clients,
+            min_cohort=self.min_cohort,
+            max_draws=self.max_draws_per_epoch,
+            max_sums=self.max_sums_per_epoch,
+            seed=-1 if self.seed is None else self.seed,
+        )
 
     def _check_counts(self) -> None:
         least = {
@@ -109,6 +130,7 @@ clients a round or lower min_cohort.
             "registration_interval": 1,
             "rounds_per_draw": 1,
             "min_cohort": 2,
+            "max_sums_per_epoch": 0,
             "agent_attempts": 1,
         }
         for name, smallest in least.items():
@@ -140,6 +162,11 @@ clients a round or lower min_cohort.
                 f"rounds make {draws} draws, above max_draws_per_epoch="
                 f"{self.max_draws_per_epoch}; lower one of them or accept the price in privacy by "
                 "raising the budget."
+            )
+        if self.tries * self.rounds_per_draw > MAX_DRAWS:
+            raise SettingsError(
+                f"tries={self.tries} in each of rounds_per_draw={self.rounds_per_draw} rounds are "
+                f"more than {MAX_DRAWS} draws in one message; lower one of them."
             )
         if self.seed is not None and not 0 <= self.seed < 2**63:
             raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")

@@ -1,0 +1,167 @@
+"""Tests of what the baselines share: a roll call of those who are new, and choices by alias."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from protocol.federation import Federation, node_policies
+
+from dubhe_flwr.baselines import GreedySelector, RandomSelector
+from dubhe_flwr.baselines.roll_call import RollCallSelector, RollCallState
+from dubhe_flwr.core import label_distribution
+from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.protocol import Batch, NodeFailure
+
+NUM_CLIENTS = 8
+COUNTS = [[row + 1, 9 - row, (3 * row) % 7] for row in range(NUM_CLIENTS)]
+SELECTORS: list[Any] = [
+    lambda: RandomSelector(3, seed=7),
+    lambda: GreedySelector(3, label_distribution(COUNTS), seed=7),
+]
+
+
+def federation(selector: RollCallSelector, seed: int = 0) -> Federation[RollCallState]:
+    """Return eight nodes and a server."""
+    return Federation(selector, node_policies(COUNTS), seed=seed)
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
+    """Node ids are random in each run of Flower; the chosen aliases are not."""
+    runs = [
+        [federation_.play(server_round).aliases for server_round in range(1, 8)]
+        for federation_ in (federation(selector(), seed) for seed in (0, 1, 2))
+    ]
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_exactly_k_of_those_who_are_there(selector: Any) -> None:
+    """Nodes that left are not chosen."""
+    nodes = federation(selector())
+    for server_round in range(1, 8):
+        present = nodes.ids[server_round % 3 :: 2]
+        plan = nodes.play(server_round, present)
+        assert len(set(plan.participants)) == 3
+        assert set(plan.participants) <= set(present)
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_the_order_of_ids_and_arrival_changes_nothing(selector: Any) -> None:
+    """Present nodes and replies come in any order."""
+    one, other = federation(selector()), federation(selector())
+    outcome = other.begin(1, other.ids[::-1])
+    assert isinstance(outcome, Batch)
+    replies = other.deliver(outcome)
+    assert other.step(dict(reversed(replies.items()))) == one.play(1)
+
+
+def test_each_node_is_asked_once() -> None:
+    """Only newcomers are asked for their aliases; a round without any has no message."""
+    nodes = federation(RandomSelector(3, seed=7))
+    plan = nodes.play(1, nodes.ids[:5])
+    assert [e.node_id for e in nodes.exchanges] == sorted(nodes.ids[:5])
+    assert {e.stage for e in nodes.exchanges} == {"hello"}
+    assert [(r.sent, r.accepted) for r in plan.stages] == [(5, 5)]
+    assert (plan.num_registered, plan.epoch, plan.tries, plan.chosen_try) == (5, b"", 1, 0)
+    nodes.exchanges.clear()
+    assert nodes.play(2, nodes.ids[:5]).stages == ()
+    assert nodes.exchanges == []
+    assert nodes.play(3).num_registered == 8
+    assert [e.node_id for e in nodes.exchanges] == sorted(nodes.ids[5:])
+
+
+def test_the_unwilling_are_left_alone() -> None:
+    """A node that will not take part is neither chosen nor asked again."""
+    nodes = federation(RandomSelector(8, seed=7))
+    nodes.policies[nodes.ids[2]] = replace(
+        nodes.policies[nodes.ids[2]], willing=lambda _round: False
+    )
+    for server_round in (1, 2):
+        assert nodes.play(server_round).participants == tuple(
+            node_id for node_id in nodes.ids if node_id != nodes.ids[2]
+        )
+    assert [e.node_id for e in nodes.exchanges].count(nodes.ids[2]) == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda _r: None, "no reply"),
+        (lambda _r: NodeFailure("?"), "error reply"),
+        (lambda r: {**r, "alias": ""}, "MalformedMessageError"),
+        (lambda r: {**r, "alias": 3}, "MalformedMessageError"),
+        (lambda r: {**r, "willing": 1}, "MalformedMessageError"),
+        (lambda r: {**r, "epoch": bytes(16)}, "StaleMessageError"),
+        (lambda r: {**r, "version": 2}, "StaleMessageError"),
+        (lambda _r: {}, "MalformedMessageError"),
+    ],
+)
+def test_unfit_replies_are_dropped_and_asked_for_again(spoil: Any, reason: str) -> None:
+    """The others are chosen from; who failed gets another chance in the next round."""
+    nodes = federation(RandomSelector(8, seed=7))
+    victim = nodes.ids[4]
+    nodes.alter_reply = lambda _s, node_id, reply: spoil(reply) if node_id == victim else reply
+    plan = nodes.play(1)
+    assert plan.stages[0].dropped == {reason: 1}
+    assert plan.participants == tuple(i for i in nodes.ids if i != victim)
+    nodes.alter_reply = lambda _s, _n, reply: reply
+    assert nodes.play(2).participants == tuple(nodes.ids)
+
+
+def test_nobody_is_there() -> None:
+    """Without a single known node the round ends, with a sentence."""
+    nodes = federation(RandomSelector(3, seed=7))
+    match = "Round 1: no node is there and willing; wait for more nodes"
+    with pytest.raises(QuorumError, match=match):
+        nodes.begin(1, [])
+    nodes.alter_reply = lambda _s, _n, _r: None
+    with pytest.raises(QuorumError, match=match):
+        nodes.play(1)
+    nodes.alter_reply = lambda _s, _n, reply: reply
+    assert len(nodes.play(2).participants) == 3
+
+
+def test_a_batch_that_never_came_back_is_forgotten() -> None:
+    """A round that is planned without a message awaits no reply."""
+    nodes = federation(RandomSelector(3, seed=7))
+    nodes.play(1, nodes.ids[:5])
+    assert isinstance(nodes.begin(2), Batch)
+    assert not isinstance(nodes.begin(3, nodes.ids[:5]), Batch)
+    with pytest.raises(SettingsError, match="call begin_round first"):
+        nodes.step({})
+
+
+def test_a_step_needs_a_batch() -> None:
+    """Replies without a request are an error of the adapter."""
+    nodes = federation(RandomSelector(3, seed=7))
+    with pytest.raises(SettingsError, match="call begin_round first"):
+        nodes.step({})
+    nodes.play(1)
+    with pytest.raises(SettingsError, match="call begin_round first"):
+        nodes.step({})
+
+
+@pytest.mark.parametrize("num_participants", [0, -1])
+def test_nobody_to_choose_is_refused(num_participants: int) -> None:
+    """K is at least 1."""
+    with pytest.raises(SettingsError, match=f"num_participants={num_participants} must be at"):
+        RandomSelector(num_participants)
+
+
+def test_the_seed_is_the_operators_or_the_systems() -> None:
+    """A given seed repeats, others differ; a selector keeps its seed."""
+    assert RandomSelector(3, seed=0).initial_state().seed == 0
+    assert RandomSelector(3).num_participants == 3
+    assert len({RandomSelector(3).initial_state().seed for _ in range(8)}) == 8
+    selector = RandomSelector(3)
+    assert selector.initial_state() == selector.initial_state()
+
+
+def test_a_step_can_be_repeated_from_a_stored_state() -> None:
+    """The same replies to the same state give the same plan."""
+    nodes = federation(RandomSelector(3, seed=7))
+    batch = nodes.begin(1)
+    assert isinstance(batch, Batch)
+    stored, replies = nodes.state, nodes.deliver(batch)
+    assert nodes.step(replies) == nodes.selector.step(stored, replies)[1]

@@ -1,0 +1,66 @@
+"""One valid message of each kind, and ways to spoil it."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dubhe_flwr.protocol import Fields
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import (
+    DetermineReply,
+    DetermineRequest,
+    HelloReply,
+    HelloRequest,
+    JoinReply,
+    JoinRequest,
+    KeygenReply,
+    KeygenRequest,
+    Message,
+    ParticipateReply,
+    ParticipateRequest,
+    RegisterReply,
+    RegisterRequest,
+    Stage,
+)
+
+REQUESTS: Final[dict[Stage, Message]] = {
+    Stage.HELLO: HelloRequest(),
+    Stage.JOIN: JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1),
+    Stage.KEYGEN: KeygenRequest(bytes(range(96))),
+    Stage.REGISTER: RegisterRequest(b"\x81" * 256, bytes(32), b"sealed"),
+    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 7, 5, 10),
+    Stage.DETERMINE: DetermineRequest(b"\x03" * 512, 5, 10, 20),
+}
+REPLIES: Final[dict[Stage, Message]] = {
+    Stage.HELLO: HelloReply("client 3: Grüße", willing=True),
+    Stage.JOIN: JoinReply(0, "3", bytes(range(32))),
+    Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed"),
+    Stage.REGISTER: RegisterReply(b"\x04" * 512, b"\x05" * 512),
+    Stage.PARTICIPATE: ParticipateReply(b"\x06" * 7, b"\x07"),
+    Stage.DETERMINE: DetermineReply((0, 9, 3, 0, 1)),
+}
+MESSAGES: Final = [
+    *((stage, message) for stage, message in REQUESTS.items()),
+    *((stage, message) for stage, message in REPLIES.items()),
+]
+
+FOREIGN_VALUES: Final = (None, True, 1, 1.0, "1", b"1", [1], (1,), {"a": 1}, bytearray(8), 2**64)
+
+
+def sealed(stage: Stage, message: Message) -> Fields:
+    """Return a message with a header."""
+    return Envelope(bytes(range(16)), stage.value, sequence=3).seal(message)
+
+
+def misfits(valid: Fields) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """Yield the fields with one missing, one too many, or one of another type or size."""
+    fields: dict[Any, Any] = dict(valid)
+    for name, value in fields.items():
+        yield f"without {name}", {n: v for n, v in fields.items() if n != name}
+        yield f"{name} misspelt", {n.replace(name, f"{name}s"): v for n, v in fields.items()}
+        for other in FOREIGN_VALUES:
+            if type(other) is not type(value) or other == 2**64:
+                yield f"{name} is {other!r}", {**fields, name: other}
+    yield "a field too many", {**fields, "label": 3}
+    yield "a number as name", {**fields, 3: 3}
+    yield "a tuple as name", {**fields, ("epoch",): 3}
+    yield "nothing", {}

@@ -1,0 +1,240 @@
+"""A federation in memory: nodes, a server that drives a selector, and hooks for every fault."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.he import PublicKey, SecretKey
+from dubhe_flwr.protocol import (
+    Batch,
+    ClientSession,
+    Coordinator,
+    CoordinatorState,
+    Fields,
+    NodeFailure,
+    NodePolicy,
+    Plan,
+    Selector,
+    SessionState,
+    Settings,
+    decode,
+    encode,
+)
+from dubhe_flwr.protocol.epoch import Epoch
+from dubhe_flwr.protocol.parameters import EpochParameters, epoch_parameters
+
+StateT = TypeVar("StateT")
+
+KEY_BITS = 512
+"""Smallest keys that work, for speed."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and what came back to the server."""
+
+    stage: str
+    node_id: int
+    request: Fields
+    reply: Mapping[str, object] | NodeFailure | None
+
+
+def node_policies(label_counts: Iterable[ArrayLike], **overrides: Any) -> list[NodePolicy]:
+    """Return a policy for each row, named by its number."""
+    options = {"seeded_draws": True, "min_key_bits": KEY_BITS} | overrides
+    return [
+        NodePolicy(label_counts=partial(np.asarray, counts), alias=str(row), **options)
+        for row, counts in enumerate(label_counts)
+    ]
+
+
+def node_ids(number: int, seed: int = 0) -> list[int]:
+    """Return distinct ids of 64 unsigned bits in no order, as Flower draws them."""
+    ids = generator(seed, "ids").integers(2, 2**64, number, dtype=np.uint64).tolist()
+    assert len(set(ids)) == number
+    return list(ids)
+
+
+class Federation(Generic[StateT]):
+    """Nodes and a server in one process.
+
+    Every node keeps its state as fields between two requests, as it does in Flower. Every call of
+    the selector is checked to leave the state that is passed in as it was.
+
+    Attributes
+    ----------
+    alter_request, alter_reply : callable (stage, node id, message) -> message
+        What the network does on the way; None loses the message. A failure is left as it is.
+    exchanges : list of Exchange
+        All that the network carried.
+    """
+
+    def __init__(
+        self, selector: Selector[StateT], policies: Sequence[NodePolicy], seed: int = 0
+    ) -> None:
+        self.selector = selector
+        self.ids = node_ids(len(policies), seed)
+        self.policies = dict(zip(self.ids, policies, strict=True))
+        self.memories: dict[int, Fields] = {}
+        self.state = selector.initial_state()
+        self.exchanges: list[Exchange] = []
+        self.errors: list[ProtocolError] = []
+        self.alter_request: Callable[[str, int, Fields], Fields | None] = lambda _s, _n, r: r
+        self.alter_reply: Callable[
+            [str, int, Fields], Mapping[str, object] | NodeFailure | None
+        ] = lambda _s, _n, r: r
+
+    def session(self, node_id: int) -> ClientSession:
+        """Return the node's session as it wakes up for a request."""
+        memory = self.memories.get(node_id)
+        state = None if memory is None else decode(SessionState, memory)
+        return ClientSession(self.policies[node_id], state)
+
+    def handle(self, node_id: int, request: Mapping[str, object]) -> Fields:
+        """Let a node answer a request and keep its state."""
+        session = self.session(node_id)
+        reply = session.handle(request)
+        if session.state is not None:
+            self.memories[node_id] = encode(session.state)
+        return reply
+
+    def deliver(self, batch: Batch) -> dict[int, Mapping[str, object] | NodeFailure]:
+        """Carry a batch to the nodes and the replies back."""
+        replies: dict[int, Mapping[str, object] | NodeFailure] = {}
+        stage = batch.header.stage
+        for node_id, request in batch.fields():
+            reply = self._carry(stage, node_id, request)
+            self.exchanges.append(Exchange(stage, node_id, request, reply))
+            if reply is not None:
+                replies[node_id] = reply
+        return replies
+
+    def begin(self, server_round: int, present: Sequence[int] | None = None) -> Batch | Plan:
+        """Begin a round with these nodes, or all."""
+        before = fingerprint(self.state)
+        old = self.state
+        self.state, outcome = self.selector.begin_round(
+            old, server_round, self.ids if present is None else present
+        )
+        assert fingerprint(old) == before
+        return outcome
+
+    def step(self, replies: Mapping[int, Mapping[str, object] | NodeFailure]) -> Batch | Plan:
+        """Let the server go on."""
+        before = fingerprint(self.state)
+        old = self.state
+        try:
+            self.state, outcome = self.selector.step(old, replies)
+        finally:
+            assert fingerprint(old) == before
+        return outcome
+
+    def play(self, server_round: int, present: Sequence[int] | None = None) -> Plan:
+        """Play a round to its plan."""
+        outcome = self.begin(server_round, present)
+        while isinstance(outcome, Batch):
+            outcome = self.step(self.deliver(outcome))
+        return outcome
+
+    def until(self, stage: str, server_round: int = 1) -> Batch:
+        """Play a round up to the batch of a stage, which is not delivered."""
+        outcome = self.begin(server_round)
+        while isinstance(outcome, Batch) and outcome.header.stage != stage:
+            outcome = self.step(self.deliver(outcome))
+        assert isinstance(outcome, Batch)
+        return outcome
+
+    def stages(self) -> list[str]:
+        """Return the stages that the network carried, without repetitions."""
+        seen = [exchange.stage for exchange in self.exchanges]
+        return [stage for stage, last in zip(seen, ["", *seen], strict=False) if stage != last]
+
+    def _carry(
+        self, stage: str, node_id: int, request: Fields
+    ) -> Mapping[str, object] | NodeFailure | None:
+        altered = self.alter_request(stage, node_id, request)
+        if altered is None:
+            return None
+        try:
+            reply = self.handle(node_id, altered)
+        except ProtocolError as error:
+            self.errors.append(error)
+            return NodeFailure(str(error))
+        return self.alter_reply(stage, node_id, reply)
+
+
+def dubhe(
+    label_counts: Iterable[ArrayLike],
+    policy: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Federation[CoordinatorState]:
+    """Return a federation under Dubhe with small keys."""
+    options = {"key_bits": KEY_BITS, "seed": 7, "max_clients": 100} | settings
+    coordinator = Coordinator(Settings(**options))
+    return Federation(coordinator, node_policies(label_counts, **(policy or {})))
+
+
+def skewed_counts(num_clients: int, num_classes: int = 4, seed: int = 0) -> NDArray[np.int64]:
+    """Return label counts of clients with one, two or many classes."""
+    rng = generator(seed, "counts")
+    shares = rng.dirichlet(np.full(num_classes, 0.3), size=num_clients)
+    return np.asarray(rng.multinomial(1000, shares), dtype=np.int64)
+
+
+def epoch_of(federation: Federation[CoordinatorState]) -> Epoch:
+    """Return the epoch that is on."""
+    assert federation.state.epoch is not None
+    return federation.state.epoch
+
+
+def session_state(federation: Federation[Any], node_id: int) -> SessionState:
+    """Return what a node keeps."""
+    state = federation.session(node_id).state
+    assert state is not None
+    return state
+
+
+def secret_key(state: SessionState) -> SecretKey:
+    """Return the epoch's key, as a registered node has it."""
+    public_key = PublicKey.from_bytes(state.modulus, state.parameters.key_bits)
+    return SecretKey(public_key, int.from_bytes(state.secret_key, "big"))
+
+
+def decrypted(state: SessionState, field: str, vector: bytes) -> NDArray[np.int64]:
+    """Decrypt and unpack a vector as a registered node could."""
+    layout = epoch_parameters(state.parameters).layout
+    return layout.unpack(field, secret_key(state).decrypt(vector), layout.max_clients)
+
+
+def encrypted(state: SessionState, field: str, values: ArrayLike) -> bytes:
+    """Pack and encrypt any slots, also such as no sum of clients has."""
+    layout = epoch_parameters(state.parameters).layout
+    width, step = layout.slot_bits(field), layout.slots_per_ciphertext(field)
+    slots = np.asarray(values).tolist()
+    return secret_key(state).encrypt(
+        [
+            sum(slot << (index * width) for index, slot in enumerate(slots[start : start + step]))
+            for start in range(0, len(slots), step)
+        ]
+    )
+
+
+def fingerprint(value: object) -> object:
+    """Return a value that differs whenever anything inside differs."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, EpochParameters):
+        return value.announced
+    if is_dataclass(value):
+        return type(value), tuple(fingerprint(getattr(value, f.name)) for f in fields(value))
+    if isinstance(value, Mapping):
+        return tuple((key, fingerprint(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(fingerprint, value))
+    return value

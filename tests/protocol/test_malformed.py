@@ -1,0 +1,267 @@
+"""Whatever comes over the network, a node answers or refuses, and the server goes on or gives up.
+
+Thousands of messages are valid ones spoilt at random: fields lost, swapped, retyped, cut, flipped
+and blown up. Nothing but a typed refusal may come of them, and no refusal or log line may tell a
+secret.
+"""
+
+import logging
+import random
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from protocol.federation import Federation, dubhe, secret_key, session_state, skewed_counts
+
+from dubhe_flwr.errors import ProtocolError, QuorumError
+from dubhe_flwr.protocol import (
+    Batch,
+    ClientSession,
+    CoordinatorState,
+    Fields,
+    NodeFailure,
+    NodePolicy,
+    SessionState,
+    Stage,
+)
+
+NUM_MESSAGES = 10_000
+NUM_CLIENTS = 9
+COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
+INTEGERS = (0, 1, -1, 2, 3, 7, 9, 2**20, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63), 2**63, 10**5000)
+FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf"))
+
+
+def federation() -> Federation[CoordinatorState]:
+    """Return nine nodes and a server."""
+    return dubhe(
+        COUNTS,
+        num_participants=4,
+        reference_set=(1, 2, 4),
+        thresholds={1: 0.6, 2: 0.3},
+        tries=3,
+        max_clients=20,
+    )
+
+
+def anything(rng: random.Random) -> Any:
+    """Return any value, of any type."""
+    makers: list[Callable[[], Any]] = [
+        lambda: rng.choice(INTEGERS),
+        lambda: rng.choice(FLOATS),
+        lambda: rng.random() < 0.5,
+        lambda: rng.randbytes(rng.choice((0, 1, 8, 16, 32, 64, 128, 129))),
+        lambda: struct.pack(">d", rng.choice(FLOATS)) * rng.randrange(4),
+        lambda: rng.choice(("", "join", "3", "\ud800", "a" * 300, "ünïcode")),
+        lambda: rng.choice((None, [], [1], (1,), {}, {"a": 1}, bytearray(8), 1j, object())),
+    ]
+    return rng.choice(makers)()
+
+
+def of_the_same_type(value: object, rng: random.Random) -> Any:
+    """Return another value of the same type, near or far."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return rng.choice([*INTEGERS, value + 1, value - 1, -value, value * 2])
+    if isinstance(value, str):
+        return rng.choice(["", value + "x", value[1:], value.upper(), *Stage])
+    assert isinstance(value, bytes)
+    position = rng.randrange(len(value) + 1)
+    flipped = bytearray(value)
+    if position < len(value):
+        flipped[position] ^= 1 << rng.randrange(8)
+    return rng.choice(
+        [
+            bytes(flipped),
+            value[:position],
+            value[position:],
+            value + value[:position],
+            value[::-1],
+            bytes(len(value)),
+            b"\xff" * len(value),
+            rng.randbytes(len(value)),
+        ]
+    )
+
+
+def spoilt(fields: Fields, rng: random.Random) -> dict[Any, Any]:
+    """Return the fields after one to three accidents."""
+    changed: dict[Any, Any] = dict(fields)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        name = rng.choice(list(changed) or ["epoch"])
+        accident = rng.randrange(8)
+        if accident == 0:
+            changed.pop(name, None)
+        elif accident == 1:
+            changed[rng.choice(("x", name.upper(), 3, None, (), "ä", b"epoch"))] = anything(rng)
+        elif accident == 2:
+            other = rng.choice(list(changed))
+            changed[name], changed[other] = changed[other], changed.get(name)
+        elif accident == 3:
+            changed[name] = anything(rng)
+        else:
+            value = changed.get(name)
+            if type(value) in {bool, int, str, bytes}:
+                changed[name] = of_the_same_type(value, rng)
+        if any(not isinstance(key, str) for key in changed):
+            break
+    return changed
+
+
+Situation = tuple[NodePolicy, SessionState | None, Fields]
+
+
+@pytest.fixture(scope="module")
+def situations() -> list[Situation]:
+    """Each request of a round, and the states of two nodes it can meet."""
+    nodes = federation()
+    found: list[Situation] = []
+
+    def note(_stage: str, node_id: int, request: Fields) -> Fields:
+        for other in (node_id, nodes.ids[0]):
+            session = nodes.session(other)
+            found.append((session.policy, session.state, request))
+        return request
+
+    nodes.alter_request = note
+    nodes.play(1)
+    return found
+
+
+def secrets(nodes: Federation[CoordinatorState]) -> Iterator[str]:
+    """Yield what no text may hold, as it would be written."""
+    states = [session_state(nodes, node_id) for node_id in nodes.ids]
+    for counts in COUNTS:
+        yield from map(str, counts)
+    for state in states:
+        yield from (str(share) for share in state.distribution if share > 10_000)
+    numbers = [int.from_bytes(state.recipient_key, "big") for state in states]
+    if states[0].secret_key:
+        key = secret_key(states[0])
+        p = int.from_bytes(key.to_bytes(), "big")
+        numbers += [p, key.public_key.n // p]
+    for number in numbers:
+        yield str(number)
+        yield f"{number:x}"
+        yield repr(number.to_bytes(32, "big"))[2:-1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_node_answers_or_refuses(
+    situations: list[Situation], seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing but a protocol error comes of any request, and a refusal changes no state."""
+    rng = random.Random(seed)
+    refusals: Counter[str] = Counter()
+    texts: set[str] = set()
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(NUM_MESSAGES // 4):
+            policy, state, request = rng.choice(situations)
+            session = ClientSession(policy, state)
+            try:
+                session.handle(spoilt(request, rng))
+            except ProtocolError as error:
+                refusals[type(error).__name__] += 1
+                texts.add(f"{error} {error!r} {error.args}")
+                assert session.state is state
+    assert set(refusals) == {"MalformedMessageError", "StaleMessageError", "RefusedError"}
+    assert min(refusals.values()) > 50
+    assert refusals.total() > NUM_MESSAGES // 8
+    everything = "\n".join([*texts, caplog.text])
+    for _, state, _ in situations:
+        for part in () if state is None else (state.recipient_key, state.secret_key):
+            assert not part or repr(part)[2:-1] not in everything
+            assert not part or str(int.from_bytes(part, "big")) not in everything
+    for row in COUNTS:
+        assert not any(str(count) in everything for count in row)
+
+
+@pytest.mark.parametrize("stage", list(Stage)[1:])
+def test_the_server_goes_on_or_gives_up(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """From any replies comes a batch, a plan or a quorum error, at every stage."""
+    nodes = federation()
+    batch = nodes.until(stage)
+    replies: Any = nodes.deliver(batch)
+    rng = random.Random(stage)
+    outcomes: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
+    texts = []
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(NUM_MESSAGES // 5 // len(replies)):
+            received = {
+                node_id: rng.choice((NodeFailure("?"), reply))
+                if rng.random() < 0.1
+                else spoilt(reply, rng)
+                if rng.random() < 0.8
+                else reply
+                for node_id, reply in replies.items()
+            }
+            try:
+                state, outcome = nodes.selector.step(nodes.state, received)
+            except QuorumError as error:
+                outcomes["quorum"] += 1
+                texts.append(str(error))
+                continue
+            outcomes[type(outcome).__name__] += 1
+            assert isinstance(outcome, Batch) == (state.batch is not None)
+            report = state.stages[-1]
+            assert report.accepted + sum(report.dropped.values()) == report.sent == len(replies)
+            dropped.update(report.dropped)
+    assert dropped["MalformedMessageError"] > 20
+    assert dropped["StaleMessageError"] > 2
+    assert outcomes["Batch"] + outcomes["Plan"] > 20
+    everything = "\n".join([*texts, caplog.text])
+    assert not any(secret in everything for secret in secrets(nodes))
+
+
+def test_a_whole_run_under_fire(caplog: pytest.LogCaptureFixture) -> None:
+    """With a tenth of all messages spoilt both ways, rounds succeed or end in a quorum error."""
+    rng = random.Random(7)
+    nodes = federation()
+
+    def hit(_stage: str, _node_id: int, message: Any) -> Any:
+        return spoilt(message, rng) if rng.random() < 0.1 else message
+
+    nodes.alter_request = nodes.alter_reply = hit
+    planned = 0
+    with caplog.at_level(logging.DEBUG):
+        for server_round in range(1, 61):
+            try:
+                plan = nodes.play(server_round)
+            except QuorumError as error:
+                assert str(error)  # noqa: PT017
+            else:
+                planned += 1
+                assert 3 <= len(set(plan.participants)) <= 4
+                assert set(plan.participants) <= set(nodes.ids)
+    assert planned > 20
+    everything = "\n".join([*map(str, nodes.errors), caplog.text])
+    assert nodes.errors
+    assert not any(str(count) in everything for count in COUNTS.ravel())
+
+
+def test_errors_do_not_show_secrets_in_their_chain() -> None:
+    """The cause that Python would print with a refusal is cut off."""
+    nodes = federation()
+    node_id, request = next(iter(nodes.until(Stage.REGISTER).fields()))
+    with pytest.raises(ProtocolError) as refusal:
+        nodes.handle(node_id, {**request, "sealed-key": bytes(80)})
+    assert refusal.value.__cause__ is None
+    assert refusal.value.__suppress_context__
+
+
+def test_a_session_shows_no_secret() -> None:
+    """Neither repr nor str of what a node holds tells anything."""
+    nodes = federation()
+    nodes.play(1)
+    written = [
+        repr(thing)
+        for node_id in nodes.ids
+        for session in [nodes.session(node_id)]
+        for thing in (session, session.state, session.policy, [session.state])
+    ]
+    assert not any(secret in text for secret in secrets(nodes) for text in written)
+    assert not any(secret in repr(nodes.state) for secret in secrets(nodes))

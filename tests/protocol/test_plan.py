@@ -1,0 +1,41 @@
+"""Tests of batches, reports and plans."""
+
+from dubhe_flwr.protocol import Batch, Plan, StageReport, wire_size
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import HelloRequest, KeygenRequest
+
+HEADER = Envelope(bytes(16), "keygen", sequence=3)
+
+
+def test_a_batch_seals_each_request() -> None:
+    """Header and body go to each node; nodes that share a body share its fields."""
+    shared, other = KeygenRequest(bytes(32)), KeygenRequest(bytes(64))
+    batch = Batch(HEADER, {5: shared, 9: other, 7: shared})
+    fields = dict(batch.fields())
+    assert list(fields) == [5, 9, 7]
+    assert fields[5] == HEADER.seal(shared)
+    assert fields[9] == HEADER.seal(other)
+    assert fields[5] is fields[7]
+    assert batch.num_bytes() == 2 * wire_size(fields[5]) + wire_size(fields[9])
+
+
+def test_an_empty_batch_has_no_bytes() -> None:
+    """A batch to nobody is possible."""
+    assert Batch(HEADER, {}).num_bytes() == 0
+    assert Batch(HEADER, {1: HelloRequest()}).num_bytes() > 0
+
+
+def test_a_report_can_be_corrected() -> None:
+    """What turns out unfit later moves from the accepted to the dropped, in a new report."""
+    report = StageReport("join", 5, 4, {"no reply": 1}, 10, 20)
+    once = report.without(2, "invalid")
+    assert once == StageReport("join", 5, 2, {"no reply": 1, "invalid": 2}, 10, 20)
+    assert once.without(1, "invalid").dropped == {"no reply": 1, "invalid": 3}
+    assert report.dropped == {"no reply": 1}
+
+
+def test_a_plan_adds_up_its_exchanges() -> None:
+    """Bytes are those of all stages of the round."""
+    stages = (StageReport("join", 1, 1, {}, 10, 20), StageReport("keygen", 1, 1, {}, 300, 4000))
+    plan = Plan(1, (4,), ("0",), stages=stages)
+    assert (plan.bytes_down, plan.bytes_up) == (310, 4020)

@@ -1,0 +1,208 @@
+"""What the server receives: always the same number and sizes of messages, and nothing in clear."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocol.federation import (
+    Federation,
+    dubhe,
+    epoch_of,
+    fingerprint,
+    secret_key,
+    session_state,
+    skewed_counts,
+)
+
+from dubhe_flwr.core import (
+    distance_to_uniform,
+    fixed_point_distribution,
+    overall_registry,
+    participation_probability,
+    population_distribution,
+    registry,
+)
+from dubhe_flwr.protocol import CoordinatorState, NodeFailure
+
+NUM_CLIENTS = 12
+NUM_ROUNDS = 6
+COUNTS = skewed_counts(NUM_CLIENTS, num_classes=10)
+SETTINGS: dict[str, Any] = {
+    "num_participants": 4,
+    "reference_set": (1, 2, 10),
+    "thresholds": {1: 0.6, 2: 0.3},
+    "tries": 5,
+    "registration_interval": 3,
+    "rounds_per_draw": 2,
+}
+OTHER_LABELS = {
+    "one sample": [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    "one class": [0, 0, 0, 0, 0, 0, 0, 0, 0, 10**9],
+    "two classes": [0, 7, 0, 0, 0, 0, 7, 0, 0, 0],
+    "uniform": [2**38] * 10,
+    "prime shares": [2, 3, 5, 7, 11, 13, 17, 19, 23, 29],
+}
+
+
+def run(
+    counts: NDArray[np.int64] = COUNTS, *, seeded_draws: bool = True
+) -> Federation[CoordinatorState]:
+    """Play some rounds with two registrations."""
+    nodes = dubhe(counts, policy={"seeded_draws": seeded_draws}, **SETTINGS)
+    for server_round in range(1, NUM_ROUNDS + 1):
+        nodes.play(server_round)
+    return nodes
+
+
+def shapes(nodes: Federation[CoordinatorState]) -> list[Any]:
+    """Return stage, node, and names, types and sizes of all fields, message by message."""
+
+    def shape(fields: Any) -> list[Any]:
+        return [
+            (name, type(value), len(value) if isinstance(value, bytes | str) else 8)
+            for name, value in fields.items()
+        ]
+
+    return [(e.stage, e.node_id, shape(e.request), shape(e.reply)) for e in nodes.exchanges]
+
+
+@pytest.mark.parametrize("seeded_draws", [True, False])
+@pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
+def test_labels_change_no_number_and_no_size(labels: list[int], seeded_draws: bool) -> None:
+    """Whatever one client holds, the same messages of the same sizes go to the same nodes."""
+    changed = COUNTS.copy()
+    changed[3] = labels
+    one, other = run(seeded_draws=seeded_draws), run(changed, seeded_draws=seeded_draws)
+    assert shapes(one) == shapes(other)
+    assert len(shapes(one)) > 6 * NUM_CLIENTS
+
+
+def test_a_reply_has_no_room_for_anything_else() -> None:
+    """Replies hold names, keys, ciphertexts, bits and an index, and never a float."""
+    nodes = run()
+    header = {"epoch", "stage", "sequence", "version"}
+    expected = {
+        "join": {"status", "alias", "public-key"},
+        "keygen": {"modulus", "sealed-keys"},
+        "register": {"registry", "distribution"},
+        "participate": {"decisions", "unwilling"},
+        "determine": {"best"},
+    }
+    for exchange in nodes.exchanges:
+        assert isinstance(exchange.reply, dict)
+        assert set(exchange.reply) - header == expected[exchange.stage]
+        assert not any(isinstance(value, float) for value in exchange.reply.values())
+
+
+def encodings(vector: Any) -> set[bytes]:
+    """Return the obvious ways to write down a vector, those too short to be no chance apart."""
+    array = np.asarray(vector)
+    integers = (">i8", "<i8", ">i4", "<i4", ">i2", "<i2", ">u1")
+    floats = (">f8", "<f8", ">f4", "<f4")
+    fitting = [k for k in integers if array.dtype.kind != "f" and (array.astype(k) == array).all()]
+    binary = {array.astype(kind).tobytes() for kind in (*fitting, *floats)}
+    listed = array.tolist()
+    texts = {json.dumps(listed), json.dumps(listed, separators=(",", ":"))}
+    texts |= {joiner.join(map(str, listed)) for joiner in (",", " ", ";", "\n", "")}
+    found = binary | {text.encode() for text in texts}
+    return {encoding for encoding in found if len(encoding) >= 8}
+
+
+def ways_to_write(number: int, size: int) -> set[bytes]:
+    """Return the obvious ways to write down a large number."""
+    return {
+        number.to_bytes(size, "big"),
+        number.to_bytes(size, "little"),
+        str(number).encode(),
+        f"{number:x}".encode(),
+        f"{number:X}".encode(),
+    }
+
+
+def test_a_transcript_holds_nothing_in_the_clear() -> None:
+    """No registry, R_A, p_l, P, p_o, EMD or secret key, however it may be written."""
+    nodes = dubhe(COUNTS, policy={"seeded_draws": False}, **SETTINGS)
+    secrets: set[bytes] = set()
+    shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
+    for server_round in range(1, NUM_ROUNDS + 1):
+        nodes.play(server_round)
+        for members in nodes.state.rounds[server_round].tries:
+            population = population_distribution(shares[members])
+            fixed = sum(fixed_point_distribution(COUNTS[row]) for row in members)
+            secrets |= encodings(population) | encodings(fixed)
+            secrets |= encodings([distance_to_uniform(population)])
+        for node_id in nodes.ids:
+            state = session_state(nodes, node_id)
+            p = int.from_bytes(state.secret_key, "big")
+            for prime in (p, int.from_bytes(state.modulus, "big") // p):
+                secrets |= ways_to_write(prime, 32)
+            secrets |= ways_to_write(int.from_bytes(state.recipient_key, "big"), 32)
+            secrets.add(np.float64(state.probability).tobytes())
+            secrets.add(np.float64(state.probability).byteswap().tobytes())
+    codebook = epoch_of(nodes).parameters.codebook
+    overall, slots = overall_registry(COUNTS, codebook, SETTINGS["thresholds"])
+    secrets |= encodings(overall) | encodings(participation_probability(overall, 4))
+    for row, slot in enumerate(slots.tolist()):
+        fixed_row = fixed_point_distribution(COUNTS[row])
+        secrets |= encodings(registry(codebook.unrank(slot), codebook))
+        secrets |= encodings(COUNTS[row]) | encodings(shares[row]) | encodings(fixed_row)
+        for share in fixed_row[fixed_row > 2**16].tolist():
+            secrets |= {np.array(share, dtype=kind).tobytes() for kind in (">i8", "<i8", ">f8")}
+    received = b"\x00|".join(
+        value if isinstance(value, bytes) else repr(value).encode()
+        for exchange in nodes.exchanges
+        if exchange.reply is not None and not isinstance(exchange.reply, NodeFailure)
+        for value in exchange.reply.values()
+    )
+    assert len(secrets) > 1000
+    assert [secret for secret in secrets if secret in received] == []
+    # The search itself finds what is there.
+    assert epoch_of(nodes).public_key.to_bytes() in received
+    assert epoch_of(nodes).distributions[nodes.ids[0]] in received
+
+
+def test_the_servers_state_holds_no_key() -> None:
+    """What the server keeps or stores can decrypt nothing."""
+    nodes = run()
+    key = secret_key(session_state(nodes, nodes.ids[0]))
+    written = repr(fingerprint(nodes.state)).encode()
+    p = int.from_bytes(key.to_bytes(), "big")
+    for prime in (p, key.public_key.n // p):
+        for way in ways_to_write(prime, 32):
+            assert repr(way)[2:-1].encode() not in written
+    assert str(key.public_key.n).encode() in written
+
+
+def test_equal_labels_look_different() -> None:
+    """Ciphertexts of the same registry differ between nodes, and between epochs."""
+    counts = np.tile(COUNTS[0], (NUM_CLIENTS, 1))
+    nodes = run(counts)
+    replies: list[Any] = [e.reply for e in nodes.exchanges if e.stage == "register"]
+    assert len(replies) == 2 * NUM_CLIENTS
+    for field in ("registry", "distribution"):
+        assert len({reply[field] for reply in replies}) == 2 * NUM_CLIENTS
+
+
+def test_agents_decrypt_few_sums_of_many_clients() -> None:
+    """Every sum covers K clients, and no agent gets half as many sums as there are clients."""
+    nodes = dubhe(COUNTS, **SETTINGS | {"registration_interval": 30})
+    for server_round in range(1, 31):
+        nodes.play(server_round)
+    requests = [e.request for e in nodes.exchanges if e.stage == "determine"]
+    assert {request["num-clients"] for request in requests} == {4}
+    for node_id in nodes.ids:
+        assert session_state(nodes, node_id).num_sums < NUM_CLIENTS / 2
+
+
+def test_the_owner_may_change_the_policy_between_epochs() -> None:
+    """A node that stays out of the second epoch leaves no trace in it."""
+    nodes = dubhe(COUNTS, **SETTINGS)
+    nodes.play(1)
+    leaver = nodes.ids[4]
+    nodes.policies[leaver] = replace(nodes.policies[leaver], willing=lambda _r: False)
+    nodes.play(4)
+    assert leaver not in epoch_of(nodes).distributions
+    assert session_state(nodes, leaver).distribution == ()

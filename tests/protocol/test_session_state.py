@@ -1,0 +1,62 @@
+"""Tests of what a node keeps: it comes back from its fields, and shows nobody what it holds."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.protocol import SessionState, decode, encode
+from dubhe_flwr.protocol.messages import JoinRequest
+from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS
+
+JOIN = JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1)
+STATE = SessionState(
+    epoch=b"\xab" * 16,
+    sequence=5,
+    past_epochs=b"\x01" * 16 + b"\xab" * 16,
+    parameters=JOIN,
+    recipient_key=b"recipient key 31415",
+    distribution=(31415, 27182),
+    slot=31415,
+    modulus=b"modulus 31415",
+    secret_key=b"secret 31415",
+    registry_digest=b"digest",
+    num_registered=31415,
+    probability=0.31415,
+    num_draws=31415,
+    num_sums=31415,
+)
+
+
+@given(
+    slot=st.integers(-1, 4095),
+    distribution=st.lists(st.integers(0, 2**20)).map(tuple),
+    probability=st.floats(0, 1),
+    secret_key=st.binary(),
+    num_draws=st.integers(0, 2**63 - 1),
+)
+def test_round_trip(**changes: object) -> None:
+    """A node finds after a request what it kept before."""
+    state = replace(STATE, **changes)  # type: ignore[arg-type]
+    assert decode(SessionState, encode(state)) == state
+
+
+def test_repr_hides_everything_secret() -> None:
+    """Only the epoch and the number of the request are shown."""
+    assert repr(STATE) == str(STATE) == "SessionState(epoch=abababab, sequence=5, <hidden>)"
+
+
+def test_past_epochs_are_remembered_whole() -> None:
+    """An id is found at its place only, not where two others meet."""
+    first, second = bytes(range(16)), bytes(range(16, 32))
+    state = replace(STATE, past_epochs=first + second)
+    assert state.remembers(first)
+    assert state.remembers(second)
+    assert not state.remembers((first + second)[8:24])
+    assert not state.remembers(b"\xab" * 16)
+    assert not replace(STATE, past_epochs=b"").remembers(first)
+
+
+def test_memory_is_long_enough() -> None:
+    """A request to join is refused for many epochs after its own."""
+    assert REMEMBERED_EPOCHS == 64

@@ -1,0 +1,118 @@
+"""Tests of the settings: what cannot work is refused before the first message."""
+
+from typing import Any
+
+import pytest
+
+from dubhe_flwr.core import Codebook
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.messages import JoinRequest
+
+VALID: dict[str, Any] = {"num_participants": 20, "reference_set": (1, 2, 10)}
+
+
+def test_defaults_are_the_papers() -> None:
+    """The paper's thresholds, ten tries, and a quorum of the smallest cohort."""
+    settings = Settings(**VALID)
+    assert settings.thresholds == {1: 0.7, 2: 0.1}
+    assert settings.codebook == Codebook((1, 2, 10))
+    assert (settings.tries, settings.registration_interval, settings.rounds_per_draw) == (10, 50, 1)
+    assert (settings.min_cohort, settings.quorum, settings.key_bits) == (3, 3, 2048)
+
+
+def test_a_reference_set_is_put_in_order() -> None:
+    """Any iterable of sizes will do, and it is read once."""
+    settings = Settings(
+        num_participants=5, reference_set=iter([10, 1, 2, 1]), thresholds={2: 0.2, 1: 0.5}
+    )
+    assert settings.reference_set == (1, 2, 10)
+    assert settings.thresholds is not None
+    assert list(settings.thresholds.items()) == [(1, 0.5), (2, 0.2)]
+
+
+def test_what_is_announced_is_what_was_set() -> None:
+    """Each parameter that a node checks reaches it."""
+    settings = Settings(
+        num_participants=4,
+        reference_set=(1, 3),
+        thresholds={1: 0.5},
+        tries=6,
+        registration_interval=7,
+        min_cohort=2,
+        key_bits=512,
+        max_clients=80,
+        max_draws_per_epoch=90,
+        max_sums_per_epoch=11,
+        seed=5,
+    )
+    assert settings.announced() == JoinRequest((1, 3), (0.5,), 4, 512, 80, 2, 90, 11, 5)
+
+
+def test_without_a_seed_none_is_announced() -> None:
+    """Nodes then draw in private, whatever their policy."""
+    assert Settings(**VALID).announced().seed == -1
+    assert Settings(**VALID, seed=0).announced().seed == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"num_participants": 0}, "num_participants=0 must be at least 1"),
+        ({"tries": 0}, "tries=0 must be at least 1"),
+        ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),
+        ({"rounds_per_draw": 0}, "rounds_per_draw=0 must be at least 1"),
+        ({"min_cohort": 1}, "min_cohort=1 must be at least 2"),
+        ({"agent_attempts": 0}, "agent_attempts=0 must be at least 1"),
+        ({"max_sums_per_epoch": -1}, "max_sums_per_epoch=-1 must be at least 0"),
+        ({"num_participants": 2}, "min_cohort=3 is above num_participants=2; select more"),
+        ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
+        ({"quorum": -1}, "quorum=-1 is below min_cohort=3"),
+        ({"max_clients": 19}, "num_participants=20 is above max_clients=19; raise max_clients"),
+        ({"max_unregistered": 1.1}, "max_unregistered=1.1 must be a share from 0 to 1"),
+        ({"max_unregistered": -0.1}, "max_unregistered=-0.1 must be a share"),
+        ({"max_unregistered": float("nan")}, "max_unregistered=nan must be a share"),
+        ({"max_draws_per_epoch": 499}, "make 500 draws, above max_draws_per_epoch=499; lower one"),
+        ({"seed": -1}, "seed=-1 must be from 0 to"),
+        ({"seed": 2**63}, "seed=9223372036854775808 must be from 0 to"),
+        ({"num_classes": 9}, r"reference_set=\(1, 2, 10\) lacks num_classes=9"),
+        ({"num_classes": 11}, r"reference_set=\(1, 2, 10\) lacks num_classes=11"),
+        ({"reference_set": (1, 2, 11)}, "no default thresholds"),
+        ({"reference_set": ()}, "must hold sizes of class sets"),
+        ({"thresholds": {1: 0.7}}, "must name exactly the sizes"),
+        ({"thresholds": {1: 0.7, 2: float("nan")}}, "no share of a client's data"),
+        ({"key_bits": 1000}, "key_bits=1000 is no multiple of 16"),
+        ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
+        ({"max_clients": 2**42}, "lower its max_value or max_clients"),
+        (
+            {"tries": 2**11, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
+            "rounds_per_draw=1024 rounds are more than 1048576 draws in one message",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:
+    """The error is one sentence with the value and the remedy."""
+    with pytest.raises(SettingsError, match=sentence):
+        Settings(**VALID | change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_participants": 3},
+        {"num_participants": 2, "min_cohort": 2},
+        {"quorum": 3},
+        {"quorum": 500},
+        {"max_clients": 20},
+        {"max_unregistered": 0.0},
+        {"max_unregistered": 1.0},
+        {"max_draws_per_epoch": 500},
+        {"max_sums_per_epoch": 0},
+        {"seed": 2**63 - 1},
+        {"num_classes": 10},
+        {"tries": 2**10, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
+    ],
+)
+def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
+    """The limits themselves are within."""
+    assert Settings(**VALID | change).codebook.num_classes == 10
