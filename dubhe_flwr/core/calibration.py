@@ -3,12 +3,13 @@
 Eq. 6 treats a category as if its clients held nothing but its dominating classes, all alike.
 With encrypted sums of their ``p_l`` and ``||p_l||_2^2`` an agent can instead choose the weights
 ``w_u`` of the categories by a small convex programme. With ``M`` the mean distributions and ``s``
-the mean squared norms of the categories, it minimises, over ``w`` with ``sum_u w_u = 1``,
+the mean squared norms of the categories, and V the expected number of volunteers, it minimises
 
-    ||M w - p_u||^2 + (1/K + local_skew) (s w - ||M w||^2) + coverage * sum_u w_u^2 / R_A(u):
+    K ||M w - p_u||^2 + (s w - ||M w||^2) + coverage * V sum_u w_u^2 / R_A(u)
 
-the squared bias, the sampling variance of ``p_o`` (and, weighed by the operator, the local skew
-of the chosen clients), and the share of clients that two rounds have in common, over K.
+over ``w >= 0`` with ``sum_u w_u = 1``, and takes ``P_u = V w_u / R_A(u)``. The terms are, K times
+each, the squared bias and the sampling variance of ``p_o``, and the share of its volunteers that
+a draw has in common with another, at the price of the operator.
 """
 
 from typing import Final
@@ -87,7 +88,6 @@ def calibrated_probability(
     num_volunteers: int | None = None,
     coverage: float = 1.0,
     floor: float = 0.1,
-    local_skew: float = 0.0,
 ) -> Floats:
     """Return the probability with which the clients of each category volunteer.
 
@@ -103,13 +103,11 @@ def calibrated_probability(
         How many clients shall volunteer in a draw, on average; more than K if groups are chosen
         among them.
     coverage : float (default: 1.0)
-        Price of choosing the same clients again, relative to that of the sampling variance. With
-        0 the few best clients are chosen over and over.
+        Price of calling the same clients again and again, relative to that of the sampling
+        variance. With 0 it is always the few best ones.
     floor : float (default: 0.1)
-        Smallest probability, as a share of that of uniform selection. With 0 a category may be
-        shut out, which would tell the server who is in it.
-    local_skew : float (default: 0.0)
-        Price of the local skew of the chosen clients, relative to that of the squared bias.
+        Smallest probability of a yes, and of a no, as shares of those of uniform selection. With
+        0 a category may be shut out or always called, which would tell the server who is in it.
 
     Returns
     -------
@@ -129,26 +127,25 @@ def calibrated_probability(
     array([0.005, 0.   , 0.455])
     """
     counts = np.asarray(overall_registry, dtype=np.int64)
-    if not (coverage >= 0.0 and 0.0 <= floor <= 1.0 and 0.0 <= local_skew <= 1.0):
+    volunteers = num_participants if num_volunteers is None else num_volunteers
+    if not (coverage >= 0.0 and 0.0 <= floor <= 1.0 and 1 <= num_participants <= volunteers):
         raise SettingsError(
-            f"coverage={coverage}, floor={floor} and local_skew={local_skew}: give a price from 0 "
-            "up and two shares from 0 to 1."
+            f"coverage={coverage} must be from 0 up, floor={floor} a share from 0 to 1, and "
+            f"num_volunteers={volunteers} at least num_participants={num_participants} >= 1."
         )
     filled, num_clients = counts > 0, int(counts.sum())
-    volunteers = num_participants if num_volunteers is None else num_volunteers
-    probability = np.zeros(counts.shape)
-    if volunteers >= num_clients or floor == 1.0:
-        probability[filled] = min(1.0, volunteers / max(1, num_clients))
+    uniform = min(1.0, volunteers / max(1, num_clients))
+    probability = np.where(filled, uniform, 0.0)
+    if uniform == 1.0 or floor == 1.0:
         return probability
     members = counts[filled].astype(np.float64)
     means = np.asarray(moment_sums)[filled] / (FIXED_POINT_SCALE * members[:, None])
-    spread = min(1.0, 1.0 / num_participants + local_skew)
     weights = _minimise(
-        factors=np.sqrt(1.0 - spread) * means[:, :-1],
-        diagonal=coverage / members,
-        linear=spread * means[:, -1],
-        lower=floor * members / num_clients,
-        upper=members / volunteers,
+        factors=np.sqrt(1.0 - 1.0 / num_participants) * means[:, :-1],
+        diagonal=coverage * volunteers / (num_participants * members),
+        linear=means[:, -1] / num_participants,
+        lower=floor * uniform * members / volunteers,
+        upper=(1.0 - floor * (1.0 - uniform)) * members / volunteers,
         start=members / num_clients,
     )
     probability[filled] = np.minimum(1.0, volunteers * weights / members)

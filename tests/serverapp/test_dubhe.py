@@ -280,7 +280,7 @@ def test_a_node_may_always_say_no() -> None:
 
     def willing(context: Any, server_round: int) -> bool:
         partition = int(context.node_config["partition-id"])
-        return partition != 5 and (partition + server_round) % 2 == 0 or server_round == 0
+        return (partition != 5 and (partition + server_round) % 2 == 0) or server_round == 0
 
     strategy = RecordedDubhe(FedAvg(fraction_evaluate=0.0), **SELECTION)
     run(strategy, num_rounds=6, willing=willing)
