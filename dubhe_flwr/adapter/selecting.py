@@ -104,12 +104,11 @@ class Selecting:
         """Write to Flower's log what the selection did, and loudly what went wrong."""
         log(
             INFO,
-            "dubhe: %s of %s clients selected in %.2f s (try %s of %s)",
+            "dubhe: %s of %s clients selected in %.2f s (from %s tentative selections or groups)",
             len(plan.participants),
             plan.num_registered,
             seconds,
-            plan.chosen_try + 1,
-            plan.tries,
+            plan.num_selections,
         )
         for report in plan.stages:
             for reason, number in report.dropped.items():

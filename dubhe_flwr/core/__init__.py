@@ -1,5 +1,6 @@
 """The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
 
+from dubhe_flwr.core.calibration import calibrated_probability, moments
 from dubhe_flwr.core.codebook import Category, Codebook
 from dubhe_flwr.core.determination import (
     best_try,
@@ -17,6 +18,14 @@ from dubhe_flwr.core.distribution import (
     imbalance_ratio,
     label_distribution,
     population_distribution,
+    with_square,
+)
+from dubhe_flwr.core.group_choice import best_groups, best_scored_try
+from dubhe_flwr.core.grouping import (
+    cut_into_groups,
+    group_sizes,
+    groups_of_round,
+    self_selected_pool,
 )
 from dubhe_flwr.core.participation import participation_probability, private_draws, seeded_draws
 from dubhe_flwr.core.randomness import generator
@@ -35,9 +44,13 @@ __all__ = [
     "Category",
     "Codebook",
     "average_emd",
+    "best_groups",
+    "best_scored_try",
     "best_try",
+    "calibrated_probability",
     "check_thresholds",
     "coverage",
+    "cut_into_groups",
     "default_thresholds",
     "distance_to_uniform",
     "dominating_category",
@@ -45,8 +58,11 @@ __all__ = [
     "fixed_point_distribution",
     "generator",
     "global_distribution",
+    "group_sizes",
+    "groups_of_round",
     "imbalance_ratio",
     "label_distribution",
+    "moments",
     "overall_registry",
     "participation_probability",
     "population_distribution",
@@ -54,5 +70,7 @@ __all__ = [
     "registry",
     "scaled_distances",
     "seeded_draws",
+    "self_selected_pool",
     "tries_of_round",
+    "with_square",
 ]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution, with_square
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["calibrated_probability", "moments"]
@@ -73,10 +73,8 @@ def moments(
         dominating = np.zeros(codebook.num_classes, dtype=np.int64)
         dominating[list(codebook.unrank(slot))] = 1
         shares = fixed_point_distribution(dominating)
-    # Squares are in units of 1 / S**2; half of S rounds to the nearest unit of 1 / S.
-    square = (int(shares @ shares) + FIXED_POINT_SCALE // 2) // FIXED_POINT_SCALE
     table = np.zeros((codebook.length, codebook.num_classes + 1), dtype=np.int64)
-    table[slot] = [*shares.tolist(), square]
+    table[slot] = with_square(shares)
     return table
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "imbalance_ratio",
     "label_distribution",
     "population_distribution",
+    "with_square",
 ]
 
 FIXED_POINT_SCALE: Final = 2**20
@@ -216,3 +217,27 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
     missing = FIXED_POINT_SCALE - int(quotients.sum())
     quotients[np.argsort(-remainders, kind="stable")[:missing]] += 1
     return np.asarray(quotients, dtype=np.int64)
+
+
+def with_square(distribution: ArrayLike) -> NDArray[np.int64]:
+    """Return ``p_l`` and behind it ``||p_l||_2^2``, all in fixed point.
+
+    Parameters
+    ----------
+    distribution : array_like of int, shape (C,)
+        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``.
+
+    Returns
+    -------
+    ndarray of int64, shape (C + 1,)
+        The square is rounded to the nearest integer.
+
+    Examples
+    --------
+    >>> (with_square(fixed_point_distribution([3, 1])) / FIXED_POINT_SCALE).tolist()
+    [0.75, 0.25, 0.625]
+    """
+    shares = np.asarray(distribution, dtype=np.int64)
+    # Squares are in units of 1 / S**2; half of S rounds to the nearest unit of 1 / S.
+    square = (int(shares @ shares) + FIXED_POINT_SCALE // 2) // FIXED_POINT_SCALE
+    return np.append(shares, square)

@@ -155,7 +155,9 @@ def _best_exchanges(
     deviations: Floats, costs: Floats, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     fitting = np.flatnonzero(of_kind.any(axis=0))
-    search = _Search(deviations[fitting], costs[fitting], of_kind[:, fitting].argmax(axis=0), quotas)
+    search = _Search(
+        deviations[fitting], costs[fitting], of_kind[:, fitting].argmax(axis=0), quotas
+    )
     results = [search.run(batch) for batch in search.batches()]
     _, members = min(results, key=lambda result: result[0])
     return np.asarray(fitting[members])

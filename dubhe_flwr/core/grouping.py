@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import fill_or_trim
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["cut_into_groups", "group_sizes", "self_selected_pool"]
+__all__ = ["cut_into_groups", "group_sizes", "groups_of_round", "self_selected_pool"]
 
 
 def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
@@ -139,3 +140,51 @@ def cut_into_groups(
     ends = np.cumsum(sizes)
     ends = ends[ends <= pool.size]
     return [np.sort(group) for group in np.split(rng.permutation(pool)[: ends[-1]], ends[:-1])]
+
+
+def groups_of_round(
+    decisions: NDArray[np.bool_],
+    eligible: NDArray[np.bool_],
+    num_participants: int,
+    group_size: int,
+    *,
+    max_groups: int,
+    seed: int,
+    server_round: int,
+) -> list[NDArray[np.int64]]:
+    """Return the groups of a round's volunteers; the first ones make up a random choice of K.
+
+    Parameters
+    ----------
+    decisions : ndarray of bool, shape (N, H)
+        The clients' own draws.
+    eligible : ndarray of bool, shape (N,)
+        Which clients may be chosen in this round; at least K.
+    num_participants : int
+        ``K``.
+    group_size : int
+        ``g``: fewest clients in a group.
+    max_groups : int
+        Most sums that the agent may be asked to decrypt.
+    seed : int
+        The server's seed.
+    server_round : int
+        The round that is determined.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Indices of the clients of each group, ascending.
+
+    Examples
+    --------
+    >>> everyone = np.ones(8, dtype=bool)
+    >>> [len(g) for g in groups_of_round(everyone[:, None], everyone, 4, 2, max_groups=3,
+    ...                                      seed=7, server_round=1)]
+    [2, 2, 2]
+    """
+    pool = self_selected_pool(
+        decisions, eligible, num_participants, generator(seed, "pool", server_round)
+    )
+    rng = generator(seed, "groups", server_round)
+    return cut_into_groups(pool, num_participants, group_size, max_groups, rng)

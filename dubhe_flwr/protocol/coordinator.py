@@ -3,8 +3,10 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol.calibration import Calibration
 from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import (
     DetermineReply,
@@ -20,6 +22,7 @@ from dubhe_flwr.protocol.rounds import (
     determine_requests,
     drawn_rounds,
     has_choice,
+    is_selection,
     participants,
 )
 from dubhe_flwr.protocol.selector import Selector, accept_replies
@@ -44,6 +47,7 @@ class Coordinator(Selector[CoordinatorState]):
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._registration = Registration(settings)
+        self._calibration = Calibration(settings)
 
     @property
     def num_participants(self) -> int:
@@ -79,7 +83,7 @@ class Coordinator(Selector[CoordinatorState]):
             return self._registration.begin(state)
         if server_round in rounds:
             return self._plan(state, state.epoch)
-        return self._participate(state, state.epoch)
+        return self._settled(state, state.epoch)
 
     def step(self, state: CoordinatorState, replies: Replies) -> Step:
         """Go on with the replies to the last batch."""
@@ -88,15 +92,27 @@ class Coordinator(Selector[CoordinatorState]):
             raise SettingsError("No batch awaits replies; call begin_round first.")
         if state.enrolment is not None:
             state, outcome = self._registration.step(state, state.enrolment, replies)
-            return (
-                self._participate(state, outcome)
-                if isinstance(outcome, Epoch)
-                else (state, outcome)
-            )
-        assert state.epoch is not None  # noqa: S101 - complete after the registration
+            return self._go_on(state, outcome)
+        epoch = state.epoch
+        assert epoch is not None  # noqa: S101 - complete after the registration
+        if epoch.probabilities is None:
+            state, outcome = self._calibration.step(state, epoch, batch, replies)
+            return self._go_on(state, outcome)
         if batch.header.stage == Stage.PARTICIPATE:
-            return self._on_participate(state, state.epoch, batch, replies)
-        return self._on_determine(state, state.epoch, batch, replies)
+            return self._on_participate(state, epoch, batch, replies)
+        return self._on_determine(state, epoch, batch, replies)
+
+    def _go_on(self, state: CoordinatorState, outcome: Batch | Epoch) -> Step:
+        return (state, outcome) if isinstance(outcome, Batch) else self._settled(state, outcome)
+
+    def _settled(self, state: CoordinatorState, epoch: Epoch) -> Step:
+        """Let the nodes draw, once it is settled how they compute their probabilities."""
+        if epoch.probabilities is None:
+            if self.settings.participation == "calibrated":
+                state, outcome = self._calibration.begin(state, epoch)
+                return self._go_on(state, outcome)
+            epoch = replace(epoch, probabilities=b"")
+        return self._participate(replace(state, epoch=epoch), epoch)
 
     def _check_federation(self, state: CoordinatorState, num_present: int) -> None:
         if state.server_round == 0 and self.settings.num_participants > num_present:
@@ -114,21 +130,22 @@ class Coordinator(Selector[CoordinatorState]):
         """Tell whether it is time to register anew."""
         newcomers = len(state.present - epoch.asked)
         many = max(self.settings.min_cohort, self.settings.max_unregistered * len(state.present))
-        tries = self._num_tries(epoch)
-        rounds_of_agents = len(epoch.registered) * (epoch.sums_per_agent // tries)
+        to_decrypt = epoch.sums_per_round(self._num_tries(epoch))
         interval = self.settings.registration_interval
-        if tries > 1:
+        if to_decrypt > 1:
+            rounds_of_agents = len(epoch.registered) * (epoch.sums_per_agent // to_decrypt)
             interval = min(interval, max(1, rounds_of_agents))
         return state.server_round >= epoch.first_round + interval or newcomers >= many
 
     def _num_tries(self, epoch: Epoch) -> int:
-        return max(1, min(self.settings.tries, epoch.sums_per_agent))
+        return max(1, min(self.settings.draws_per_round, epoch.sums_per_agent))
 
     def _participate(self, state: CoordinatorState, epoch: Epoch) -> Step:
         last_round = epoch.first_round + self.settings.registration_interval - 1
         request = ParticipateRequest(
             overall_registry=epoch.overall_registry,
             num_registered=len(epoch.registered),
+            probabilities=epoch.probabilities or b"",
             first_round=state.server_round,
             num_rounds=min(self.settings.rounds_per_draw, last_round - state.server_round + 1),
             num_tries=self._num_tries(epoch),
@@ -160,16 +177,16 @@ class Coordinator(Selector[CoordinatorState]):
         self, state: CoordinatorState, epoch: Epoch, drawn: Mapping[int, DrawnRound]
     ) -> Step:
         """Ask an agent about each of the rounds that has none yet."""
-        drawn = choose_agents(epoch, drawn, self.num_participants, state.seed, state.failed_agents)
+        drawn = choose_agents(epoch, drawn, state.seed, state.failed_agents)
         state = replace(state, rounds={**state.rounds, **drawn}, attempt=state.attempt + 1)
-        if any(r.agent is None and has_choice(r, self.num_participants) for r in drawn.values()):
-            state = noted(state, "No agent is left to determine; the first try is taken.")
+        if any(r.agent is None and has_choice(epoch, r) for r in drawn.values()):
+            state = noted(state, "No agent is left to determine; the choice is random.")
         requests, asked_about = determine_requests(epoch, drawn)
         if not requests:
             return self._plan(state, epoch)
         num_sums = dict(epoch.num_sums)
         for agent, request in requests.items():
-            num_sums[agent] = num_sums.get(agent, 0) + request.num_rounds * request.num_tries
+            num_sums[agent] = num_sums.get(agent, 0) + sum(request.num_sums)
         epoch = replace(epoch, num_sums=num_sums)
         state = replace(state, epoch=epoch, asked_about=asked_about)
         return send(state, epoch.identity, Stage.DETERMINE, requests)
@@ -179,12 +196,12 @@ class Coordinator(Selector[CoordinatorState]):
     ) -> Step:
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
-            asked = state.asked_about[node_id]
-            fits = len(reply.best) == len(asked) and all(
-                0 <= best < len(state.rounds[r].tries)
-                for best, r in zip(reply.best, asked, strict=True)
+            drawn = [state.rounds[r] for r in state.asked_about[node_id]]
+            fits = len(reply.chosen) == sum(len(d.fallback) for d in drawn) and all(
+                is_selection(d, chosen)
+                for d, chosen in zip(drawn, _by_round(reply.chosen, drawn), strict=True)
             )
-            return None if fits else "no such try"
+            return None if fits else "no such try or groups"
 
         accepted, report = accept_replies(batch, replies, refuse)
         state = reported(state, report)
@@ -193,8 +210,11 @@ class Coordinator(Selector[CoordinatorState]):
         failed = set(state.failed_agents)
         for agent, asked in state.asked_about.items():
             if agent in accepted:
-                for server_round, best in zip(asked, accepted[agent].best, strict=True):
-                    rounds[server_round] = replace(rounds[server_round], chosen=best)
+                drawn = [rounds[r] for r in asked]
+                chosen = _by_round(accepted[agent].chosen, drawn)
+                rounds |= {
+                    r: replace(d, chosen=c) for r, d, c in zip(asked, drawn, chosen, strict=True)
+                }
             else:
                 failed.add(epoch.registered.index(agent))
                 undetermined |= {r: rounds[r] for r in asked}
@@ -203,9 +223,9 @@ class Coordinator(Selector[CoordinatorState]):
             state = noted(state, "An agent did not determine.")
             return self._determine(state, epoch, undetermined)
         if undetermined:
-            first_tries = {r: replace(drawn, chosen=0) for r, drawn in undetermined.items()}
-            state = replace(state, rounds={**rounds, **first_tries})
-            state = noted(state, "No agent determined; the first try is taken.")
+            random = {r: replace(d, chosen=d.fallback) for r, d in undetermined.items()}
+            state = replace(state, rounds={**rounds, **random})
+            state = noted(state, "No agent determined; the choice is random.")
         return self._plan(state, epoch)
 
     def _plan(self, state: CoordinatorState, epoch: Epoch) -> Step:
@@ -227,9 +247,15 @@ class Coordinator(Selector[CoordinatorState]):
             aliases=tuple(epoch.aliases[node_id] for node_id in chosen),
             epoch=epoch.identity,
             num_registered=len(epoch.registered),
-            tries=len(drawn.tries),
-            chosen_try=drawn.chosen or 0,
+            num_selections=len(drawn.selections),
+            chosen=drawn.chosen or (),
             notes=state.notes,
             stages=state.stages,
         )
         return replace(state, batch=None, asked_about={}), plan
+
+
+def _by_round(chosen: Sequence[int], drawn: Sequence[DrawnRound]) -> list[tuple[int, ...]]:
+    """Split an agent's answer into those for its rounds."""
+    ends = list(accumulate((len(d.fallback) for d in drawn), initial=0))
+    return [tuple(chosen[begin:end]) for begin, end in pairwise(ends)]

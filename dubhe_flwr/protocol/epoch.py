@@ -42,6 +42,9 @@ class Epoch:
         Encrypted ``p_l`` of each registered node.
     num_sums : mapping of int to int
         Sums that each agent was given to decrypt.
+    probabilities : bytes or None
+        Encrypted probability of each category; empty where nodes compute their own by eq. 6, and
+        None as long as that is not settled.
     """
 
     identity: bytes
@@ -53,6 +56,7 @@ class Epoch:
     overall_registry: bytes
     distributions: Mapping[int, bytes]
     num_sums: Mapping[int, int]
+    probabilities: bytes | None = None
 
     @property
     def registered(self) -> tuple[int, ...]:
@@ -63,6 +67,20 @@ class Epoch:
     def sums_per_agent(self) -> int:
         """Most sums that one agent may decrypt: fewer than half as many as there are clients."""
         return min(self.parameters.announced.max_sums, (len(self.aliases) - 1) // 2)
+
+    @property
+    def groups_per_round(self) -> int:
+        """Most groups that are formed in a round; 0 where tries are determined."""
+        announced = self.parameters.announced
+        if not announced.group_size:
+            return 0
+        num_wanted = announced.num_participants // announced.group_size
+        expected = announced.num_volunteers // announced.group_size
+        return min(self.sums_per_agent, max(num_wanted, expected))
+
+    def sums_per_round(self, num_tries: int) -> int:
+        """Return how many sums an agent decrypts to determine a round."""
+        return self.groups_per_round or num_tries
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ client's labels are.
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from math import inf
 from typing import Final
 
 from dubhe_flwr.errors import MalformedMessageError
@@ -15,6 +16,8 @@ __all__ = [
     "PUBLIC_KEY_BYTES",
     "REPLIES",
     "REQUESTS",
+    "CalibrateReply",
+    "CalibrateRequest",
     "DetermineReply",
     "DetermineRequest",
     "HelloReply",
@@ -25,6 +28,8 @@ __all__ = [
     "KeygenReply",
     "KeygenRequest",
     "Message",
+    "MomentsReply",
+    "MomentsRequest",
     "ParticipateReply",
     "ParticipateRequest",
     "RegisterReply",
@@ -33,6 +38,7 @@ __all__ = [
 ]
 
 MAX_DRAWS: Final = 2**20
+MAX_LOCAL_SKEW: Final = 1000.0
 PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 
@@ -44,6 +50,8 @@ class Stage(StrEnum):
     JOIN = "join"
     KEYGEN = "keygen"
     REGISTER = "register"
+    MOMENTS = "moments"
+    CALIBRATE = "calibrate"
     PARTICIPATE = "participate"
     DETERMINE = "determine"
 
@@ -104,6 +112,14 @@ class JoinRequest:
         Most sums that one agent decrypts in this epoch.
     seed : int
         Seed for the draws of simulated clients; -1 asks for private draws.
+    num_volunteers : int
+        Clients that shall draw a yes in a try, on average; above K only if groups are chosen.
+    group_size : int
+        Fewest clients in a group, if groups are determined; 0 if tries are.
+    calibrated : bool
+        Whether probabilities are calibrated to the clients' data instead of those of eq. 6.
+    coverage, floor, local_skew : float
+        How the agent weighs spread, least probability and local skew.
     """
 
     reference_set: tuple[int, ...]
@@ -115,11 +131,23 @@ class JoinRequest:
     max_draws: int
     max_sums: int
     seed: int
+    num_volunteers: int
+    group_size: int = 0
+    calibrated: bool = False
+    coverage: float = 0.0
+    floor: float = 0.0
+    local_skew: float = 0.0
 
     def __post_init__(self) -> None:
         _require(len(self.reference_set) == len(self.thresholds) + 1, "One threshold for each i.")
         _require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
         _require(self.max_clients >= 1 and self.seed >= -1, "A parameter is below its least value.")
+        _require(self.num_volunteers >= self.num_participants, "Fewer volunteers than K are asked.")
+        grouped = self.min_cohort <= self.group_size <= self.num_participants
+        _require(self.group_size == 0 or grouped, "A group has from min_cohort to K clients.")
+        _require(0.0 <= self.coverage < inf, "The coverage is out of range.")
+        _require(0.0 <= self.floor <= 1.0, "The floor is no share.")
+        _require(0.0 <= self.local_skew <= MAX_LOCAL_SKEW, "The local skew is out of range.")
         _require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
 
 
@@ -176,11 +204,54 @@ class RegisterReply:
 
 
 @dataclass(frozen=True, slots=True)
-class ParticipateRequest:
-    """The encrypted overall registry, and the rounds and tries for which to draw."""
+class MomentsRequest:
+    """The encrypted overall registry, for the node to find out who shares its category."""
 
     overall_registry: bytes
     num_registered: int
+
+    def __post_init__(self) -> None:
+        _require(self.num_registered >= 1, "A registry covers at least one client.")
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsReply:
+    """The encrypted moments of a node's data, in the slots of its category."""
+
+    moments: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrateRequest:
+    """The encrypted overall registry, and the encrypted sum of the moments of many clients."""
+
+    overall_registry: bytes
+    num_registered: int
+    moments: bytes
+    num_clients: int
+
+    def __post_init__(self) -> None:
+        fits = self.num_registered >= self.num_clients >= 1
+        _require(fits, "The moments cover from one client to all registered ones.")
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrateReply:
+    """The encrypted probability of each category."""
+
+    probabilities: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipateRequest:
+    """The encrypted overall registry, and the rounds and tries for which to draw.
+
+    The encrypted probabilities are empty where nodes compute their own by eq. 6.
+    """
+
+    overall_registry: bytes
+    num_registered: int
+    probabilities: bytes
     first_round: int
     num_rounds: int
     num_tries: int
@@ -201,23 +272,33 @@ class ParticipateReply:
 
 @dataclass(frozen=True, slots=True)
 class DetermineRequest:
-    """For some rounds, the encrypted sums of ``p_l`` of each try, round by round."""
+    """For some rounds, encrypted sums of ``p_l`` and ``||p_l||^2``: one for each try or group.
+
+    Parameters
+    ----------
+    sums : bytes
+        The sums of all rounds, end to end.
+    num_sums : tuple of int
+        Number of sums of each round.
+    num_clients : tuple of int
+        Number of clients that each sum covers.
+    """
 
     sums: bytes
-    num_rounds: int
-    num_tries: int
-    num_clients: int
+    num_sums: tuple[int, ...]
+    num_clients: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        positive = min(self.num_rounds, self.num_tries, self.num_clients) >= 1
-        _require(positive, "Numbers of rounds, tries and clients are at least 1.")
+        _require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "A round has a sum.")
+        _require(sum(self.num_sums) == len(self.num_clients), "Each sum covers some clients.")
+        _require(min(self.num_clients) >= 1, "A sum covers a client.")
 
 
 @dataclass(frozen=True, slots=True)
 class DetermineReply:
-    """The index of the best try of each round, and nothing else."""
+    """The index of the best try of each round, or the indices of its best groups; nothing else."""
 
-    best: tuple[int, ...]
+    chosen: tuple[int, ...]
 
 
 Message = (
@@ -229,6 +310,10 @@ Message = (
     | KeygenReply
     | RegisterRequest
     | RegisterReply
+    | MomentsRequest
+    | MomentsReply
+    | CalibrateRequest
+    | CalibrateReply
     | ParticipateRequest
     | ParticipateReply
     | DetermineRequest
@@ -240,6 +325,8 @@ REQUESTS: Final[dict[str, type[Message]]] = {
     Stage.JOIN: JoinRequest,
     Stage.KEYGEN: KeygenRequest,
     Stage.REGISTER: RegisterRequest,
+    Stage.MOMENTS: MomentsRequest,
+    Stage.CALIBRATE: CalibrateRequest,
     Stage.PARTICIPATE: ParticipateRequest,
     Stage.DETERMINE: DetermineRequest,
 }
@@ -248,6 +335,8 @@ REPLIES: Final[dict[str, type[Message]]] = {
     Stage.JOIN: JoinReply,
     Stage.KEYGEN: KeygenReply,
     Stage.REGISTER: RegisterReply,
+    Stage.MOMENTS: MomentsReply,
+    Stage.CALIBRATE: CalibrateReply,
     Stage.PARTICIPATE: ParticipateReply,
     Stage.DETERMINE: DetermineReply,
 }

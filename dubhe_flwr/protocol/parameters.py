@@ -14,10 +14,20 @@ from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
 from dubhe_flwr.protocol.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.messages import JoinRequest
 
-__all__ = ["DISTRIBUTION", "REGISTRY", "EpochParameters", "epoch_parameters", "sealing_context"]
+__all__ = [
+    "DISTRIBUTION",
+    "MOMENTS",
+    "PROBABILITIES",
+    "REGISTRY",
+    "EpochParameters",
+    "epoch_parameters",
+    "sealing_context",
+]
 
 REGISTRY: Final = "registry"
 DISTRIBUTION: Final = "distribution"
+MOMENTS: Final = "moments"
+PROBABILITIES: Final = "probabilities"
 MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
 MAX_KEY_BITS: Final = 8192
 
@@ -53,12 +63,15 @@ class EpochParameters:
             self.thresholds = check_thresholds(
                 self.codebook, dict(zip(sizes, announced.thresholds, strict=True))
             )
+            num_moments = self.codebook.num_classes + 1  # p_l and ||p_l||^2
             self.layout = Layout(
                 announced.key_bits,
                 announced.max_clients,
                 (
                     Field(REGISTRY, self.codebook.length, 1),
-                    Field(DISTRIBUTION, self.codebook.num_classes, FIXED_POINT_SCALE),
+                    Field(DISTRIBUTION, num_moments, FIXED_POINT_SCALE),
+                    Field(MOMENTS, self.codebook.length * num_moments, FIXED_POINT_SCALE),
+                    Field(PROBABILITIES, self.codebook.length, FIXED_POINT_SCALE),
                 ),
             )
         except SettingsError as error:
@@ -71,7 +84,7 @@ def epoch_parameters(announced: JoinRequest) -> EpochParameters:
 
     Examples
     --------
-    >>> announced = JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1)
+    >>> announced = JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1, 20)
     >>> epoch_parameters(announced).codebook.length
     56
     """

@@ -94,10 +94,10 @@ class Plan:
         Identity of the epoch; empty for selection without registration.
     num_registered : int
         Clients that are registered, or known where there is no registration.
-    tries : int
-        Tentative selections that were compared.
-    chosen_try : int
-        Index of the best one.
+    num_selections : int
+        Tentative selections, or groups, among which the agent chose.
+    chosen : tuple of int
+        Indices of the best one, or of the best groups.
     notes : tuple of str
         What did not go as planned, in sentences.
     stages : tuple of StageReport
@@ -109,8 +109,8 @@ class Plan:
     aliases: tuple[str, ...]
     epoch: bytes = b""
     num_registered: int = 0
-    tries: int = 1
-    chosen_try: int = 0
+    num_selections: int = 1
+    chosen: tuple[int, ...] = (0,)
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The rounds of an epoch: draws become tries, agents determine, vanished nodes are replaced."""
+"""The rounds of an epoch: draws become tries or groups, agents determine them, K train."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import generator, tries_of_round
+from dubhe_flwr.core import generator, groups_of_round, tries_of_round
 from dubhe_flwr.he import homomorphic_sum
 from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import DetermineRequest, ParticipateReply, ParticipateRequest
@@ -18,6 +18,7 @@ __all__ = [
     "determine_requests",
     "drawn_rounds",
     "has_choice",
+    "is_selection",
     "participants",
 ]
 
@@ -34,17 +35,20 @@ class DrawnRound:
         Which nodes answered and are willing in this round.
     agent : int or None (default: None)
         Index of the agent, whose own data is in none of the tries; None without determination.
-    tries : tuple of ndarray of int64, H times shape (K,) (default: none yet)
-        The clients of each try, by index.
-    chosen : int or None (default: None)
-        Index of the best try; None while no agent has answered.
+    selections : tuple of ndarray of int64 (default: none yet)
+        The clients of each try or group, by index.
+    fallback : tuple of int (default: the first)
+        The selections that are taken if no agent answers: the first try, or the first groups.
+    chosen : tuple of int or None (default: None)
+        The best try or groups; None while no agent has answered.
     """
 
     decisions: NDArray[np.bool_]
     available: NDArray[np.bool_]
     agent: int | None = None
-    tries: tuple[NDArray[np.int64], ...] = ()
-    chosen: int | None = None
+    selections: tuple[NDArray[np.int64], ...] = ()
+    fallback: tuple[int, ...] = (0,)
+    chosen: tuple[int, ...] | None = None
 
 
 def drawn_rounds(
@@ -66,20 +70,34 @@ def drawn_rounds(
     }
 
 
-def has_choice(drawn: DrawnRound, num_participants: int) -> bool:
-    """Tell whether there are several tries, and beside the agent more than K clients for them."""
-    num_tries, num_others = drawn.decisions.shape[1], int(drawn.available.sum()) - 1
-    return num_tries > 1 and num_others > num_participants
+def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
+    """Tell whether there is anything to determine, and beside the agent more than K clients."""
+    announced = epoch.parameters.announced
+    num_others = int(drawn.available.sum()) - 1
+    if announced.group_size:
+        num_wanted = announced.num_participants // announced.group_size
+        several = epoch.groups_per_round > num_wanted
+    else:
+        several = drawn.decisions.shape[1] > 1
+    return several and num_others > announced.num_participants
+
+
+def is_selection(drawn: DrawnRound, chosen: tuple[int, ...]) -> bool:
+    """Tell whether an agent's answer names distinct selections that make up as many clients."""
+    known = all(0 <= index < len(drawn.selections) for index in chosen)
+    if not known or len(set(chosen)) < len(chosen):
+        return False
+    sizes = [sum(len(drawn.selections[i]) for i in picked) for picked in (chosen, drawn.fallback)]
+    return sizes[0] == sizes[1]
 
 
 def choose_agents(
     epoch: Epoch,
     rounds: Mapping[int, DrawnRound],
-    num_participants: int,
     seed: int,
     failed: frozenset[int] = frozenset(),
 ) -> dict[int, DrawnRound]:
-    """Give each round its tries, and an agent of its own where there is something to determine.
+    """Give each round its tries or groups, and an agent where there is something to determine.
 
     The agents of an epoch are a random order of its nodes, a node a round. One that is away, has
     failed or has used up its sums is passed over.
@@ -90,8 +108,6 @@ def choose_agents(
         The epoch, with the sums that each agent was given.
     rounds : mapping of int to DrawnRound
         The rounds to determine.
-    num_participants : int
-        ``K``.
     seed : int
         The server's seed.
     failed : frozenset of int
@@ -100,14 +116,14 @@ def choose_agents(
     Returns
     -------
     dict of int to DrawnRound
-        With tries, and either an agent or the first try chosen.
+        With selections, and either an agent or the fallback chosen.
     """
     num_clients = len(epoch.registered)
     order = generator(seed, "agents", epoch.first_round).permutation(num_clients)
     num_sums = [epoch.num_sums.get(node_id, 0) for node_id in epoch.registered]
     prepared: dict[int, DrawnRound] = {}
     for server_round, drawn in rounds.items():
-        num_tries = drawn.decisions.shape[1]
+        to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
         turn = (server_round - epoch.first_round) % num_clients
         agent = next(
             (
@@ -115,27 +131,52 @@ def choose_agents(
                 for index in np.roll(order, -turn)
                 if drawn.available[index]
                 and int(index) not in failed
-                and num_sums[index] + num_tries <= epoch.sums_per_agent
+                and num_sums[index] + to_decrypt <= epoch.sums_per_agent
             ),
             None,
         )
-        eligible = drawn.available.copy()
-        if agent is not None and has_choice(drawn, num_participants):
-            num_sums[agent] += num_tries
-            eligible[agent] = False
+        if agent is not None and has_choice(epoch, drawn):
+            num_sums[agent] += to_decrypt
         else:
             agent = None
-        tries = tries_of_round(drawn.decisions, eligible, num_participants, seed, server_round)
-        prepared[server_round] = replace(
-            drawn, agent=agent, tries=tuple(tries), chosen=None if agent is not None else 0
-        )
+        prepared[server_round] = _with_selections(epoch, drawn, agent, seed, server_round)
     return prepared
+
+
+def _with_selections(
+    epoch: Epoch, drawn: DrawnRound, agent: int | None, seed: int, server_round: int
+) -> DrawnRound:
+    announced = epoch.parameters.announced
+    num_participants, eligible = announced.num_participants, drawn.available.copy()
+    if agent is not None:
+        eligible[agent] = False
+    fallback: tuple[int, ...] = (0,)
+    if announced.group_size and agent is not None:
+        selections = groups_of_round(
+            drawn.decisions,
+            eligible,
+            num_participants,
+            announced.group_size,
+            max_groups=epoch.groups_per_round,
+            seed=seed,
+            server_round=server_round,
+        )
+        fallback = tuple(range(num_participants // announced.group_size))
+    else:
+        selections = tries_of_round(drawn.decisions, eligible, num_participants, seed, server_round)
+    return replace(
+        drawn,
+        agent=agent,
+        selections=tuple(selections),
+        fallback=fallback,
+        chosen=fallback if agent is None else None,
+    )
 
 
 def determine_requests(
     epoch: Epoch, rounds: Mapping[int, DrawnRound]
 ) -> tuple[dict[int, DetermineRequest], dict[int, list[int]]]:
-    """Sum the encrypted ``p_l`` of each try, and ask each agent about its rounds.
+    """Sum the encrypted ``p_l`` of each try or group, and ask each agent about its rounds.
 
     Returns
     -------
@@ -156,10 +197,11 @@ def determine_requests(
 
     requests = {
         agent: DetermineRequest(
-            sums=b"".join(total(indices) for r in asked_about for indices in rounds[r].tries),
-            num_rounds=len(asked_about),
-            num_tries=len(rounds[asked_about[0]].tries),
-            num_clients=len(rounds[asked_about[0]].tries[0]),
+            sums=b"".join(total(indices) for r in asked_about for indices in rounds[r].selections),
+            num_sums=tuple(len(rounds[r].selections) for r in asked_about),
+            num_clients=tuple(
+                len(indices) for r in asked_about for indices in rounds[r].selections
+            ),
         )
         for agent, asked_about in asked.items()
     }
@@ -169,7 +211,7 @@ def determine_requests(
 def participants(
     epoch: Epoch, drawn: DrawnRound, present: Iterable[int], seed: int, server_round: int
 ) -> tuple[int, ...]:
-    """Return who trains: the chosen try, with nodes that have vanished since replaced.
+    """Return who trains: the chosen try or groups, with nodes that have vanished since replaced.
 
     Replacements are drawn uniformly from the registered nodes that are there and willing.
 
@@ -183,7 +225,8 @@ def participants(
     present = frozenset(present)
     here = np.array([node_id in present for node_id in epoch.registered])
     chosen = np.zeros(len(here), dtype=bool)
-    chosen[drawn.tries[drawn.chosen]] = True
+    for index in drawn.chosen:
+        chosen[drawn.selections[index]] = True
     kept = chosen & here
     others = np.flatnonzero(drawn.available & here & ~chosen)
     missing = min(int(chosen.sum() - kept.sum()), others.size)

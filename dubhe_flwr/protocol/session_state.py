@@ -3,8 +3,14 @@
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.he import PublicKey, SecretKey
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.messages import JoinRequest
+from dubhe_flwr.protocol.parameters import epoch_parameters
 
 __all__ = ["REMEMBERED_EPOCHS", "SessionState"]
 
@@ -36,6 +42,8 @@ class SessionState:
         The epoch's Paillier key; empty before registration.
     registry_digest : bytes
         SHA-256 of the overall registry that was read; empty before.
+    probability_digest : bytes
+        SHA-256 of what the probability was computed from; empty before.
     num_registered : int
         Number of clients in the overall registry.
     probability : float
@@ -54,6 +62,7 @@ class SessionState:
     modulus: bytes = b""
     secret_key: bytes = b""
     registry_digest: bytes = b""
+    probability_digest: bytes = b""
     num_registered: int = 0
     probability: float = 0.0
     num_draws: int = 0
@@ -61,6 +70,30 @@ class SessionState:
 
     def __repr__(self) -> str:
         return f"SessionState(epoch={self.epoch.hex()[:8]}, sequence={self.sequence}, <hidden>)"
+
+    def decrypt(self, field: str, vector: bytes, num_addends: int) -> NDArray[np.int64]:
+        """Decrypt and unpack the sum of a field over some clients.
+
+        Raises
+        ------
+        RefusedError
+            If the node has not registered in this epoch.
+        DubheError
+            If the vector is no such sum.
+        """
+        if not self.secret_key:
+            raise RefusedError("This node has not registered in that epoch.")
+        return epoch_parameters(self.parameters).layout.unpack(
+            field, self._key().decrypt(vector), num_addends
+        )
+
+    def encrypt(self, field: str, values: NDArray[np.int64]) -> bytes:
+        """Pack and encrypt a field."""
+        return self._key().encrypt(epoch_parameters(self.parameters).layout.pack(field, values))
+
+    def _key(self) -> SecretKey:
+        public_key = PublicKey.from_bytes(self.modulus, self.parameters.key_bits)
+        return SecretKey(public_key, int.from_bytes(self.secret_key, "big"))
 
     def remembers(self, epoch: bytes) -> bool:
         """Tell whether the node was asked to join that epoch before."""

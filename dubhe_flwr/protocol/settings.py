@@ -2,13 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
+from typing import Literal, get_args
 
 from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol.messages import MAX_DRAWS, JoinRequest
+from dubhe_flwr.protocol.messages import MAX_DRAWS, MAX_LOCAL_SKEW, JoinRequest
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
-__all__ = ["Settings"]
+__all__ = ["Determination", "Participation", "Settings"]
+
+Participation = Literal["paper", "calibrated"]
+Determination = Literal["tries", "grouped", "one-off"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +30,24 @@ class Settings:
         ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
     num_classes : int, optional (default: the largest of `reference_set`)
         ``C``; given, it is checked that the reference set contains it.
+    participation : "paper" or "calibrated" (default: "paper")
+        How a node's probability is computed: by eq. 6, or solved for by an agent from encrypted
+        sums of each category's data.
+    determination : "tries", "grouped" or "one-off" (default: "tries")
+        What an agent chooses from: the best of `tries` selections; the best groups of a pool of
+        volunteers, ``tries * K`` on average; or nothing.
     tries : int (default: 10)
         ``H``: tentative selections of a round, of which the agent picks the best. With 1 there
         is no determination.
+    group_size : int (default: 4)
+        ``g``: fewest clients in a group.
+    coverage : float (default: 1.0)
+        Calibrated participation: price of calling the same clients again and again, relative to
+        that of the sampling variance.
+    floor : float (default: 0.1)
+        Calibrated participation: least probability of a category, as a share of the uniform one.
+    local_skew : float (default: 0.0)
+        Price that the agent puts on the clients' own skew, the other label term of the bound.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int (default: 1)
@@ -72,7 +92,13 @@ clients a round or lower min_cohort.
     reference_set: Iterable[int]
     thresholds: Mapping[int, float] | None = None
     num_classes: int | None = None
+    participation: Participation = "paper"
+    determination: Determination = "tries"
     tries: int = 10
+    group_size: int = 4
+    coverage: float = 1.0
+    floor: float = 0.1
+    local_skew: float = 0.0
     registration_interval: int = 50
     rounds_per_draw: int = 1
     min_cohort: int = 3
@@ -108,6 +134,16 @@ clients a round or lower min_cohort.
         except RefusedError as error:
             raise SettingsError(str(error)) from None
 
+    @property
+    def num_volunteers(self) -> int:
+        """Clients that shall draw a yes in a try, on average."""
+        return self.num_participants * (self.tries if self.determination == "grouped" else 1)
+
+    @property
+    def draws_per_round(self) -> int:
+        """Draws of a node for a round."""
+        return self.tries if self.determination == "tries" else 1
+
     def announced(self) -> JoinRequest:
         """Return what every node is told of the settings when it is asked to join."""
         codebook, thresholds = self.codebook, self.thresholds or {}
@@ -121,6 +157,12 @@ clients a round or lower min_cohort.
             max_draws=self.max_draws_per_epoch,
             max_sums=self.max_sums_per_epoch,
             seed=-1 if self.seed is None else self.seed,
+            num_volunteers=self.num_volunteers,
+            group_size=self.group_size if self.determination == "grouped" else 0,
+            calibrated=self.participation == "calibrated",
+            coverage=float(self.coverage),
+            floor=float(self.floor),
+            local_skew=float(self.local_skew),
         )
 
     def _check_counts(self) -> None:
@@ -155,18 +197,43 @@ clients a round or lower min_cohort.
             raise SettingsError(
                 f"max_unregistered={self.max_unregistered} must be a share from 0 to 1."
             )
-        draws = self.tries * self.registration_interval
+        self._check_choices()
+        draws = self.draws_per_round * self.registration_interval
         if draws > self.max_draws_per_epoch:
             raise SettingsError(
-                f"tries={self.tries} in each of registration_interval={self.registration_interval} "
-                f"rounds make {draws} draws, above max_draws_per_epoch="
+                f"tries={self.draws_per_round} in each of registration_interval="
+                f"{self.registration_interval} rounds make {draws} draws, above max_draws_per_epoch="
                 f"{self.max_draws_per_epoch}; lower one of them or accept the price in privacy by "
                 "raising the budget."
             )
-        if self.tries * self.rounds_per_draw > MAX_DRAWS:
+        if self.draws_per_round * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(
                 f"tries={self.tries} in each of rounds_per_draw={self.rounds_per_draw} rounds are "
                 f"more than {MAX_DRAWS} draws in one message; lower one of them."
             )
         if self.seed is not None and not 0 <= self.seed < 2**63:
             raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")
+
+    def _check_choices(self) -> None:
+        for name, choices in (
+            ("participation", get_args(Participation)),
+            ("determination", get_args(Determination)),
+        ):
+            if getattr(self, name) not in choices:
+                raise SettingsError(f"{name}={getattr(self, name)!r} must be one of {choices}.")
+        if self.determination == "grouped" and not (
+            self.min_cohort <= self.group_size <= self.num_participants
+        ):
+            raise SettingsError(
+                f"group_size={self.group_size} must be from min_cohort={self.min_cohort} to "
+                f"num_participants={self.num_participants}."
+            )
+        if not 0.0 <= self.coverage < inf or not 0.0 <= self.floor <= 1.0:
+            raise SettingsError(
+                f"coverage={self.coverage} must be from 0 up and floor={self.floor} from 0 to 1."
+            )
+        if not 0.0 <= self.local_skew <= MAX_LOCAL_SKEW:
+            raise SettingsError(
+                f"local_skew={self.local_skew} must be from 0 to {MAX_LOCAL_SKEW:.0f}; "
+                "0.05 is a lot already."
+            )

@@ -1,0 +1,162 @@
+"""A node as agent: it makes the epoch's key, calibrates probabilities and determines rounds."""
+
+import secrets
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    best_groups,
+    best_scored_try,
+    calibrated_probability,
+    group_sizes,
+)
+from dubhe_flwr.errors import MalformedMessageError, RefusedError
+from dubhe_flwr.he import (
+    RecipientKey,
+    SealingContext,
+    SecretKey,
+    generate_secret_key,
+    seal,
+    sealed_bytes,
+)
+from dubhe_flwr.protocol.messages import (
+    PUBLIC_KEY_BYTES,
+    CalibrateReply,
+    CalibrateRequest,
+    DetermineReply,
+    DetermineRequest,
+    JoinRequest,
+    KeygenReply,
+    KeygenRequest,
+)
+from dubhe_flwr.protocol.parameters import (
+    DISTRIBUTION,
+    MOMENTS,
+    PROBABILITIES,
+    epoch_parameters,
+    sealing_context,
+)
+from dubhe_flwr.protocol.registrant import read_overall_registry
+from dubhe_flwr.protocol.session_state import SessionState
+
+__all__ = ["calibrate", "determine", "make_key"]
+
+
+def make_key(state: SessionState, request: KeygenRequest) -> tuple[KeygenReply, SessionState]:
+    """Make a fresh key pair and seal its secret half to each of the others."""
+    parameters = epoch_parameters(state.parameters)
+    own_public_key = RecipientKey.from_bytes(state.recipient_key).public_bytes
+    recipients = [
+        request.public_keys[start : start + PUBLIC_KEY_BYTES]
+        for start in range(0, len(request.public_keys), PUBLIC_KEY_BYTES)
+    ]
+    if own_public_key not in recipients or len(set(recipients)) < len(recipients):
+        raise RefusedError("The recipients are not distinct, or lack the agent itself.")
+    if not state.parameters.min_cohort <= len(recipients) <= state.parameters.max_clients:
+        raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
+    secret_key = generate_secret_key(state.parameters.key_bits)
+    context = sealing_context(state.epoch, own_public_key, secret_key.public_key, parameters.layout)
+    sealed = b"".join(_seal_or_fill(secret_key, key, context) for key in recipients)
+    return KeygenReply(secret_key.public_key.to_bytes(), sealed), state
+
+
+def calibrate(
+    state: SessionState, request: CalibrateRequest
+) -> tuple[CalibrateReply, SessionState]:
+    """Solve for the probabilities of all categories, and encrypt them for the other nodes."""
+    announced = state.parameters
+    if request.num_clients < announced.min_cohort:
+        raise RefusedError(f"Moments of {request.num_clients} clients are too few.")
+    counts, state = read_overall_registry(state, request.overall_registry, request.num_registered)
+    sums = state.decrypt(MOMENTS, request.moments, request.num_clients)
+    table = sums.reshape(len(counts), -1)
+    members = table[:, :-1].sum(axis=1) // FIXED_POINT_SCALE
+    if members.sum() != request.num_clients or (members > counts).any():
+        raise RefusedError("The moments do not cover the clients they are said to cover.")
+    probability = calibrated_probability(
+        counts,
+        _for_all_members(table, members, counts, state.parameters),
+        announced.num_participants,
+        num_volunteers=announced.num_volunteers,
+        coverage=announced.coverage,
+        floor=announced.floor,
+    )
+    fixed_point = np.rint(probability * FIXED_POINT_SCALE).astype(np.int64)
+    return CalibrateReply(state.encrypt(PROBABILITIES, fixed_point)), state
+
+
+def determine(
+    state: SessionState, request: DetermineRequest
+) -> tuple[DetermineReply, SessionState]:
+    """Decrypt the sums of each round, and name its best try or its best groups."""
+    announced = state.parameters
+    num_sums = state.num_sums + sum(request.num_sums)
+    if num_sums > min(announced.max_sums, (state.num_registered - 1) // 2):
+        raise RefusedError("The sums that this node decrypts in an epoch are used up.")
+    if min(request.num_clients) < announced.min_cohort:
+        raise RefusedError(f"A sum over {min(request.num_clients)} clients is too few.")
+    size = epoch_parameters(announced).layout.field_bytes(DISTRIBUTION)
+    if len(request.sums) != size * sum(request.num_sums):
+        raise RefusedError("The sums are not as many as announced.")
+    sums = np.array(
+        [
+            state.decrypt(DISTRIBUTION, request.sums[index * size : (index + 1) * size], number)
+            for index, number in enumerate(request.num_clients)
+        ]
+    )
+    sizes = np.array(request.num_clients, dtype=np.int64)
+    if (sums[:, :-1].sum(axis=1) != sizes * FIXED_POINT_SCALE).any():
+        raise RefusedError("A sum does not cover the clients it is said to cover.")
+    ends = np.cumsum(request.num_sums)[:-1]
+    chosen = [
+        index
+        for of_round, clients in zip(np.split(sums, ends), np.split(sizes, ends), strict=True)
+        for index in _best(of_round, clients, announced)
+    ]
+    return DetermineReply(tuple(chosen)), replace(state, num_sums=num_sums)
+
+
+def _best(
+    sums: NDArray[np.int64], num_clients: NDArray[np.int64], announced: JoinRequest
+) -> list[int]:
+    if not announced.group_size:
+        if len(set(num_clients.tolist())) > 1:
+            raise RefusedError("The tries of a round cover different numbers of clients.")
+        return [best_scored_try(sums, announced.local_skew)]
+    wanted = group_sizes(announced.num_participants, announced.group_size)
+    return [int(g) for g in best_groups(sums, num_clients, wanted, announced.local_skew)]
+
+
+def _for_all_members(
+    table: NDArray[np.int64],
+    members: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    announced: JoinRequest,
+) -> NDArray[np.float64]:
+    """Scale the moments of those who answered up to all members of each category.
+
+    Where too few answered for a sum to hide them, the category's nominal distribution stands in.
+    """
+    codebook = epoch_parameters(announced).codebook
+    scaled = table.astype(np.float64)
+    for slot in np.flatnonzero(members < counts):
+        if members[slot] >= announced.min_cohort:
+            scaled[slot] *= counts[slot] / members[slot]
+        else:
+            dominating = list(codebook.unrank(int(slot)))
+            scaled[slot] = 0.0
+            scaled[slot, [*dominating, -1]] = (
+                FIXED_POINT_SCALE * float(counts[slot]) / len(dominating)
+            )
+    return scaled
+
+
+def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
+    """Seal the key; who sent an unusable public key gets what never opens, and drops out alone."""
+    try:
+        return seal(secret_key, recipient, context)
+    except MalformedMessageError:
+        return secrets.token_bytes(sealed_bytes(secret_key.public_key.bits))

@@ -1,0 +1,125 @@
+"""Calibration on the server: encrypted moments go to an agent, probabilities come back."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import InvalidCiphertextError
+from dubhe_flwr.he import homomorphic_sum
+from dubhe_flwr.protocol.epoch import Epoch
+from dubhe_flwr.protocol.messages import (
+    CalibrateReply,
+    CalibrateRequest,
+    MomentsReply,
+    MomentsRequest,
+    Stage,
+)
+from dubhe_flwr.protocol.parameters import MOMENTS, PROBABILITIES
+from dubhe_flwr.protocol.plan import Batch, Replies
+from dubhe_flwr.protocol.selector import accept_replies
+from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
+
+__all__ = ["Calibration"]
+
+Step = tuple[CoordinatorState, Batch | Epoch]
+
+
+class Calibration:
+    """Settles the probabilities of an epoch: the stages moments and calibrate.
+
+    If it fails, the nodes compute their probabilities by the paper's rule (eq. 6).
+
+    Parameters
+    ----------
+    settings : Settings
+        What the operator decides.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def begin(self, state: CoordinatorState, epoch: Epoch) -> Step:
+        """Ask all registered nodes that are there for their moments."""
+        here = [node_id for node_id in epoch.registered if node_id in state.present]
+        if len(here) < self.settings.min_cohort:
+            return self._give_up(state, epoch, "Too few nodes are there to calibrate.")
+        request = MomentsRequest(epoch.overall_registry, len(epoch.registered))
+        return send(state, epoch.identity, Stage.MOMENTS, dict.fromkeys(here, request))
+
+    def step(self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies) -> Step:
+        """Go on with the replies to the last batch, until the probabilities are settled."""
+        follow: dict[str, Callable[[CoordinatorState, Epoch, Batch, Replies], Step]] = {
+            Stage.MOMENTS: self._on_moments,
+            Stage.CALIBRATE: self._on_calibrate,
+        }
+        return follow[batch.header.stage](state, epoch, batch, replies)
+
+    def _on_moments(
+        self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
+    ) -> Step:
+        layout = epoch.parameters.layout
+        num_ciphertexts = layout.num_ciphertexts(MOMENTS)
+
+        def refuse(_node_id: int, reply: MomentsReply) -> str | None:
+            fits = len(reply.moments) == layout.field_bytes(MOMENTS)
+            return None if fits else "wrong size of ciphertexts"
+
+        accepted, report = accept_replies(batch, replies, refuse)
+        vectors = {node_id: reply.moments for node_id, reply in accepted.items()}
+        try:
+            total = homomorphic_sum(epoch.public_key, vectors.values(), num_ciphertexts)
+        except (InvalidCiphertextError, ValueError):
+            valid = {
+                node_id: vector
+                for node_id, vector in vectors.items()
+                if epoch.public_key.is_valid(vector, num_ciphertexts)
+            }
+            report = report.without(len(vectors) - len(valid), "invalid ciphertext")
+            vectors = valid
+            total = b""
+        state = reported(state, report)
+        if len(vectors) < self.settings.min_cohort:
+            return self._give_up(state, epoch, "Too few moments came to calibrate.")
+        total = total or homomorphic_sum(epoch.public_key, vectors.values(), num_ciphertexts)
+        request = CalibrateRequest(
+            epoch.overall_registry, len(epoch.registered), total, len(vectors)
+        )
+        return self._ask_agent(replace(state, attempt=0), epoch, request)
+
+    def _ask_agent(self, state: CoordinatorState, epoch: Epoch, request: CalibrateRequest) -> Step:
+        here = [node_id for node_id in epoch.registered if node_id in state.present]
+        if state.attempt >= min(self.settings.agent_attempts, len(here)):
+            return self._give_up(state, epoch, "No agent calibrated.")
+        order = generator(state.seed, "calibrate", epoch.first_round).permutation(len(here))
+        agent = here[order[state.attempt]]
+        state = replace(state, attempt=state.attempt + 1)
+        return send(state, epoch.identity, Stage.CALIBRATE, {agent: request})
+
+    def _on_calibrate(
+        self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
+    ) -> Step:
+        layout = epoch.parameters.layout
+
+        def refuse(_node_id: int, reply: CalibrateReply) -> str | None:
+            num_ciphertexts = layout.num_ciphertexts(PROBABILITIES)
+            fits = epoch.public_key.is_valid(reply.probabilities, num_ciphertexts)
+            return None if fits else "invalid ciphertext"
+
+        accepted, report = accept_replies(batch, replies, refuse)
+        state = reported(state, report)
+        if not accepted:
+            ((_, request),) = batch.requests.items()
+            assert isinstance(request, CalibrateRequest)  # noqa: S101 - as sent above
+            return self._ask_agent(noted(state, "An agent did not calibrate."), epoch, request)
+        (reply,) = accepted.values()
+        return self._settle(state, epoch, reply.probabilities)
+
+    def _give_up(self, state: CoordinatorState, epoch: Epoch, why: str) -> Step:
+        state = noted(state, f"{why} The nodes take part by the paper's rule.")
+        return self._settle(state, epoch, b"")
+
+    @staticmethod
+    def _settle(state: CoordinatorState, epoch: Epoch, probabilities: bytes) -> Step:
+        epoch = replace(epoch, probabilities=probabilities)
+        return replace(state, epoch=epoch, batch=None), epoch
