@@ -1,5 +1,6 @@
 """The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
 
+from dubhe_flwr.core.calibration import calibrated_probability, moments
 from dubhe_flwr.core.codebook import Category, Codebook
 from dubhe_flwr.core.determination import (
     best_try,
@@ -18,6 +19,13 @@ from dubhe_flwr.core.distribution import (
     label_distribution,
     population_distribution,
 )
+from dubhe_flwr.core.group_choice import best_groups, best_scored_try, scaled_scores
+from dubhe_flwr.core.grouping import (
+    cut_into_groups,
+    expected_volunteers,
+    group_sizes,
+    self_selected_pool,
+)
 from dubhe_flwr.core.participation import participation_probability, private_draws, seeded_draws
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.core.registration import (
@@ -28,6 +36,7 @@ from dubhe_flwr.core.registration import (
     overall_registry,
     registry,
 )
+from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 
 __all__ = [
     "FIXED_POINT_SCALE",
@@ -35,24 +44,36 @@ __all__ = [
     "Category",
     "Codebook",
     "average_emd",
+    "best_candidate",
+    "best_groups",
+    "best_scored_try",
     "best_try",
+    "calibrated_probability",
+    "candidate_grid",
     "check_thresholds",
     "coverage",
+    "cut_into_groups",
     "default_thresholds",
     "distance_to_uniform",
     "dominating_category",
+    "expected_volunteers",
     "fill_or_trim",
     "fixed_point_distribution",
     "generator",
     "global_distribution",
+    "group_sizes",
     "imbalance_ratio",
     "label_distribution",
+    "moments",
     "overall_registry",
     "participation_probability",
     "population_distribution",
     "private_draws",
     "registry",
     "scaled_distances",
+    "scaled_scores",
+    "search_contribution",
     "seeded_draws",
+    "self_selected_pool",
     "tries_of_round",
 ]

@@ -54,7 +54,7 @@ def scaled_scores(sums: ArrayLike, local_skew: float = 0.0) -> NDArray[np.int64]
     [2, 0]
     """
     deviations, costs = _deviations(sums, local_skew)
-    return (np.abs(deviations).sum(axis=1) + costs).astype(np.int64)
+    return np.asarray(np.abs(deviations).sum(axis=1) + costs, dtype=np.int64)
 
 
 def best_scored_try(sums: ArrayLike, local_skew: float = 0.0) -> int:
@@ -155,7 +155,9 @@ def _best_exchanges(
     deviations: Floats, costs: Floats, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     fitting = np.flatnonzero(of_kind.any(axis=0))
-    search = _Search(deviations[fitting], costs[fitting], of_kind[:, fitting].argmax(axis=0), quotas)
+    search = _Search(
+        deviations[fitting], costs[fitting], of_kind[:, fitting].argmax(axis=0), quotas
+    )
     results = [search.run(batch) for batch in search.batches()]
     _, members = min(results, key=lambda result: result[0])
     return np.asarray(fitting[members])

@@ -42,6 +42,8 @@ class Epoch:
         Encrypted ``p_l`` of each registered node.
     num_sums : mapping of int to int
         Sums that each agent was given to decrypt.
+    num_draws : int
+        Draws that the nodes were asked for.
     """
 
     identity: bytes
@@ -53,6 +55,7 @@ class Epoch:
     overall_registry: bytes
     distributions: Mapping[int, bytes]
     num_sums: Mapping[int, int]
+    num_draws: int = 0
 
     @property
     def registered(self) -> tuple[int, ...]:
