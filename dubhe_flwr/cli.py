@@ -138,11 +138,11 @@ def compare(
         require_matplotlib()
     # These need torch, an extra, and seconds to be imported.
     from dubhe_flwr.experiments.compare import compare as run  # noqa: PLC0415
-    from dubhe_flwr.experiments.progress import CompareProgress  # noqa: PLC0415
+    from dubhe_flwr.experiments.progress import compare_progress  # noqa: PLC0415
 
     console = Console()
-    with CompareProgress(console, settings) as progress:
-        results = run(settings, progress.update)
+    with compare_progress(console, settings) as update:
+        results = run(settings, update)
     folder = out or Path("results") / f"compare-{dataset}"
     results.save(folder / "results.json")
     if figures:

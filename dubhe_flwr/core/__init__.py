@@ -20,9 +20,10 @@ from dubhe_flwr.core.distribution import (
     population_distribution,
     with_square,
 )
-from dubhe_flwr.core.group_choice import best_groups, best_scored_try
+from dubhe_flwr.core.group_choice import best_groups, best_scored_try, scaled_scores
 from dubhe_flwr.core.grouping import (
     cut_into_groups,
+    expected_volunteers,
     group_sizes,
     groups_of_round,
     self_selected_pool,
@@ -37,6 +38,7 @@ from dubhe_flwr.core.registration import (
     overall_registry,
     registry,
 )
+from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 
 __all__ = [
     "FIXED_POINT_SCALE",
@@ -44,16 +46,19 @@ __all__ = [
     "Category",
     "Codebook",
     "average_emd",
+    "best_candidate",
     "best_groups",
     "best_scored_try",
     "best_try",
     "calibrated_probability",
+    "candidate_grid",
     "check_thresholds",
     "coverage",
     "cut_into_groups",
     "default_thresholds",
     "distance_to_uniform",
     "dominating_category",
+    "expected_volunteers",
     "fill_or_trim",
     "fixed_point_distribution",
     "generator",
@@ -69,6 +74,8 @@ __all__ = [
     "private_draws",
     "registry",
     "scaled_distances",
+    "scaled_scores",
+    "search_contribution",
     "seeded_draws",
     "self_selected_pool",
     "tries_of_round",

@@ -12,7 +12,7 @@ each, the squared bias and the sampling variance of ``p_o``, and the share of it
 a draw has in common with another, at the price of the operator.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from dubhe_flwr.errors import SettingsError
 
 __all__ = ["calibrated_probability", "moments"]
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
 
 _CENTERING: Final = 0.1
 _MOST_STEPS: Final = 100
@@ -151,7 +151,13 @@ def calibrated_probability(
 
 
 def _minimise(
-    factors: Floats, diagonal: Floats, linear: Floats, lower: Floats, upper: Floats, start: Floats
+    *,
+    factors: Floats,
+    diagonal: Floats,
+    linear: Floats,
+    lower: Floats,
+    upper: Floats,
+    start: Floats,
 ) -> Floats:
     """Minimise ``||F^T w||^2 + w D w + g w`` over ``lower <= w <= upper`` with a fixed sum.
 

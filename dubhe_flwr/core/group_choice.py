@@ -54,7 +54,7 @@ def scaled_scores(sums: ArrayLike, local_skew: float = 0.0) -> NDArray[np.int64]
     [2, 0]
     """
     deviations, costs = _deviations(sums, local_skew)
-    return (np.abs(deviations).sum(axis=1) + costs).astype(np.int64)
+    return np.asarray(np.abs(deviations).sum(axis=1) + costs, dtype=np.int64)
 
 
 def best_scored_try(sums: ArrayLike, local_skew: float = 0.0) -> int:

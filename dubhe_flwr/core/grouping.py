@@ -11,7 +11,13 @@ from dubhe_flwr.core.determination import fill_or_trim
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["cut_into_groups", "group_sizes", "groups_of_round", "self_selected_pool"]
+__all__ = [
+    "cut_into_groups",
+    "expected_volunteers",
+    "group_sizes",
+    "groups_of_round",
+    "self_selected_pool",
+]
 
 
 def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
@@ -48,6 +54,36 @@ def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
     num_wanted = num_participants // group_size
     size, larger = divmod(num_participants, num_wanted)
     return size + (np.arange(num_wanted) >= num_wanted - larger).astype(np.int64)
+
+
+def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> int:
+    """Return how many clients should volunteer, in a single draw, for groups to be cut from them.
+
+    As many as in H tries, where each client is summed once instead of H times. A single draw with
+    probabilities for so many volunteers keeps the proportion of the categories; a pool of those
+    who say yes in any of H tries would contain nearly all clients of a high probability and H
+    times as many of a low one. More than half of all clients would leave no room for balance.
+
+    Parameters
+    ----------
+    num_participants : int
+        ``K``.
+    tries : int
+        ``H``: tries whose volunteers there shall be.
+    num_clients : int
+        ``N``.
+
+    Returns
+    -------
+    int
+        Between K and the larger of K and N / 2.
+
+    Examples
+    --------
+    >>> expected_volunteers(20, 20, 1000), expected_volunteers(100, 20, 1000)
+    (400, 500)
+    """
+    return max(num_participants, min(tries * num_participants, num_clients // 2))
 
 
 def self_selected_pool(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -46,17 +47,22 @@ def compare(
         If the settings do not go together.
     DataError
         If the data set is missing.
+
+    Examples
+    --------
+    >>> settings = CompareSettings.for_dataset(
+    ...     "digits", num_clients=12, num_participants=3, num_rounds=2, methods=("greedy",), emd=1
+    ... )
+    >>> results = compare(settings)
+    >>> len(results.methods["greedy"].emd)
+    2
     """
     device = resolve_device(settings.device)
     scenario = scenario_of(settings)
     client_app = build_client_app(settings)
     methods = {}
     for method in settings.methods:
-
-        def report(server_round: int, accuracy: float, method: str = method) -> None:
-            on_evaluation(method, server_round, accuracy)
-
-        strategy = build_strategy(method, scenario, report)
+        strategy = build_strategy(method, scenario, partial(on_evaluation, method))
         simulate(
             settings.engine,
             build_server_app(strategy, settings.num_rounds),

@@ -37,6 +37,15 @@ def simulate(
         Number of nodes.
     on_gpu : bool (default: False)
         Give each of Ray's workers a quarter of a GPU.
+
+    Examples
+    --------
+    >>> server_app = ServerApp()
+    >>> @server_app.main()
+    ... def main(grid, context):
+    ...     print(len(list(grid.get_node_ids())))
+    >>> simulate("inprocess", server_app, ClientApp(), num_supernodes=7)
+    7
     """
     if engine == "inprocess":
         run_in_process(server_app, client_app, num_supernodes)

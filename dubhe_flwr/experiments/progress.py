@@ -1,8 +1,8 @@
 """One progress bar over all rounds of all methods."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from logging import WARNING
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -17,11 +17,14 @@ from dubhe_flwr.experiments.engine import flower_log_level
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.report.style import method_label
 
-__all__ = ["CompareProgress"]
+__all__ = ["compare_progress"]
 
 
-class CompareProgress:
-    """Shows how far a comparison is, and keeps Flower's log to its warnings meanwhile.
+@contextmanager
+def compare_progress(
+    console: Console, settings: CompareSettings
+) -> Iterator[Callable[[str, int, float], None]]:
+    """Show how far a comparison is, and keep Flower's log to its warnings meanwhile.
 
     Parameters
     ----------
@@ -29,54 +32,36 @@ class CompareProgress:
         Where to show it.
     settings : CompareSettings
         What is compared.
+
+    Yields
+    ------
+    callable (str, int, float) -> None
+        To be told method, round and accuracy after each evaluation.
+
+    Examples
+    --------
+    >>> settings = CompareSettings.for_dataset("digits", num_rounds=1)
+    >>> with compare_progress(Console(quiet=True), settings) as update:
+    ...     update("random", 1, 0.5)
     """
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rounds  {task.fields[accuracy]} "),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=console,
+    )
+    task = bar.add_task("preparing", total=len(settings.methods) * settings.num_rounds, accuracy="")
 
-    def __init__(self, console: Console, settings: CompareSettings) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("rounds  {task.fields[accuracy]} "),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-            console=console,
-        )
-        self._task = self._bar.add_task(
-            "preparing",
-            total=len(settings.methods) * settings.num_rounds,
-            accuracy="",
-        )
-        self._quiet = flower_log_level(WARNING)
-
-    def __enter__(self) -> Self:
-        self._quiet.__enter__()
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-        self._quiet.__exit__(kind, error, traceback)
-
-    def update(self, method: str, server_round: int, accuracy: float) -> None:
-        """Take note of an evaluation.
-
-        Parameters
-        ----------
-        method : str
-            The method that is at work.
-        server_round : int
-            Its round; 0 is the initial model.
-        accuracy : float
-            What the model reaches after it.
-        """
-        self._bar.update(
-            self._task,
-            advance=1 if server_round else 0,
+    def update(method: str, server_round: int, accuracy: float) -> None:
+        bar.update(
+            task,
+            advance=1 if server_round else 0,  # round 0 is the initial model
             description=f"[bold]{method_label(method)}",
             accuracy=f"accuracy {accuracy:.1%}",
         )
+
+    with flower_log_level(WARNING), bar:
+        yield update

@@ -105,6 +105,12 @@ def scenario_of(settings: CompareSettings) -> Scenario:
         If the wanted skew is out of reach.
     DataError
         If the data set is missing.
+
+    Examples
+    --------
+    >>> scenario = scenario_of(CompareSettings.for_dataset("digits", num_clients=40))
+    >>> scenario.samples.shape
+    (40, 32)
     """
     dataset = load_dataset(settings.dataset, settings.data_dir)
     federation = Federation.draw(

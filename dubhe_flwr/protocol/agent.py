@@ -80,7 +80,7 @@ def calibrate(
         counts,
         _for_all_members(table, members, counts, state.parameters),
         announced.num_participants,
-        num_volunteers=announced.num_volunteers,
+        num_volunteers=state.num_volunteers(),
         coverage=announced.coverage,
         floor=announced.floor,
     )

@@ -130,28 +130,42 @@ class Coordinator(Selector[CoordinatorState]):
         """Tell whether it is time to register anew."""
         newcomers = len(state.present - epoch.asked)
         many = max(self.settings.min_cohort, self.settings.max_unregistered * len(state.present))
-        to_decrypt = epoch.sums_per_round(self._num_tries(epoch))
+        num_tries = self._num_tries(epoch)
+        to_decrypt = epoch.sums_per_round(num_tries)
         interval = self.settings.registration_interval
         if to_decrypt > 1:
             rounds_of_agents = len(epoch.registered) * (epoch.sums_per_agent // to_decrypt)
             interval = min(interval, max(1, rounds_of_agents))
-        return state.server_round >= epoch.first_round + interval or newcomers >= many
+        # After rounds that were given up, the draws may be spent before the interval is over.
+        spent = state.server_round not in state.rounds and self._draws_left(epoch) < num_tries
+        return state.server_round >= epoch.first_round + interval or newcomers >= many or spent
+
+    def _draws_left(self, epoch: Epoch) -> int:
+        return self.settings.max_draws_per_epoch - epoch.num_draws
 
     def _num_tries(self, epoch: Epoch) -> int:
         return max(1, min(self.settings.draws_per_round, epoch.sums_per_agent))
 
     def _participate(self, state: CoordinatorState, epoch: Epoch) -> Step:
         last_round = epoch.first_round + self.settings.registration_interval - 1
+        num_tries = self._num_tries(epoch)
+        num_rounds = min(
+            self.settings.rounds_per_draw,
+            last_round - state.server_round + 1,
+            self._draws_left(epoch) // num_tries,
+        )
         request = ParticipateRequest(
             overall_registry=epoch.overall_registry,
             num_registered=len(epoch.registered),
             probabilities=epoch.probabilities or b"",
             first_round=state.server_round,
-            num_rounds=min(self.settings.rounds_per_draw, last_round - state.server_round + 1),
-            num_tries=self._num_tries(epoch),
+            num_rounds=num_rounds,
+            num_tries=num_tries,
         )
         here = [node_id for node_id in epoch.registered if node_id in state.present]
         check_quorum(state, len(here), "registered and there", self.settings.quorum)
+        epoch = replace(epoch, num_draws=epoch.num_draws + num_rounds * num_tries)
+        state = replace(state, epoch=epoch)
         return send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
 
     def _on_participate(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import InvalidCiphertextError
 from dubhe_flwr.he import PublicKey, homomorphic_sum, sealed_bytes
 from dubhe_flwr.protocol.messages import (
@@ -45,6 +46,8 @@ class Epoch:
     probabilities : bytes or None
         Encrypted probability of each category; empty where nodes compute their own by eq. 6, and
         None as long as that is not settled.
+    num_draws : int
+        Draws that the nodes were asked for.
     """
 
     identity: bytes
@@ -57,6 +60,7 @@ class Epoch:
     distributions: Mapping[int, bytes]
     num_sums: Mapping[int, int]
     probabilities: bytes | None = None
+    num_draws: int = 0
 
     @property
     def registered(self) -> tuple[int, ...]:
@@ -75,7 +79,10 @@ class Epoch:
         if not announced.group_size:
             return 0
         num_wanted = announced.num_participants // announced.group_size
-        expected = announced.num_volunteers // announced.group_size
+        volunteers = expected_volunteers(
+            announced.num_participants, announced.volunteer_tries, len(self.aliases)
+        )
+        expected = volunteers // announced.group_size
         return min(self.sums_per_agent, max(num_wanted, expected))
 
     def sums_per_round(self, num_tries: int) -> int:

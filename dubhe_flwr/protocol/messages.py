@@ -112,8 +112,8 @@ class JoinRequest:
         Most sums that one agent decrypts in this epoch.
     seed : int
         Seed for the draws of simulated clients; -1 asks for private draws.
-    num_volunteers : int
-        Clients that shall draw a yes in a try, on average; above K only if groups are chosen.
+    volunteer_tries : int
+        How many times K clients shall draw a yes, on average; above 1 only for groups.
     group_size : int
         Fewest clients in a group, if groups are determined; 0 if tries are.
     calibrated : bool
@@ -131,7 +131,7 @@ class JoinRequest:
     max_draws: int
     max_sums: int
     seed: int
-    num_volunteers: int
+    volunteer_tries: int = 1
     group_size: int = 0
     calibrated: bool = False
     coverage: float = 0.0
@@ -142,7 +142,7 @@ class JoinRequest:
         _require(len(self.reference_set) == len(self.thresholds) + 1, "One threshold for each i.")
         _require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
         _require(self.max_clients >= 1 and self.seed >= -1, "A parameter is below its least value.")
-        _require(self.num_volunteers >= self.num_participants, "Fewer volunteers than K are asked.")
+        _require(self.volunteer_tries >= 1, "Fewer volunteers than K are asked for.")
         grouped = self.min_cohort <= self.group_size <= self.num_participants
         _require(self.group_size == 0 or grouped, "A group has from min_cohort to K clients.")
         _require(0.0 <= self.coverage < inf, "The coverage is out of range.")
@@ -251,10 +251,10 @@ class ParticipateRequest:
 
     overall_registry: bytes
     num_registered: int
-    probabilities: bytes
     first_round: int
     num_rounds: int
     num_tries: int
+    probabilities: bytes = b""
 
     def __post_init__(self) -> None:
         positive = min(self.num_registered, self.first_round, self.num_rounds, self.num_tries) >= 1

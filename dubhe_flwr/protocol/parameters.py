@@ -84,7 +84,7 @@ def epoch_parameters(announced: JoinRequest) -> EpochParameters:
 
     Examples
     --------
-    >>> announced = JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1, 20)
+    >>> announced = JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1)
     >>> epoch_parameters(announced).codebook.length
     56
     """

@@ -153,6 +153,6 @@ def _read_probability(state: SessionState, request: ParticipateRequest) -> Sessi
         calibrated = state.decrypt(PROBABILITIES, request.probabilities, 1)
         probability = int(calibrated[state.slot]) / FIXED_POINT_SCALE
     else:
-        volunteers = state.parameters.num_volunteers
-        probability = float(participation_probability(counts, volunteers)[state.slot])
+        by_category = participation_probability(counts, state.num_volunteers())
+        probability = float(by_category[state.slot])
     return replace(state, probability_digest=digest, probability=probability)

@@ -135,9 +135,9 @@ clients a round or lower min_cohort.
             raise SettingsError(str(error)) from None
 
     @property
-    def num_volunteers(self) -> int:
-        """Clients that shall draw a yes in a try, on average."""
-        return self.num_participants * (self.tries if self.determination == "grouped" else 1)
+    def volunteer_tries(self) -> int:
+        """How many times K clients shall draw a yes in a draw, on average."""
+        return self.tries if self.determination == "grouped" else 1
 
     @property
     def draws_per_round(self) -> int:
@@ -157,7 +157,7 @@ clients a round or lower min_cohort.
             max_draws=self.max_draws_per_epoch,
             max_sums=self.max_sums_per_epoch,
             seed=-1 if self.seed is None else self.seed,
-            num_volunteers=self.num_volunteers,
+            volunteer_tries=self.volunteer_tries,
             group_size=self.group_size if self.determination == "grouped" else 0,
             calibrated=self.participation == "calibrated",
             coverage=float(self.coverage),
@@ -202,9 +202,9 @@ clients a round or lower min_cohort.
         if draws > self.max_draws_per_epoch:
             raise SettingsError(
                 f"tries={self.draws_per_round} in each of registration_interval="
-                f"{self.registration_interval} rounds make {draws} draws, above max_draws_per_epoch="
-                f"{self.max_draws_per_epoch}; lower one of them or accept the price in privacy by "
-                "raising the budget."
+                f"{self.registration_interval} rounds make {draws} draws, above "
+                f"max_draws_per_epoch={self.max_draws_per_epoch}; lower one of them or accept the "
+                "price in privacy by raising the budget."
             )
         if self.draws_per_round * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(

@@ -15,6 +15,7 @@ from dubhe_flwr.experiments.apps import build_client_app
 from dubhe_flwr.experiments.compare import compare
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.report import ComparisonResults, MethodResult
+from dubhe_flwr.training import TorchClient
 
 
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:
@@ -128,6 +129,20 @@ def test_progress_is_told_after_each_evaluation() -> None:
         (method, server_round) for method in ("greedy", "random") for server_round in range(3)
     ]
     assert tuple(entry[2] for entry in told[:3]) == results.methods["greedy"].accuracy
+
+
+def test_clients_are_told_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round shuffles a client's samples anew, since training draws from its number."""
+    told: list[object] = []
+    original = TorchClient.fit
+
+    def fit(self: TorchClient, parameters: Any, config: Any) -> Any:
+        told.append(config["server-round"])
+        return original(self, parameters, config)
+
+    monkeypatch.setattr(TorchClient, "fit", fit)
+    run(small_settings(methods=("random",), num_rounds=2))
+    assert told == [1] * 5 + [2] * 5
 
 
 def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:

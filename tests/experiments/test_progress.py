@@ -6,7 +6,7 @@ from logging import INFO, getLogger
 from rich.console import Console
 from small_comparison import small_settings
 
-from dubhe_flwr.experiments.progress import CompareProgress
+from dubhe_flwr.experiments.progress import compare_progress
 
 
 def test_it_counts_the_rounds_of_all_methods() -> None:
@@ -14,11 +14,11 @@ def test_it_counts_the_rounds_of_all_methods() -> None:
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     settings = small_settings(methods=("random", "dubhe"))
-    with CompareProgress(console, settings) as progress:
+    with compare_progress(console, settings) as update:
         assert not getLogger("flwr").isEnabledFor(INFO)
         for method in settings.methods:
             for server_round in range(3):
-                progress.update(method, server_round, 0.25 + 0.25 * server_round)
+                update(method, server_round, 0.25 + 0.25 * server_round)
     shown = screen.getvalue()
     assert "4/6" in shown
     assert "5/6" not in shown

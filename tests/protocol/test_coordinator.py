@@ -581,6 +581,25 @@ class TestEpochs:
         assert [report.stage for report in plan.stages][-2:] == ["participate", "determine"]
         assert plan.num_registered == 12
 
+    def test_spent_draws_bring_an_early_registration(self) -> None:
+        """Draws of rounds that were given up count, so that no node is asked for too many."""
+        nodes = federation(
+            rounds_per_draw=4, registration_interval=4, max_draws_per_epoch=18, max_unregistered=1
+        )
+        nodes.until(Stage.DETERMINE)
+        first = epoch_of(nodes).identity
+        epochs, draws = [], []
+        for server_round in (2, 3, 4):
+            nodes.exchanges.clear()
+            epochs.append(nodes.play(server_round).epoch)
+            asked_for = [
+                e.request["num-rounds"] for e in nodes.exchanges if e.stage == Stage.PARTICIPATE
+            ]
+            draws.append(asked_for[:1])
+        assert [epoch == first for epoch in epochs] == [True, True, False]
+        assert draws == [[2], [], [4]]
+        assert nodes.errors == []
+
 
 class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""

@@ -83,7 +83,7 @@ def test_a_value_out_of_range_is_refused(message: Any, change: dict[str, Any]) -
         (PARTICIPATE, {"num_registered": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
         (DETERMINE, {"num_rounds": 1, "num_tries": 1, "num_clients": 1}),
-        (REPLIES[Stage.HELLO], {"alias": "€" * 85}),
+        (REPLIES[Stage.HELLO], {"alias": "€" * 85 + "a"}),
         (REPLIES[Stage.HELLO], {"alias": "\ud800"}),
         (REPLIES[Stage.JOIN], {"status": 5}),
     ],

@@ -1,0 +1,112 @@
+"""Exact parameter search: the expected population distribution of each candidate threshold.
+
+``E[p_o] = sum_k P_k p_l^k / sum_k P_k`` is a sum over clients, so that it can be decrypted for all
+candidates at once, where the paper estimates it from tries of each candidate (section 5.3).
+"""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
+from dubhe_flwr.core.participation import participation_probability
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["best_candidate", "candidate_grid", "search_contribution"]
+
+
+def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
+    """Return a coarse grid of thresholds for a reference set.
+
+    The grid is coarse because two neighbouring candidates differ by the few clients between them:
+    a finer one would tell the agent about these, and would hardly be better.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        Holds the reference set ``G``.
+
+    Returns
+    -------
+    list of dict of int to float
+        ``sigma_i`` of each candidate for each size but ``C``: 0.5, 0.7 or 0.9 for one dominating
+        class; 0.2, 0.4 or 0.6 of the largest possible share ``1 / i`` for more.
+
+    Examples
+    --------
+    >>> grid = candidate_grid(Codebook((1, 2, 10)))
+    >>> len(grid), grid[0], {1: 0.7, 2: 0.1} in grid
+    (9, {1: 0.5, 2: 0.1}, True)
+    """
+    sizes = codebook.reference_set[:-1]
+    shares = ((0.5, 0.7, 0.9) if i == 1 else tuple(k / (10 * i) for k in (2, 4, 6)) for i in sizes)
+    return [dict(zip(sizes, candidate, strict=True)) for candidate in product(*shares)]
+
+
+def search_contribution(
+    distribution: ArrayLike, slots: ArrayLike, overall_registries: ArrayLike, num_participants: int
+) -> NDArray[np.int64]:
+    """Return what a client adds to the sums of each candidate: ``P_k p_l^k`` and ``P_k``.
+
+    Parameters
+    ----------
+    distribution : array_like of int, shape (C,)
+        ``p_l`` in fixed point, from `fixed_point_distribution`.
+    slots : array_like of int, shape (n,)
+        Slot of the client's category under each candidate.
+    overall_registries : array_like of int, shape (n, l)
+        ``R_A`` under each candidate.
+    num_participants : int
+        ``K``.
+
+    Returns
+    -------
+    ndarray of int64, shape (n, C + 1)
+        Rounded to units of ``1 / FIXED_POINT_SCALE``.
+
+    Examples
+    --------
+    >>> p_l = [FIXED_POINT_SCALE, 0]
+    >>> search_contribution(p_l, [0, 2], [[4, 6, 0], [1, 1, 8]], 3) / FIXED_POINT_SCALE
+    array([[0.375, 0.   , 0.375],
+           [0.125, 0.   , 0.125]])
+    """
+    probability = np.array(
+        [
+            participation_probability(overall, num_participants)[slot]
+            for overall, slot in zip(np.asarray(overall_registries), np.asarray(slots), strict=True)
+        ]
+    )
+    columns = np.append(np.asarray(distribution, dtype=np.int64), FIXED_POINT_SCALE)
+    return np.asarray(np.rint(probability[:, None] * columns), dtype=np.int64)
+
+
+def best_candidate(sums: ArrayLike) -> int:
+    """Return the candidate with the least ``||E[p_o] - p_u||_1``, the first of equal ones.
+
+    Parameters
+    ----------
+    sums : array_like of int, shape (n, C + 1)
+        Sums of the contributions of all clients.
+
+    Raises
+    ------
+    SettingsError
+        If no client would take part under some candidate.
+
+    Examples
+    --------
+    >>> best_candidate([[30, 10, 40], [11, 10, 21], [5, 5, 10]])
+    2
+    """
+    rows = np.asarray(sums, dtype=np.int64).tolist()
+    if any(row[-1] <= 0 for row in rows):
+        raise SettingsError("A candidate has no participants; sum the contributions of clients.")
+    distances = [
+        sum(abs(Fraction(share, expected) - Fraction(1, len(shares))) for share in shares)
+        for *shares, expected in rows
+    ]
+    return distances.index(min(distances))

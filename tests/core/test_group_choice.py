@@ -1,0 +1,198 @@
+"""Tests of the score of selections and of the search for the best groups."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    best_groups,
+    best_scored_try,
+    best_try,
+    cut_into_groups,
+    group_sizes,
+    scaled_distances,
+    scaled_scores,
+)
+from dubhe_flwr.errors import SettingsError
+
+
+def skewed_clients(num_clients: int, num_classes: int, seed: int) -> NDArray[np.int64]:
+    """Return p_l in fixed point and, behind it, the squared norm of each client."""
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(64, rng.dirichlet(np.full(num_classes, 0.3), num_clients))
+    distributions = counts * (FIXED_POINT_SCALE // 64)
+    squares = (distributions**2).sum(axis=1) // FIXED_POINT_SCALE
+    return np.column_stack([distributions, squares])
+
+
+def grouped_sums(
+    clients: NDArray[np.int64], num_participants: int, group_size: int, seed: int
+) -> tuple[NDArray[np.int64], list[int]]:
+    """Return the sums of random groups of the clients and their sizes."""
+    groups = cut_into_groups(
+        np.arange(len(clients)), num_participants, group_size, 250, np.random.default_rng(seed)
+    )
+    return np.array([clients[group].sum(axis=0) for group in groups]), [len(g) for g in groups]
+
+
+def score(sums: NDArray[np.int64], chosen: tuple[int, ...] | list[int], local_skew: float) -> int:
+    """Return the scaled score of groups together."""
+    return int(scaled_scores([sums[list(chosen)].sum(axis=0)], local_skew)[0])
+
+
+@given(
+    num_tries=st.integers(1, 6),
+    num_clients=st.integers(1, 5),
+    num_classes=st.integers(2, 6),
+    eighths=st.integers(0, 16),
+    seed=st.integers(0, 1000),
+)
+def test_scores_are_those_of_the_definition(
+    num_tries: int, num_clients: int, num_classes: int, eighths: int, seed: int
+) -> None:
+    """The score is ||p_o - p_u||_1 + local_skew * mean ||p_l - p_u||_2^2 in exact fractions."""
+    clients = skewed_clients(num_tries * num_clients, num_classes, seed)
+    tries = clients.reshape(num_tries, num_clients, -1)
+    scores = []
+    for members in tries.tolist():
+        shares = [[Fraction(x, FIXED_POINT_SCALE) for x in row[:-1]] for row in members]
+        uniform = Fraction(1, num_classes)
+        population = [sum(column) / num_clients for column in zip(*shares, strict=True)]
+        distance = sum(abs(share - uniform) for share in population)
+        local = sum((share - uniform) ** 2 for row in shares for share in row) / num_clients
+        scores.append(distance + Fraction(eighths, 8) * local)
+    scale = num_classes * num_clients * FIXED_POINT_SCALE
+    scaled = scaled_scores(tries.sum(axis=1), eighths / 8)
+    assert scaled.dtype == np.int64
+    # Each squared norm is rounded down to a unit, of which there are C for each client.
+    assert scaled == pytest.approx([float(s * scale) for s in scores], abs=3 * scale * 1e-6)
+    best = scores[best_scored_try(tries.sum(axis=1), eighths / 8)]
+    assert float(best) == pytest.approx(float(min(scores)), abs=1e-5)
+
+
+def test_without_a_price_it_is_the_rule_of_the_paper() -> None:
+    """With local_skew 0 scores are the distances, and the same try is best."""
+    sums = skewed_clients(60, 5, seed=2).reshape(10, 6, -1).sum(axis=1)
+    assert scaled_scores(sums).tolist() == scaled_distances(sums[:, :-1]).tolist()
+    assert best_scored_try(sums) == best_try(sums[:, :-1])
+
+
+def test_price_of_local_skew_decides_between_equal_populations() -> None:
+    """Of two tries with the same population, the one of less skewed clients is better."""
+    one_class_each, both_classes_alike = [20, 20, 40], [20, 20, 20]
+    assert best_scored_try([one_class_each, both_classes_alike]) == 0
+    assert best_scored_try([one_class_each, both_classes_alike], local_skew=0.1) == 1
+
+
+@given(
+    num_participants=st.integers(3, 12),
+    extra=st.integers(0, 12),
+    local_skew=st.sampled_from([0.0, 0.5]),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+def test_few_combinations_are_all_compared(
+    num_participants: int, extra: int, local_skew: float, seed: int, data: st.DataObject
+) -> None:
+    """The chosen groups have K clients in all and no other such groups score less."""
+    group_size = data.draw(st.integers(2, num_participants))
+    wanted = group_sizes(num_participants, group_size)
+    clients = skewed_clients(num_participants + extra, 4, seed)
+    sums, sizes = grouped_sums(clients, num_participants, group_size, seed)
+    chosen = best_groups(sums, sizes, wanted, local_skew).tolist()
+    assert chosen == sorted(set(chosen))
+    assert sorted(sizes[index] for index in chosen) == wanted.tolist()
+    candidates = [
+        groups
+        for groups in combinations(range(len(sizes)), len(wanted))
+        if sorted(sizes[index] for index in groups) == wanted.tolist()
+    ]
+    assert score(sums, chosen, local_skew) == min(
+        score(sums, groups, local_skew) for groups in candidates
+    )
+
+
+@pytest.mark.parametrize("local_skew", [0.0, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_search_finds_the_best_of_many_combinations(local_skew: float, seed: int) -> None:
+    """Of 66,045 combinations, too many to compare, the search finds one that is best."""
+    sums, sizes = grouped_sums(skewed_clients(37 * 4, 10, seed), 16, 4, seed)
+    assert len(sizes) == 37
+    every = np.array(list(combinations(range(37), 4)))
+    totals = np.sum([sums[column] for column in every.T], axis=0)
+    chosen = best_groups(sums, sizes, [4, 4, 4, 4], local_skew).tolist()
+    assert score(sums, chosen, local_skew) == scaled_scores(totals, local_skew).min()
+
+
+@pytest.mark.parametrize(
+    ("num_participants", "group_size", "num_clients", "num_classes", "local_skew"),
+    [
+        pytest.param(20, 4, 400, 10, 0.0, id="K=20"),
+        pytest.param(20, 3, 400, 10, 0.5, id="two sizes"),
+        pytest.param(100, 4, 500, 10, 0.5, id="K=100"),
+        pytest.param(25, 8, 600, 52, 0.0, id="many classes"),
+    ],
+)
+def test_no_exchange_improves_what_the_search_found(
+    num_participants: int, group_size: int, num_clients: int, num_classes: int, local_skew: float
+) -> None:
+    """Any exchange for another group of the same size scores no less, and a repetition agrees."""
+    sums, sizes = grouped_sums(
+        skewed_clients(num_clients, num_classes, seed=5), num_participants, group_size, seed=5
+    )
+    wanted = group_sizes(num_participants, group_size)
+    chosen = best_groups(sums, sizes, wanted, local_skew).tolist()
+    assert chosen == sorted(set(chosen))
+    assert sorted(sizes[index] for index in chosen) == wanted.tolist()
+    reached = score(sums, chosen, local_skew)
+    for leaves in chosen:
+        joins = np.setdiff1d(np.flatnonzero(np.array(sizes) == sizes[leaves]), chosen)
+        exchanged = sums[chosen].sum(axis=0) - sums[leaves] + sums[joins]
+        assert np.all(scaled_scores(exchanged, local_skew) >= reached)
+    assert best_groups(sums, sizes, wanted, local_skew).tolist() == chosen
+
+
+def test_choice_among_groups_beats_the_best_of_as_many_tries() -> None:
+    """For as many decrypted sums, groups come at least three times closer to uniform."""
+    clients = skewed_clients(400, 10, seed=7)
+    sums, sizes = grouped_sums(clients, 20, 4, seed=7)
+    rng = np.random.default_rng(7)
+    tries = [clients[rng.choice(400, 20, replace=False)].sum(axis=0) for _ in sizes]
+    chosen = best_groups(sums, sizes, group_sizes(20, 4)).tolist()
+    assert 3 * score(sums, chosen, 0.0) < scaled_scores(tries).min()
+
+
+@pytest.mark.parametrize("num_groups", [5, 60])
+def test_identical_clients_and_empty_classes(num_groups: int) -> None:
+    """Where all groups are the same, some of them are chosen all the same."""
+    sums = np.tile([3 * FIXED_POINT_SCALE, 0, 0, 3 * FIXED_POINT_SCALE], (num_groups, 1))
+    chosen = best_groups(sums, [3] * num_groups, [3, 3, 3, 3])
+    assert len(set(chosen.tolist())) == 4
+    assert chosen.max() < num_groups
+
+
+def test_groups_of_other_sizes_are_left_out() -> None:
+    """Only groups of a wanted size are chosen, however well others would fit."""
+    sums = np.tile([9, 3, 6], (50, 1))
+    sizes = [4] * 50
+    sums[[7, 31]], sizes[7], sizes[31] = [6, 6, 6], 5, 5
+    assert not {7, 31} & set(best_groups(sums, sizes, [4] * 5).tolist())
+
+
+def test_too_few_groups_are_refused() -> None:
+    """More groups of a size cannot be chosen than were formed."""
+    with pytest.raises(SettingsError, match="1 groups of 4 clients"):
+        best_groups([[3, 0, 3], [4, 0, 4]], [3, 4], [4, 4])
+
+
+@pytest.mark.parametrize("local_skew", [-0.1, float("nan"), 1001.0])
+def test_price_out_of_range_is_refused(local_skew: float) -> None:
+    """A price is a number from 0 up, small enough for exact integers."""
+    with pytest.raises(SettingsError, match="local_skew"):
+        scaled_scores([[1, 1, 2]], local_skew)

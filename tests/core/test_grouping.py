@@ -1,0 +1,150 @@
+"""Tests of the pool of volunteers and of its groups."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from dubhe_flwr.core import (
+    cut_into_groups,
+    expected_volunteers,
+    group_sizes,
+    self_selected_pool,
+)
+from dubhe_flwr.errors import SettingsError
+
+
+@given(num_participants=st.integers(1, 200), data=st.data())
+def test_group_sizes_make_up_exactly_k(num_participants: int, data: st.DataObject) -> None:
+    """As many groups as fit, none below g, of two neighbouring sizes at most."""
+    group_size = data.draw(st.integers(1, num_participants))
+    sizes = group_sizes(num_participants, group_size)
+    assert len(sizes) == num_participants // group_size
+    assert sizes.sum() == num_participants
+    assert sizes.min() >= group_size
+    assert sizes.max() - sizes.min() <= 1
+    assert sizes.tolist() == sorted(sizes.tolist())
+
+
+@pytest.mark.parametrize("group_size", [0, -1, 21])
+def test_group_size_out_of_range_is_refused(group_size: int) -> None:
+    """A group has at least one client and at most K."""
+    with pytest.raises(SettingsError, match="group_size"):
+        group_sizes(20, group_size)
+
+
+@pytest.mark.parametrize(
+    ("num_participants", "tries", "num_clients", "expected"),
+    [(20, 20, 1000, 400), (100, 20, 1000, 500), (20, 1, 1000, 20), (20, 10, 30, 20)],
+)
+def test_expected_volunteers(
+    num_participants: int, tries: int, num_clients: int, expected: int
+) -> None:
+    """H times K, but no more than half of all and no fewer than K."""
+    assert expected_volunteers(num_participants, tries, num_clients) == expected
+
+
+@given(
+    num_clients=st.integers(1, 30),
+    tries=st.integers(1, 4),
+    num_participants=st.integers(1, 35),
+    density=st.sampled_from([0.0, 0.1, 0.5]),
+    seed=st.integers(0, 2**32),
+)
+def test_pool_holds_all_who_volunteered(
+    num_clients: int, tries: int, num_participants: int, density: float, seed: int
+) -> None:
+    """All eligible clients with a yes in any try, and others only up to K."""
+    rng = np.random.default_rng(seed)
+    decisions = rng.random((num_clients, tries)) < density
+    eligible = rng.random(num_clients) < 0.8
+    pool = self_selected_pool(decisions, eligible, num_participants, rng)
+    volunteers = np.flatnonzero([any(row) for row in decisions] & eligible)
+    assert pool.tolist() == sorted(set(pool.tolist()))
+    assert eligible[pool].all()
+    assert set(volunteers) <= set(pool)
+    least = min(num_participants, int(eligible.sum()))
+    assert pool.size == max(volunteers.size, least)
+
+
+def test_filling_the_pool_is_uniform() -> None:
+    """Who fills up is any of the others equally often: chi-square, p > 1e-4."""
+    decisions = np.zeros((6, 2), dtype=bool)
+    decisions[2, 1] = True
+    eligible = np.array([1, 1, 1, 1, 0, 1], dtype=bool)
+    rng = np.random.default_rng(1)
+    occurrences = np.zeros(6)
+    for _ in range(2000):
+        occurrences[self_selected_pool(decisions, eligible, 2, rng)] += 1
+    assert occurrences[2] == 2000
+    assert occurrences[4] == 0
+    assert chisquare(occurrences[[0, 1, 3, 5]]).pvalue > 1e-4
+
+
+@given(
+    num_participants=st.integers(3, 30),
+    extra=st.integers(0, 100),
+    max_groups=st.integers(10, 40),
+    seed=st.integers(0, 2**32),
+    data=st.data(),
+)
+def test_groups_are_disjoint_and_suffice(
+    num_participants: int, extra: int, max_groups: int, seed: int, data: st.DataObject
+) -> None:
+    """Disjoint groups from the pool, of each size at least as many as are wanted.
+
+    None is formed beyond max_groups, and no more clients are left over than a group has.
+    """
+    group_size = data.draw(st.integers(3, num_participants))
+    wanted = group_sizes(num_participants, group_size)
+    pool = np.arange(1000, 1000 + num_participants + extra)
+    rng = np.random.default_rng(seed)
+    groups = cut_into_groups(pool, num_participants, group_size, max_groups, rng)
+    together = np.concatenate(groups)
+    assert len(set(together.tolist())) == together.size
+    assert set(together.tolist()) <= set(pool.tolist())
+    assert len(groups) <= max_groups
+    assert len(groups) == max_groups or pool.size - together.size <= wanted.max()
+    sizes = np.array([group.size for group in groups])
+    for size in np.unique(wanted):
+        proportion = len(groups) * (wanted == size).sum() / wanted.size
+        assert (sizes == size).sum() >= (wanted == size).sum()
+        assert abs((sizes == size).sum() - proportion) < wanted.size
+    assert set(sizes.tolist()) == set(wanted.tolist())
+    assert all(group.tolist() == sorted(group.tolist()) for group in groups)
+
+
+def test_cutting_is_random_and_repeats() -> None:
+    """Who is with whom is fixed by the generator, and each client is left over equally often.
+
+    Chi-square over the two of eleven that are left over in 2000 cuts, p > 1e-4.
+    """
+    pool = np.arange(11)
+
+    def cut(seed: int) -> list[list[int]]:
+        groups = cut_into_groups(pool, 6, 3, 9, np.random.default_rng(seed))
+        return [group.tolist() for group in groups]
+
+    assert cut(1) == cut(1) != cut(2)
+    left_over = np.zeros(11)
+    for seed in range(2000):
+        left_over[np.setdiff1d(pool, np.concatenate(cut(seed)))] += 1
+    assert left_over.sum() == 4000
+    assert chisquare(left_over).pvalue > 1e-4
+
+
+def test_pool_of_exactly_k_is_one_choice() -> None:
+    """With K = N all clients are in the wanted groups."""
+    groups = cut_into_groups(np.arange(7), 7, 3, 9, np.random.default_rng(0))
+    assert sorted(len(group) for group in groups) == [3, 4]
+    assert sorted(np.concatenate(groups).tolist()) == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("pool_size", "max_groups", "name"), [(19, 9, "pool of 19"), (40, 4, "max_groups=4")]
+)
+def test_too_few_clients_or_groups_are_refused(pool_size: int, max_groups: int, name: str) -> None:
+    """K clients cannot be made up from a smaller pool or from too few groups."""
+    with pytest.raises(SettingsError, match=name):
+        cut_into_groups(np.arange(pool_size), 20, 4, max_groups, np.random.default_rng(0))

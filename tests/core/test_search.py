@@ -1,0 +1,94 @@
+"""Tests of the exact search for thresholds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    Codebook,
+    best_candidate,
+    candidate_grid,
+    check_thresholds,
+    distance_to_uniform,
+    fixed_point_distribution,
+    overall_registry,
+    participation_probability,
+    search_contribution,
+)
+from dubhe_flwr.errors import SettingsError
+
+
+@pytest.mark.parametrize("reference_set", [(1, 2, 10), (1, 10), (1, 3, 26), (10,)])
+def test_grid_holds_valid_thresholds(reference_set: tuple[int, ...]) -> None:
+    """Each candidate passes the check, differs from the others and can be met by a client."""
+    codebook = Codebook(reference_set)
+    grid = candidate_grid(codebook)
+    assert len({tuple(candidate.values()) for candidate in grid}) == len(grid)
+    assert len(grid) == 3 ** (len(reference_set) - 1)
+    for candidate in grid:
+        assert check_thresholds(codebook, candidate) == candidate
+        assert all(size * share <= 1 for size, share in candidate.items())
+
+
+def test_grid_has_the_thresholds_of_the_paper() -> None:
+    """The paper's best thresholds are among the candidates."""
+    assert {1: 0.7, 2: 0.1} in candidate_grid(Codebook((1, 2, 10)))
+
+
+@given(seed=st.integers(0, 500), num_participants=st.integers(1, 30))
+def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> None:
+    """Summed contributions give E[p_o] = sum P_k p_k / sum P_k, and the best candidate by it."""
+    rng = np.random.default_rng(seed)
+    codebook = Codebook((1, 2, 4))
+    grid = candidate_grid(codebook)
+    counts = rng.integers(0, 20, (25, 4)) ** 2 + np.eye(4, dtype=np.int64)[np.arange(25) % 4]
+    overall, slots = zip(*(overall_registry(counts, codebook, c) for c in grid), strict=True)
+    contributions = [
+        search_contribution(
+            fixed_point_distribution(row), [s[k] for s in slots], overall, num_participants
+        )
+        for k, row in enumerate(counts)
+    ]
+    sums = np.sum(contributions, axis=0)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    distances = []
+    for row, registry, own in zip(sums, overall, slots, strict=True):
+        probability = participation_probability(registry, num_participants)[own]
+        expected = probability @ shares / probability.sum()
+        assert row[:-1] / row[-1] == pytest.approx(expected, abs=1e-4)
+        assert row[-1] / FIXED_POINT_SCALE == pytest.approx(probability.sum(), abs=1e-4)
+        distances.append(distance_to_uniform(expected))
+    assert distances[best_candidate(sums)] == pytest.approx(min(distances), abs=1e-3)
+
+
+def test_contribution_is_rounded_to_the_nearest() -> None:
+    """A third of a unit is 0, two thirds are 1, and a probability above 1 does not occur."""
+    contribution = search_contribution([1, 2, FIXED_POINT_SCALE - 3], [0, 1], [[3, 0], [0, 1]], 1)
+    third = round(FIXED_POINT_SCALE / 3)
+    assert contribution.dtype == np.int64
+    assert contribution[0].tolist() == [0, 1, third - 1, third]
+    assert contribution[1].tolist() == [1, 2, FIXED_POINT_SCALE - 3, FIXED_POINT_SCALE]
+
+
+def test_candidates_are_compared_by_their_distance_not_by_their_total() -> None:
+    """A candidate with few expected participants is not nearer for that; the first of equals wins.
+
+    In floats the first of the equal ones would lose by the rounding of 1/3.
+    """
+    assert best_candidate([[2, 0, 2], [30, 20, 50], [300, 200, 500]]) == 1
+    assert best_candidate([[3, 1, 2, 6], [1, 2, 3, 6], [300, 100, 200, 600]]) == 0
+    assert type(best_candidate([[1, 1, 2]])) is int
+
+
+def test_sums_are_not_bounded_by_floats() -> None:
+    """Two candidates that differ by one unit in 2**62 are told apart."""
+    half = 2**61
+    assert best_candidate([[half - 1, half + 1, 2 * half], [half, half, 2 * half]]) == 1
+
+
+def test_candidate_without_participants_is_refused() -> None:
+    """A sum over nobody is an error, not a division by zero."""
+    with pytest.raises(SettingsError, match="no participants"):
+        best_candidate([[1, 1, 2], [0, 0, 0]])
