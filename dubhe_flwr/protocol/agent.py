@@ -4,7 +4,7 @@ import secrets
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
@@ -42,7 +42,7 @@ from dubhe_flwr.protocol.parameters import (
 from dubhe_flwr.protocol.registrant import read_overall_registry
 from dubhe_flwr.protocol.session_state import SessionState
 
-__all__ = ["calibrate", "determine", "make_key"]
+__all__ = ["best_selections", "calibrate", "determine", "fixed_point_probabilities", "make_key"]
 
 
 def make_key(state: SessionState, request: KeygenRequest) -> tuple[KeygenReply, SessionState]:
@@ -76,16 +76,9 @@ def calibrate(
     members = table[:, :-1].sum(axis=1) // FIXED_POINT_SCALE
     if members.sum() != request.num_clients or (members > counts).any():
         raise RefusedError("The moments do not cover the clients they are said to cover.")
-    probability = calibrated_probability(
-        counts,
-        _for_all_members(table, members, counts, state.parameters),
-        announced.num_participants,
-        num_volunteers=state.num_volunteers(),
-        coverage=announced.coverage,
-        floor=announced.floor,
-    )
-    fixed_point = np.rint(probability * FIXED_POINT_SCALE).astype(np.int64)
-    return CalibrateReply(state.encrypt(PROBABILITIES, fixed_point)), state
+    table = _for_all_members(table, members, counts, announced)
+    probabilities = fixed_point_probabilities(counts, table, announced)
+    return CalibrateReply(state.encrypt(PROBABILITIES, probabilities)), state
 
 
 def determine(
@@ -114,14 +107,55 @@ def determine(
     chosen = [
         index
         for of_round, clients in zip(np.split(sums, ends), np.split(sizes, ends), strict=True)
-        for index in _best(of_round, clients, announced)
+        for index in best_selections(of_round, clients, announced)
     ]
     return DetermineReply(tuple(chosen)), replace(state, num_sums=num_sums)
 
 
-def _best(
+def fixed_point_probabilities(
+    counts: NDArray[np.int64], moment_sums: ArrayLike, announced: JoinRequest
+) -> NDArray[np.int64]:
+    """Return the calibrated probability of each category, in fixed point.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (l,)
+        ``R_A``.
+    moment_sums : array_like, shape (l, C + 1)
+        Sums of the moments of all registered clients, in fixed point.
+    announced : JoinRequest
+        The parameters of the epoch.
+    """
+    probability = calibrated_probability(
+        counts,
+        moment_sums,
+        announced.num_participants,
+        num_volunteers=announced.num_volunteers(int(counts.sum())),
+        coverage=announced.coverage,
+        floor=announced.floor,
+    )
+    return np.rint(probability * FIXED_POINT_SCALE).astype(np.int64)
+
+
+def best_selections(
     sums: NDArray[np.int64], num_clients: NDArray[np.int64], announced: JoinRequest
 ) -> list[int]:
+    """Return the best try of a round, or its best groups.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (M, C + 1)
+        Fixed-point sums of ``p_l`` and ``||p_l||^2`` over the clients of each try or group.
+    num_clients : ndarray of int64, shape (M,)
+        Clients of each.
+    announced : JoinRequest
+        The parameters of the epoch.
+
+    Raises
+    ------
+    RefusedError
+        If tries cover different numbers of clients.
+    """
     if not announced.group_size:
         if len(set(num_clients.tolist())) > 1:
             raise RefusedError("The tries of a round cover different numbers of clients.")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import InvalidCiphertextError
 from dubhe_flwr.he import PublicKey, homomorphic_sum, sealed_bytes
 from dubhe_flwr.protocol.messages import (
@@ -16,51 +15,29 @@ from dubhe_flwr.protocol.messages import (
 from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, EpochParameters
 from dubhe_flwr.protocol.selector import alias_order
 
-__all__ = ["Enrolment", "Epoch"]
+__all__ = ["Enrolment", "Epoch", "Roster"]
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """One registration, complete.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """Who is registered under which parameters, apart from anything encrypted.
 
     Parameters
     ----------
-    identity : bytes
-        Random identity of the epoch.
     first_round : int
-        The round in which it began.
+        The round in which the epoch began.
     parameters : EpochParameters
         What was announced, checked.
-    asked : frozenset of int
-        Ids of the nodes that were asked to join, whatever they said.
     aliases : mapping of int to str
         Alias of each registered node, by node id in the order of the aliases.
-    public_key : PublicKey
-        The epoch's Paillier modulus.
-    overall_registry : bytes
-        Encrypted ``R_A``.
-    distributions : mapping of int to bytes
-        Encrypted ``p_l`` of each registered node.
-    num_sums : mapping of int to int
+    num_sums : mapping of int to int (default: none)
         Sums that each agent was given to decrypt.
-    probabilities : bytes or None
-        Encrypted probability of each category; empty where nodes compute their own by eq. 6, and
-        None as long as that is not settled.
-    num_draws : int
-        Draws that the nodes were asked for.
     """
 
-    identity: bytes
     first_round: int
     parameters: EpochParameters
-    asked: frozenset[int]
     aliases: Mapping[int, str]
-    public_key: PublicKey
-    overall_registry: bytes
-    distributions: Mapping[int, bytes]
-    num_sums: Mapping[int, int]
-    probabilities: bytes | None = None
-    num_draws: int = 0
+    num_sums: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def registered(self) -> tuple[int, ...]:
@@ -79,15 +56,44 @@ class Epoch:
         if not announced.group_size:
             return 0
         num_wanted = announced.num_participants // announced.group_size
-        volunteers = expected_volunteers(
-            announced.num_participants, announced.volunteer_tries, len(self.aliases)
-        )
-        expected = volunteers // announced.group_size
-        return min(self.sums_per_agent, max(num_wanted, expected))
+        volunteers = announced.num_volunteers(len(self.aliases))
+        return min(self.sums_per_agent, max(num_wanted, volunteers // announced.group_size))
 
     def sums_per_round(self, num_tries: int) -> int:
         """Return how many sums an agent decrypts to determine a round."""
         return self.groups_per_round or num_tries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch(Roster):
+    """One registration, complete.
+
+    Parameters
+    ----------
+    identity : bytes
+        Random identity of the epoch.
+    asked : frozenset of int
+        Ids of the nodes that were asked to join, whatever they said.
+    public_key : PublicKey
+        The epoch's Paillier modulus.
+    overall_registry : bytes
+        Encrypted ``R_A``.
+    distributions : mapping of int to bytes
+        Encrypted ``p_l`` of each registered node.
+    probabilities : bytes or None (default: None)
+        Encrypted probability of each category; empty where nodes compute their own by eq. 6, and
+        None as long as that is not settled.
+    num_draws : int (default: 0)
+        Draws that the nodes were asked for.
+    """
+
+    identity: bytes
+    asked: frozenset[int]
+    public_key: PublicKey
+    overall_registry: bytes
+    distributions: Mapping[int, bytes]
+    probabilities: bytes | None = None
+    num_draws: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,6 @@ class Enrolment:
                 self.parameters.layout.num_ciphertexts(REGISTRY),
             ),
             distributions={node: reply.distribution for node, reply in replies.items()},
-            num_sums={},
         )
 
     def _key(self) -> PublicKey:

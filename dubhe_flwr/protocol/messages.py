@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from math import inf
 from typing import Final
 
+from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import MalformedMessageError
 
 __all__ = [
@@ -149,6 +150,10 @@ class JoinRequest:
         _require(0.0 <= self.floor <= 1.0, "The floor is no share.")
         _require(0.0 <= self.local_skew <= MAX_LOCAL_SKEW, "The local skew is out of range.")
         _require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
+
+    def num_volunteers(self, num_registered: int) -> int:
+        """Return how many of the registered clients shall draw a yes in a draw, on average."""
+        return expected_volunteers(self.num_participants, self.volunteer_tries, num_registered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,8 @@ def _read_probability(state: SessionState, request: ParticipateRequest) -> Sessi
         calibrated = state.decrypt(PROBABILITIES, request.probabilities, 1)
         probability = int(calibrated[state.slot]) / FIXED_POINT_SCALE
     else:
-        by_category = participation_probability(counts, state.num_volunteers())
+        by_category = participation_probability(
+            counts, state.parameters.num_volunteers(state.num_registered)
+        )
         probability = float(by_category[state.slot])
     return replace(state, probability_digest=digest, probability=probability)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core import generator, groups_of_round, tries_of_round
 from dubhe_flwr.he import homomorphic_sum
-from dubhe_flwr.protocol.epoch import Epoch
+from dubhe_flwr.protocol.epoch import Epoch, Roster
 from dubhe_flwr.protocol.messages import DetermineRequest, ParticipateReply, ParticipateRequest
 from dubhe_flwr.protocol.parameters import DISTRIBUTION
 
@@ -70,13 +70,13 @@ def drawn_rounds(
     }
 
 
-def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
+def has_choice(roster: Roster, drawn: DrawnRound) -> bool:
     """Tell whether there is anything to determine, and beside the agent more than K clients."""
-    announced = epoch.parameters.announced
+    announced = roster.parameters.announced
     num_others = int(drawn.available.sum()) - 1
     if announced.group_size:
         num_wanted = announced.num_participants // announced.group_size
-        several = epoch.groups_per_round > num_wanted
+        several = roster.groups_per_round > num_wanted
     else:
         several = drawn.decisions.shape[1] > 1
     return several and num_others > announced.num_participants
@@ -92,7 +92,7 @@ def is_selection(drawn: DrawnRound, chosen: tuple[int, ...]) -> bool:
 
 
 def choose_agents(
-    epoch: Epoch,
+    roster: Roster,
     rounds: Mapping[int, DrawnRound],
     seed: int,
     failed: frozenset[int] = frozenset(),
@@ -104,8 +104,8 @@ def choose_agents(
 
     Parameters
     ----------
-    epoch : Epoch
-        The epoch, with the sums that each agent was given.
+    roster : Roster
+        Who is registered, with the sums that each agent was given.
     rounds : mapping of int to DrawnRound
         The rounds to determine.
     seed : int
@@ -118,35 +118,35 @@ def choose_agents(
     dict of int to DrawnRound
         With selections, and either an agent or the fallback chosen.
     """
-    num_clients = len(epoch.registered)
-    order = generator(seed, "agents", epoch.first_round).permutation(num_clients)
-    num_sums = [epoch.num_sums.get(node_id, 0) for node_id in epoch.registered]
+    num_clients = len(roster.registered)
+    order = generator(seed, "agents", roster.first_round).permutation(num_clients)
+    num_sums = [roster.num_sums.get(node_id, 0) for node_id in roster.registered]
     prepared: dict[int, DrawnRound] = {}
     for server_round, drawn in rounds.items():
-        to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
-        turn = (server_round - epoch.first_round) % num_clients
+        to_decrypt = roster.sums_per_round(drawn.decisions.shape[1])
+        turn = (server_round - roster.first_round) % num_clients
         agent = next(
             (
                 int(index)
                 for index in np.roll(order, -turn)
                 if drawn.available[index]
                 and int(index) not in failed
-                and num_sums[index] + to_decrypt <= epoch.sums_per_agent
+                and num_sums[index] + to_decrypt <= roster.sums_per_agent
             ),
             None,
         )
-        if agent is not None and has_choice(epoch, drawn):
+        if agent is not None and has_choice(roster, drawn):
             num_sums[agent] += to_decrypt
         else:
             agent = None
-        prepared[server_round] = _with_selections(epoch, drawn, agent, seed, server_round)
+        prepared[server_round] = _with_selections(roster, drawn, agent, seed, server_round)
     return prepared
 
 
 def _with_selections(
-    epoch: Epoch, drawn: DrawnRound, agent: int | None, seed: int, server_round: int
+    roster: Roster, drawn: DrawnRound, agent: int | None, seed: int, server_round: int
 ) -> DrawnRound:
-    announced = epoch.parameters.announced
+    announced = roster.parameters.announced
     num_participants, eligible = announced.num_participants, drawn.available.copy()
     if agent is not None:
         eligible[agent] = False
@@ -157,7 +157,7 @@ def _with_selections(
             eligible,
             num_participants,
             announced.group_size,
-            max_groups=epoch.groups_per_round,
+            max_groups=roster.groups_per_round,
             seed=seed,
             server_round=server_round,
         )

@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he import PublicKey, SecretKey
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
@@ -95,13 +94,6 @@ class SessionState:
     def _key(self) -> SecretKey:
         public_key = PublicKey.from_bytes(self.modulus, self.parameters.key_bits)
         return SecretKey(public_key, int.from_bytes(self.secret_key, "big"))
-
-    def num_volunteers(self) -> int:
-        """Return how many clients shall draw a yes in a draw, on average."""
-        announced = self.parameters
-        return expected_volunteers(
-            announced.num_participants, announced.volunteer_tries, self.num_registered
-        )
 
     def remembers(self, epoch: bytes) -> bool:
         """Tell whether the node was asked to join that epoch before."""

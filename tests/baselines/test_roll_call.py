@@ -63,7 +63,8 @@ def test_each_node_is_asked_once() -> None:
     assert [e.node_id for e in nodes.exchanges] == sorted(nodes.ids[:5])
     assert {e.stage for e in nodes.exchanges} == {"hello"}
     assert [(r.sent, r.accepted) for r in plan.stages] == [(5, 5)]
-    assert (plan.num_registered, plan.epoch, plan.tries, plan.chosen_try) == (5, b"", 1, 0)
+    assert (plan.num_registered, plan.epoch) == (5, b"")
+    assert (plan.num_selections, plan.chosen) == (1, (0,))
     nodes.exchanges.clear()
     assert nodes.play(2, nodes.ids[:5]).stages == ()
     assert nodes.exchanges == []

@@ -6,6 +6,8 @@ from typing import Any, Final
 from dubhe_flwr.protocol import Fields
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import (
+    CalibrateReply,
+    CalibrateRequest,
     DetermineReply,
     DetermineRequest,
     HelloReply,
@@ -15,6 +17,8 @@ from dubhe_flwr.protocol.messages import (
     KeygenReply,
     KeygenRequest,
     Message,
+    MomentsReply,
+    MomentsRequest,
     ParticipateReply,
     ParticipateRequest,
     RegisterReply,
@@ -24,17 +28,23 @@ from dubhe_flwr.protocol.messages import (
 
 REQUESTS: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloRequest(),
-    Stage.JOIN: JoinRequest((1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1),
+    Stage.JOIN: JoinRequest(
+        (1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1, 10, 4, True, 1.0, 0.1, 0.05
+    ),
     Stage.KEYGEN: KeygenRequest(bytes(range(96))),
     Stage.REGISTER: RegisterRequest(b"\x81" * 256, bytes(32), b"sealed"),
-    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 7, 5, 10),
-    Stage.DETERMINE: DetermineRequest(b"\x03" * 512, 5, 10, 20),
+    Stage.MOMENTS: MomentsRequest(b"\x02" * 512, 100),
+    Stage.CALIBRATE: CalibrateRequest(b"\x02" * 512, 100, b"\x08" * 1024, 98),
+    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 7, 5, 10, b"\x09" * 512),
+    Stage.DETERMINE: DetermineRequest(b"\x03" * 2560, (3, 2), (4, 4, 5, 4, 5)),
 }
 REPLIES: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloReply("client 3: Grüße", willing=True),
     Stage.JOIN: JoinReply(0, "3", bytes(range(32))),
     Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed"),
     Stage.REGISTER: RegisterReply(b"\x04" * 512, b"\x05" * 512),
+    Stage.MOMENTS: MomentsReply(b"\x08" * 1024),
+    Stage.CALIBRATE: CalibrateReply(b"\x09" * 512),
     Stage.PARTICIPATE: ParticipateReply(b"\x06" * 7, b"\x07"),
     Stage.DETERMINE: DetermineReply((0, 9, 3, 0, 1)),
 }

@@ -354,7 +354,7 @@ class TestDetermination:
             (exchange,) = [e for e in nodes.exchanges if e.stage == "determine"]
             agents.append(exchange.node_id)
             agent = nodes.ids.index(exchange.node_id)
-            tries = nodes.state.rounds[server_round].tries
+            tries = nodes.state.rounds[server_round].selections
             assert all(agent not in members for members in tries)
             state = session_state(nodes, exchange.node_id)
             sums = exchange.request["sums"]
@@ -362,7 +362,7 @@ class TestDetermination:
             totals = [decrypted(state, "distribution", sums[i : i + 128]) for i in (0, 128, 256)]
             np.testing.assert_array_equal(totals, [FIXED[members].sum(axis=0) for members in tries])
             assert str(agent) not in plan.aliases
-            assert plan.tries == 3
+            assert plan.num_selections == 3
             assert state.num_sums == 3
         assert agents == agents_in_turn(nodes)
 
@@ -370,12 +370,12 @@ class TestDetermination:
         ("spoil", "reason"),
         [
             *FAULTS,
-            (lambda r: {**r, "best": b""}, "no such try"),
-            (lambda r: {**r, "best": r["best"] * 2}, "no such try"),
-            (lambda r: {**r, "best": (3).to_bytes(8, "big")}, "no such try"),
-            (lambda r: {**r, "best": b"\xff" * 8}, "no such try"),
-            (lambda r: {**r, "best": b"\x7f" * 8}, "no such try"),
-            (lambda r: {**r, "best": bytes(7)}, "MalformedMessageError"),
+            (lambda r: {**r, "chosen": b""}, "no such try or groups"),
+            (lambda r: {**r, "chosen": r["chosen"] * 2}, "no such try or groups"),
+            (lambda r: {**r, "chosen": (3).to_bytes(8, "big")}, "no such try or groups"),
+            (lambda r: {**r, "chosen": b"\xff" * 8}, "no such try or groups"),
+            (lambda r: {**r, "chosen": b"\x7f" * 8}, "no such try or groups"),
+            (lambda r: {**r, "chosen": bytes(7)}, "MalformedMessageError"),
         ],
     )
     def test_an_agent_that_fails_is_replaced(self, spoil: Any, reason: str) -> None:
@@ -391,14 +391,14 @@ class TestDetermination:
         assert report_of(plan, "determine", 1).accepted == 1
         assert plan.notes == ("An agent did not determine.",)
         agent = nodes.ids.index(second)
-        tries = nodes.state.rounds[1].tries
+        tries = nodes.state.rounds[1].selections
         assert all(agent not in members for members in tries)
         exchange = nodes.exchanges[-1]
         sums: Any = exchange.request["sums"]
         state = session_state(nodes, second)
         totals = [decrypted(state, "distribution", sums[i : i + 128]) for i in (0, 128, 256)]
         np.testing.assert_array_equal(totals, [FIXED[members].sum(axis=0) for members in tries])
-        assert plan.participants == tuple(nodes.ids[row] for row in tries[plan.chosen_try])
+        assert plan.participants == tuple(nodes.ids[row] for row in tries[plan.chosen[0]])
 
     @pytest.mark.parametrize("attempts", [1, 2, 5])
     def test_at_last_the_first_try_is_taken(self, attempts: int) -> None:
@@ -407,12 +407,12 @@ class TestDetermination:
         nodes.alter_reply = lambda stage, _n, reply: None if stage == "determine" else reply
         plan = nodes.play(1)
         assert asked(nodes, "determine") == agents_in_turn(nodes)[:attempts]
-        tries = nodes.state.rounds[1].tries
+        tries = nodes.state.rounds[1].selections
         assert plan.participants == tuple(nodes.ids[row] for row in tries[0])
-        assert plan.chosen_try == 0
+        assert plan.chosen == (0,)
         assert plan.notes == (
             *["An agent did not determine."] * (attempts - 1),
-            "No agent determined; the first try is taken.",
+            "No agent determined; the choice is random.",
         )
 
     def test_when_no_agent_is_left_the_first_try_is_taken(self) -> None:
@@ -421,10 +421,10 @@ class TestDetermination:
         nodes.alter_reply = lambda stage, _n, reply: None if stage == "determine" else reply
         plan = nodes.play(1)
         assert asked(nodes, "determine") == agents_in_turn(nodes)
-        assert plan.chosen_try == 0
+        assert plan.chosen == (0,)
         assert plan.notes == (
             *["An agent did not determine."] * 7,
-            "No agent is left to determine; the first try is taken.",
+            "No agent is left to determine; the choice is random.",
         )
         assert len(plan.participants) == 4
 
@@ -472,7 +472,7 @@ class TestDetermination:
     def test_tries_stay_below_half_the_clients(self, num_clients: int, tries: int) -> None:
         """In a small federation there are fewer tries than the operator asked for."""
         nodes = federation(num_clients, num_participants=3, tries=10)
-        assert nodes.play(1).tries == tries
+        assert nodes.play(1).num_selections == tries
 
     def test_an_epoch_ends_when_its_agents_have_spent_their_sums(self) -> None:
         """Five nodes with two sums each determine five rounds of two tries."""
@@ -610,7 +610,7 @@ class TestRoundsPerDraw:
         for rounds_per_draw in (1, 3, 10):
             nodes = federation(rounds_per_draw=rounds_per_draw, registration_interval=7)
             plans = [nodes.play(server_round) for server_round in range(1, 16)]
-            runs.append([(plan.aliases, plan.chosen_try) for plan in plans])
+            runs.append([(plan.aliases, plan.chosen) for plan in plans])
         assert runs[0] == runs[1] == runs[2]
 
     def test_no_batch_in_between(self) -> None:
@@ -656,9 +656,9 @@ class TestRoundsPerDraw:
         nodes.play(1)
         assert sorted(asked(nodes, "determine")) == sorted(agents_in_turn(nodes)[:4])
         requests = [e.request for e in nodes.exchanges if e.stage == "determine"]
-        assert {(r["num-rounds"], r["num-tries"], r["num-clients"]) for r in requests} == {
-            (1, 3, 4)
-        }
+        three = np.array([3], dtype=">i8").tobytes()
+        fours = np.full(3, 4, dtype=">i8").tobytes()
+        assert {(r["num-sums"], r["num-clients"]) for r in requests} == {(three, fours)}
 
     def test_one_of_several_agents_fails(self) -> None:
         """Only its round is determined again."""
@@ -689,11 +689,11 @@ class TestRoundsPerDraw:
         assert isinstance(plan, Plan)
         chosen = [nodes.state.rounds[r].chosen for r in (1, 2, 3)]
         sums = [
-            [FIXED[members].sum(axis=0) for members in nodes.state.rounds[r].tries] for r in (1, 2)
+            [FIXED[members].sum(axis=0) for members in nodes.state.rounds[r].selections] for r in (1, 2)
         ]
-        assert chosen == [best_try(sums[0]), best_try(sums[1]), 0]
+        assert chosen == [(best_try(sums[0]),), (best_try(sums[1]),), (0,)]
         assert nodes.state.rounds[3].agent is None
-        assert plan.notes == ("No agent is left to determine; the first try is taken.",)
+        assert plan.notes == ("No agent is left to determine; the choice is random.",)
 
     def test_a_round_that_was_given_up_is_drawn_anew(self) -> None:
         """A batch that never came back leaves no half-determined round behind."""

@@ -113,6 +113,6 @@ def check(
     short = any("clients can train" in note for note in plan.notes)
     assert short == (len(rows) < trouble.num_participants)
     if drawn.agent is not None:
-        assert all(drawn.agent not in members for members in drawn.tries)
+        assert all(drawn.agent not in members for members in drawn.selections)
     for report in plan.stages:
         assert report.accepted + sum(report.dropped.values()) == report.sent

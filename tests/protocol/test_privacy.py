@@ -89,7 +89,7 @@ def test_a_reply_has_no_room_for_anything_else() -> None:
         "keygen": {"modulus", "sealed-keys"},
         "register": {"registry", "distribution"},
         "participate": {"decisions", "unwilling"},
-        "determine": {"best"},
+        "determine": {"chosen"},
     }
     for exchange in nodes.exchanges:
         assert isinstance(exchange.reply, dict)
@@ -129,7 +129,7 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
     shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     for server_round in range(1, NUM_ROUNDS + 1):
         nodes.play(server_round)
-        for members in nodes.state.rounds[server_round].tries:
+        for members in nodes.state.rounds[server_round].selections:
             population = population_distribution(shares[members])
             fixed = sum(fixed_point_distribution(COUNTS[row]) for row in members)
             secrets |= encodings(population) | encodings(fixed)
@@ -192,7 +192,7 @@ def test_agents_decrypt_few_sums_of_many_clients() -> None:
     for server_round in range(1, 31):
         nodes.play(server_round)
     requests = [e.request for e in nodes.exchanges if e.stage == "determine"]
-    assert {request["num-clients"] for request in requests} == {4}
+    assert {request["num-clients"] for request in requests} == {np.full(5, 4, dtype=">i8").tobytes()}
     for node_id in nodes.ids:
         assert session_state(nodes, node_id).num_sums < NUM_CLIENTS / 2
 
