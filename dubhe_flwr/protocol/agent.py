@@ -76,8 +76,8 @@ def calibrate(
     members = table[:, :-1].sum(axis=1) // FIXED_POINT_SCALE
     if members.sum() != request.num_clients or (members > counts).any():
         raise RefusedError("The moments do not cover the clients they are said to cover.")
-    table = _for_all_members(table, members, counts, announced)
-    probabilities = fixed_point_probabilities(counts, table, announced)
+    of_all_members = _for_all_members(table, members, counts, announced)
+    probabilities = fixed_point_probabilities(counts, of_all_members, announced)
     return CalibrateReply(state.encrypt(PROBABILITIES, probabilities)), state
 
 

@@ -13,7 +13,8 @@ from dubhe_flwr.protocol.messages import HelloReply, JoinStatus, Message
 JOIN = REQUESTS[Stage.JOIN]
 PARTICIPATE = REQUESTS[Stage.PARTICIPATE]
 DETERMINE = REQUESTS[Stage.DETERMINE]
-NAN = float("nan")
+CALIBRATE = REQUESTS[Stage.CALIBRATE]
+NAN, INF = float("nan"), float("inf")
 
 
 def test_every_stage_has_a_request_and_a_reply() -> None:
@@ -55,9 +56,30 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
         (PARTICIPATE, {"num_tries": 0}),
         (PARTICIPATE, {"num_tries": -1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10 + 1}),
-        (DETERMINE, {"num_rounds": 0}),
-        (DETERMINE, {"num_tries": 0}),
-        (DETERMINE, {"num_clients": 0}),
+        (DETERMINE, {"num_sums": (), "num_clients": ()}),
+        (DETERMINE, {"num_sums": (5, 0)}),
+        (DETERMINE, {"num_sums": (6, -1)}),
+        (DETERMINE, {"num_sums": (3, 3)}),
+        (DETERMINE, {"num_clients": (4, 4, 5, 4)}),
+        (DETERMINE, {"num_clients": (4, 4, 5, 4, 0)}),
+        (DETERMINE, {"num_clients": (4, 4, 5, 4, -4)}),
+        (JOIN, {"volunteer_tries": 0}),
+        (JOIN, {"group_size": 2}),
+        (JOIN, {"group_size": 21}),
+        (JOIN, {"group_size": -1}),
+        (JOIN, {"coverage": -0.1}),
+        (JOIN, {"coverage": NAN}),
+        (JOIN, {"coverage": INF}),
+        (JOIN, {"floor": -0.1}),
+        (JOIN, {"floor": 1.1}),
+        (JOIN, {"floor": NAN}),
+        (JOIN, {"local_skew": -0.1}),
+        (JOIN, {"local_skew": 1000.1}),
+        (JOIN, {"local_skew": NAN}),
+        (REQUESTS[Stage.MOMENTS], {"num_registered": 0}),
+        (CALIBRATE, {"num_clients": 0}),
+        (CALIBRATE, {"num_clients": 101}),
+        (CALIBRATE, {"num_registered": 97}),
         (REPLIES[Stage.HELLO], {"alias": ""}),
         (REPLIES[Stage.HELLO], {"alias": "a" * 257}),
         (REPLIES[Stage.HELLO], {"alias": "€" * 86}),
@@ -78,11 +100,21 @@ def test_a_value_out_of_range_is_refused(message: Any, change: dict[str, Any]) -
     ("message", "change"),
     [
         (JOIN, {"min_cohort": 20}),
-        (JOIN, {"min_cohort": 1, "num_participants": 1}),
+        (JOIN, {"min_cohort": 1, "num_participants": 1, "group_size": 0}),
         (JOIN, {"max_clients": 1, "max_draws": 0, "max_sums": 0, "seed": 0}),
         (PARTICIPATE, {"num_registered": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
-        (DETERMINE, {"num_rounds": 1, "num_tries": 1, "num_clients": 1}),
+        (DETERMINE, {"num_sums": (1,), "num_clients": (1,)}),
+        (JOIN, {"volunteer_tries": 1}),
+        (JOIN, {"group_size": 0}),
+        (JOIN, {"group_size": 3}),
+        (JOIN, {"group_size": 20}),
+        (JOIN, {"coverage": 0.0, "floor": 0.0, "local_skew": 0.0}),
+        (JOIN, {"coverage": 1e6, "floor": 1.0, "local_skew": 1000.0}),
+        (REQUESTS[Stage.MOMENTS], {"num_registered": 1}),
+        (CALIBRATE, {"num_clients": 1}),
+        (CALIBRATE, {"num_clients": 100}),
+        (PARTICIPATE, {"probabilities": b""}),
         (REPLIES[Stage.HELLO], {"alias": "€" * 85 + "a"}),
         (REPLIES[Stage.HELLO], {"alias": "\ud800"}),
         (REPLIES[Stage.JOIN], {"status": 5}),

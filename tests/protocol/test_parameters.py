@@ -22,8 +22,14 @@ def test_codebook_thresholds_and_layout() -> None:
     layout = parameters.layout
     assert (layout.key_bits, layout.max_clients) == (2048, 1000)
     fields = [(f.name, f.num_slots, f.max_value) for f in layout.fields]
-    assert fields == [("registry", 56, 1), ("distribution", 10, 2**20)]
+    assert fields == [
+        ("registry", 56, 1),
+        ("distribution", 11, 2**20),
+        ("moments", 56 * 11, 2**20),
+        ("probabilities", 56, 2**20),
+    ]
     assert layout.field_bytes("registry") == layout.field_bytes("distribution") == 512
+    assert layout.field_bytes("probabilities") == 512
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol.federation import decrypted, dubhe, epoch_of, session_state, skewed_counts
 
-from dubhe_flwr.core import fixed_point_distribution, generator, tries_of_round
+from dubhe_flwr.core import fixed_point_distribution, generator, tries_of_round, with_square
 from dubhe_flwr.protocol import SessionState
 from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import ParticipateReply, ParticipateRequest
+from dubhe_flwr.protocol.parameters import EpochParameters
 from dubhe_flwr.protocol.rounds import (
     DrawnRound,
     choose_agents,
@@ -24,7 +25,7 @@ from dubhe_flwr.protocol.rounds import (
 
 NUM_CLIENTS = 9
 COUNTS = skewed_counts(NUM_CLIENTS)
-FIXED = np.array([fixed_point_distribution(row) for row in COUNTS])
+FIXED = np.array([with_square(fixed_point_distribution(row)) for row in COUNTS])
 ALL = np.ones(NUM_CLIENTS, dtype=bool)
 
 
@@ -47,6 +48,13 @@ def draw(num_tries: int, seed: int = 0, available: NDArray[np.bool_] = ALL) -> D
     """Return a round of random draws."""
     decisions = generator(seed, "draw").random((NUM_CLIENTS, num_tries)) < 0.4
     return DrawnRound(decisions, available)
+
+
+def selecting(epoch: Epoch, num_participants: int, **announced: Any) -> Epoch:
+    """Return the epoch of an operator who wants so many clients."""
+    announced |= {"num_participants": num_participants}
+    parameters = EpochParameters(replace(epoch.parameters.announced, **announced))
+    return replace(epoch, parameters=parameters)
 
 
 def without(*indices: int) -> NDArray[np.bool_]:
@@ -85,33 +93,33 @@ class TestChooseAgents:
     def test_agents_take_turns(self, epoch: Epoch) -> None:
         """In nine rounds each of nine nodes is the agent once, in the order of the seed."""
         rounds = {r: draw(4, seed=r) for r in range(3, 12)}
-        prepared = choose_agents(epoch, rounds, 3, seed=7)
+        prepared = choose_agents(epoch, rounds, seed=7)
         order = generator(7, "agents", 3).permutation(NUM_CLIENTS)
         assert [prepared[r].agent for r in rounds] == order.tolist()
         for server_round, drawn in prepared.items():
             eligible = without(int(order[server_round - 3]))
             expected = tries_of_round(drawn.decisions, eligible, 3, 7, server_round)
-            assert [t.tolist() for t in drawn.tries] == [t.tolist() for t in expected]
+            assert [t.tolist() for t in drawn.selections] == [t.tolist() for t in expected]
             assert drawn.chosen is None
 
     def test_a_round_does_not_depend_on_the_others(self, epoch: Epoch) -> None:
         """Asked alone or together, a round gets the same agent and tries."""
         rounds = {r: draw(4, seed=r) for r in range(3, 12)}
-        together = choose_agents(epoch, rounds, 3, seed=7)
+        together = choose_agents(epoch, rounds, seed=7)
         for server_round, drawn in rounds.items():
-            alone = choose_agents(epoch, {server_round: drawn}, 3, seed=7)[server_round]
+            alone = choose_agents(epoch, {server_round: drawn}, seed=7)[server_round]
             assert alone.agent == together[server_round].agent
-            assert str(alone.tries) == str(together[server_round].tries)
+            assert str(alone.selections) == str(together[server_round].selections)
 
     def test_who_is_away_or_failed_or_spent_is_passed_over(self, epoch: Epoch) -> None:
         """The next in the order takes the place."""
         order = generator(7, "agents", 3).permutation(NUM_CLIENTS).tolist()
         spent = replace(epoch, num_sums={epoch.registered[order[2]]: 1})
         drawn = {3: draw(4, available=without(order[0]))}
-        chosen = choose_agents(spent, drawn, 3, 7, failed=frozenset({order[1]}))
+        chosen = choose_agents(spent, drawn, 7, failed=frozenset({order[1]}))
         assert chosen[3].agent == order[3]
         barely = replace(epoch, num_sums={epoch.registered[order[2]]: 1})
-        chosen = choose_agents(barely, {3: draw(3)}, 3, 7, failed=frozenset(order[:2]))
+        chosen = choose_agents(barely, {3: draw(3)}, 7, failed=frozenset(order[:2]))
         assert chosen[3].agent == order[2]
 
     def test_sums_of_one_request_add_up(self, epoch: Epoch) -> None:
@@ -119,17 +127,17 @@ class TestChooseAgents:
         only = 4
         rounds = {r: draw(3, available=ALL) for r in (3, 4)}
         failed = frozenset(range(NUM_CLIENTS)) - {only}
-        prepared = choose_agents(epoch, rounds, 3, 7, failed)
+        prepared = choose_agents(epoch, rounds, 7, failed)
         assert (prepared[3].agent, prepared[4].agent) == (only, None)
-        assert (prepared[3].chosen, prepared[4].chosen) == (None, 0)
+        assert (prepared[3].chosen, prepared[4].chosen) == (None, (0,))
 
     def test_without_an_agent_nobody_is_excluded(self, epoch: Epoch) -> None:
         """Where all have failed, the first try is taken from all that are available."""
         drawn = draw(4)
-        chosen = choose_agents(epoch, {3: drawn}, 8, 7, frozenset(range(NUM_CLIENTS)))[3]
+        chosen = choose_agents(selecting(epoch, 8), {3: drawn}, 7, frozenset(range(NUM_CLIENTS)))[3]
         expected = tries_of_round(drawn.decisions, ALL, 8, 7, 3)
-        assert (chosen.agent, chosen.chosen) == (None, 0)
-        assert str(chosen.tries) == str(tuple(expected))
+        assert (chosen.agent, chosen.chosen) == (None, (0,))
+        assert str(chosen.selections) == str(tuple(expected))
 
     @pytest.mark.parametrize(
         ("available", "num_participants", "num_tries", "asked"),
@@ -154,10 +162,10 @@ class TestChooseAgents:
     ) -> None:
         """One try, one possible set, or more sums than any agent decrypts."""
         drawn = {3: draw(num_tries, available=available)}
-        chosen = choose_agents(epoch, drawn, num_participants, 7)[3]
+        chosen = choose_agents(selecting(epoch, num_participants), drawn, 7)[3]
         assert (chosen.agent is not None) == asked
-        assert chosen.chosen == (None if asked else 0)
-        assert all(len(t) == min(num_participants, available.sum()) for t in chosen.tries)
+        assert chosen.chosen == (None if asked else (0,))
+        assert all(len(t) == min(num_participants, available.sum()) for t in chosen.selections)
 
     @settings(max_examples=200)
     @given(data=st.data())
@@ -172,20 +180,21 @@ class TestChooseAgents:
         }
         spent = data.draw(st.lists(st.integers(0, 5), min_size=9, max_size=9))
         failed = frozenset(np.flatnonzero(data.draw(flags)).tolist())
-        changed = replace(epoch, num_sums=dict(zip(epoch.registered, spent, strict=True)))
-        prepared = choose_agents(changed, rounds, num_participants, 7, failed)
+        changed = selecting(epoch, num_participants)
+        changed = replace(changed, num_sums=dict(zip(epoch.registered, spent, strict=True)))
+        prepared = choose_agents(changed, rounds, 7, failed)
         given_sums = np.array(spent)
         for server_round, drawn in prepared.items():
             free = rounds[server_round].available
-            for members in drawn.tries:
+            for members in drawn.selections:
                 assert len(members) == min(num_participants, free.sum())
                 assert free[members].all()
             if drawn.agent is None:
-                assert drawn.chosen == 0
+                assert drawn.chosen == (0,)
             else:
                 assert drawn.agent not in failed
                 assert free[drawn.agent]
-                assert all(drawn.agent not in members for members in drawn.tries)
+                assert all(drawn.agent not in members for members in drawn.selections)
                 given_sums[drawn.agent] += num_tries
                 assert given_sums[drawn.agent] <= 4
 
@@ -198,7 +207,7 @@ class TestDetermineRequests:
     ) -> None:
         """Each agent gets the sums of its own rounds, in order."""
         epoch, state = insider
-        rounds = choose_agents(epoch, {r: draw(2, seed=r) for r in (4, 3, 5)}, 3, seed=7)
+        rounds = choose_agents(epoch, {r: draw(2, seed=r) for r in (4, 3, 5)}, seed=7)
         shared = rounds[3].agent
         rounds[5] = replace(rounds[5], agent=shared)
         requests, asked = determine_requests(epoch, rounds)
@@ -207,18 +216,18 @@ class TestDetermineRequests:
         assert asked[agent] == [3, 5]
         assert sorted(r for server_rounds in asked.values() for r in server_rounds) == [3, 4, 5]
         for node_id, request in requests.items():
-            members = [t for r in asked[node_id] for t in rounds[r].tries]
+            members = [t for r in asked[node_id] for t in rounds[r].selections]
             sums = [
                 decrypted(state, "distribution", request.sums[start : start + 128])
                 for start in range(0, len(request.sums), 128)
             ]
             np.testing.assert_array_equal(sums, [FIXED[t].sum(axis=0) for t in members])
-            assert (request.num_rounds, request.num_tries) == (len(asked[node_id]), 2)
-            assert request.num_clients == 3
+            assert request.num_sums == (2,) * len(asked[node_id])
+            assert request.num_clients == (3,) * len(members)
 
     def test_a_round_without_an_agent_is_not_asked_about(self, epoch: Epoch) -> None:
         """Nothing is summed where nobody decrypts."""
-        rounds = choose_agents(epoch, {3: draw(1)}, 3, seed=7)
+        rounds = choose_agents(epoch, {3: draw(1)}, seed=7)
         assert determine_requests(epoch, rounds) == ({}, {})
 
 
@@ -228,7 +237,7 @@ class TestParticipants:
     def drawn(self, available: NDArray[np.bool_] = ALL) -> DrawnRound:
         """Return a round whose second try, of nodes 1, 4 and 7, was chosen."""
         tries = (np.array([0, 2, 3]), np.array([1, 4, 7]))
-        return replace(draw(2, available=available), tries=tries, chosen=1)
+        return replace(draw(2, available=available), selections=tries, chosen=(1,))
 
     def test_all_are_there(self, epoch: Epoch) -> None:
         """Then the chosen try trains, in the order of the aliases."""

@@ -22,6 +22,7 @@ from dubhe_flwr.core import (
     participation_probability,
     registry,
     seeded_draws,
+    with_square,
 )
 from dubhe_flwr.errors import (
     MalformedMessageError,
@@ -382,7 +383,7 @@ class TestRegister:
             np.testing.assert_array_equal(decrypted(state, "registry", reply["registry"]), own)
             np.testing.assert_array_equal(
                 decrypted(state, "distribution", reply["distribution"]),
-                fixed_point_distribution(COUNTS[row]),
+                with_square(fixed_point_distribution(COUNTS[row])),
             )
             assert state.modulus == epoch_of(nodes).public_key.to_bytes()
 
@@ -471,7 +472,7 @@ class TestParticipate:
         self, seeded: bool, seed: int | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Without the owner's word or without a seed they come from the operating system."""
-        monkeypatch.setattr("dubhe_flwr.protocol.session.private_draws", np.zeros)
+        monkeypatch.setattr("dubhe_flwr.protocol.registrant.private_draws", np.zeros)
         nodes = dubhe(COUNTS, policy={"seeded_draws": seeded}, **SETTINGS | {"seed": seed})
         nodes.play(1)
         replies = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
@@ -583,6 +584,14 @@ class TestParticipate:
         refuses(nodes, node_id, one_more, RefusedError, "The draws of this epoch are used up")
 
 
+def numbers(num_sums: list[int], num_clients: list[int]) -> dict[str, bytes]:
+    """Return the two fields that say how many sums there are and what they cover."""
+    return {
+        "num-sums": np.array(num_sums, dtype=">i8").tobytes(),
+        "num-clients": np.array(num_clients, dtype=">i8").tobytes(),
+    }
+
+
 def secret_prime(key: SecretKey) -> int:
     """Return p."""
     return int.from_bytes(key.to_bytes(), "big")
@@ -600,35 +609,35 @@ class TestDetermine:
     def with_sums(
         self, nodes: Federation[CoordinatorState], node_id: int, request: Fields, sums: Any
     ) -> Fields:
-        """Return the request with other sums, one a row."""
+        """Return the request with other sums of four clients, one a row."""
         state = session_state(nodes, node_id)
         joined = b"".join(encrypted(state, "distribution", row) for row in sums)
-        return {**request, "sums": joined, "num-tries": len(sums)}
+        return {**request, "sums": joined} | numbers([len(sums)], [4] * len(sums))
 
     def test_the_best_of_each_round(self) -> None:
         """The agent answers with one index a round, the first of equal ones."""
         nodes, node_id, request = self.agent()
-        even, skewed = np.full(4, SCALE), np.array([4 * SCALE, 0, 0, 0])
-        middle = np.array([2 * SCALE, SCALE, SCALE, 0])
+        even, skewed = [SCALE] * 5, [4 * SCALE, 0, 0, 0, SCALE]
+        middle = [2 * SCALE, SCALE, SCALE, 0, SCALE]
         altered = self.with_sums(nodes, node_id, request, [skewed, even, even, middle])
-        altered |= {"num-rounds": 2, "num-tries": 2}
+        altered |= numbers([2, 2], [4] * 4)
         reply = nodes.handle(node_id, altered)
-        assert reply["best"] == np.array([1, 0], dtype=">i8").tobytes()
-        assert set(reply) == {"epoch", "stage", "sequence", "version", "best"}
+        assert reply["chosen"] == np.array([1, 0], dtype=">i8").tobytes()
+        assert set(reply) == {"epoch", "stage", "sequence", "version", "chosen"}
         assert session_state(nodes, node_id).num_sums == 4
 
     @pytest.mark.parametrize(
         ("change", "match"),
         [
-            ({"num-clients": 2}, "A sum over 2 clients is too few"),
-            ({"num-clients": 1}, "A sum over 1 clients is too few"),
-            ({"num-clients": 3}, "not cover the clients it is said to|DecryptionError"),
-            ({"num-clients": 5}, "A sum does not cover the clients it is said to cover"),
-            ({"num-clients": 21}, "^determine failed: SettingsError.$"),
-            ({"num-tries": 3}, "The sums are not as many as announced"),
-            ({"num-tries": 1, "num-rounds": 3}, "The sums are not as many as announced"),
-            ({"num-tries": 5}, "The sums that this node decrypts in an epoch are used up"),
-            ({"num-tries": 2**62, "num-rounds": 2**62}, "are used up"),
+            (numbers([4], [4, 4, 2, 4]), "A sum over 2 clients is too few"),
+            (numbers([4], [1, 4, 4, 4]), "A sum over 1 clients is too few"),
+            (numbers([4], [4, 4, 4, 3]), "not cover the clients it is said to|DecryptionError"),
+            (numbers([4], [5, 4, 4, 4]), "A sum does not cover the clients it is said to cover"),
+            (numbers([4], [4, 4, 4, 21]), "^determine failed: SettingsError.$"),
+            (numbers([3], [4] * 3), "The sums are not as many as announced"),
+            (numbers([1] * 3, [4] * 3), "The sums are not as many as announced"),
+            (numbers([5], [4] * 5), "The sums that this node decrypts in an epoch are used up"),
+            (numbers([1] * 1000, [4] * 1000), "are used up"),
             ({"sums": b""}, "The sums are not as many as announced"),
             ({"sums": bytes(4 * 128)}, "^determine failed: DecryptionError.$"),
             ({"sums": b"\xff" * (4 * 128)}, "^determine failed: DecryptionError.$"),
@@ -642,17 +651,18 @@ class TestDetermine:
     @pytest.mark.parametrize(
         "row",
         [
-            [SCALE, SCALE, SCALE, SCALE - 1],
-            [SCALE, SCALE, SCALE, SCALE + 1],
-            [SCALE, 0, 0, 0],
-            [0, 0, 0, 0],
-            [4 * SCALE + 1, 0, 0, 0],
+            [SCALE, SCALE, SCALE, SCALE - 1, SCALE],
+            [SCALE, SCALE, SCALE, SCALE - 1, SCALE + 1],
+            [SCALE, SCALE, SCALE, SCALE + 1, SCALE],
+            [SCALE, 0, 0, 0, SCALE],
+            [0, 0, 0, 0, 0],
+            [4 * SCALE + 1, 0, 0, 0, SCALE],
         ],
     )
     def test_one_wrong_total_is_enough(self, row: list[int]) -> None:
         """Each sum holds exactly as many clients as announced."""
         nodes, node_id, request = self.agent()
-        even = [SCALE] * 4
+        even = [SCALE] * 5
         altered = self.with_sums(nodes, node_id, request, [even, even, row, even])
         refuses(nodes, node_id, altered, RefusedError, "not cover the clients|DecryptionError")
 
@@ -671,7 +681,8 @@ class TestDetermine:
         assert isinstance(sums, bytes)
         size = len(sums) // 4
         for sequence in range(4):
-            one = {**request, "sums": sums[:size], "num-tries": 1, "sequence": 50 + sequence}
+            one = {**request, "sums": sums[:size], "sequence": 50 + sequence}
+            one |= numbers([1], [4])
             nodes.handle(node_id, one)
         one["sequence"] = 60
         refuses(nodes, node_id, one, RefusedError, "decrypts in an epoch are used up")
@@ -679,7 +690,7 @@ class TestDetermine:
     def test_the_budget_that_was_announced(self) -> None:
         """The operator may set a lower one."""
         nodes, node_id, request = self.agent(max_sums_per_epoch=2)
-        assert request["num-tries"] == 2
+        assert request["num-sums"] == numbers([2], [])["num-sums"]
         nodes.handle(node_id, request)
         refuses(nodes, node_id, {**request, "sequence": 60}, RefusedError, "are used up")
 

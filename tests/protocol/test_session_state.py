@@ -21,6 +21,7 @@ STATE = SessionState(
     modulus=b"modulus 31415",
     secret_key=b"secret 31415",
     registry_digest=b"digest",
+    probability_digest=b"digest of 31415",
     num_registered=31415,
     probability=0.31415,
     num_draws=31415,

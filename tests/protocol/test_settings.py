@@ -46,7 +46,32 @@ def test_what_is_announced_is_what_was_set() -> None:
         max_sums_per_epoch=11,
         seed=5,
     )
-    assert settings.announced() == JoinRequest((1, 3), (0.5,), 4, 512, 80, 2, 90, 11, 5)
+    assert settings.announced() == JoinRequest(
+        *((1, 3), (0.5,), 4, 512, 80, 2, 90, 11, 5),
+        *(1, 0, False, 1.0, 0.1, 0.0),
+    )
+
+
+def test_what_is_announced_of_calibration_and_groups() -> None:
+    """Numbers travel as floats, and the size of the groups only where there are groups."""
+    options: dict[str, Any] = VALID | {"tries": 6, "group_size": 5, "coverage": 2, "floor": 1}
+    calibrated = Settings(**options, participation="calibrated", local_skew=1).announced()
+    assert (calibrated.volunteer_tries, calibrated.group_size) == (1, 0)
+    assert calibrated.calibrated is True
+    weights = calibrated.coverage, calibrated.floor, calibrated.local_skew
+    assert weights == (2.0, 1.0, 1.0)
+    assert {type(weight) for weight in weights} == {float}
+    grouped = Settings(**options, determination="grouped").announced()
+    assert (grouped.volunteer_tries, grouped.group_size, grouped.calibrated) == (6, 5, False)
+    alone = Settings(**options, determination="one-off").announced()
+    assert (alone.volunteer_tries, alone.group_size) == (1, 0)
+
+
+@pytest.mark.parametrize(("determination", "draws"), [("tries", 6), ("grouped", 1), ("one-off", 1)])
+def test_only_tries_are_drawn_one_by_one(determination: Any, draws: int) -> None:
+    """Groups are cut from the volunteers of a single draw."""
+    settings = Settings(**VALID, tries=6, determination=determination)
+    assert settings.draws_per_round == draws
 
 
 def test_without_a_seed_none_is_announced() -> None:
@@ -83,6 +108,27 @@ def test_without_a_seed_none_is_announced() -> None:
         ({"thresholds": {1: 0.7, 2: float("nan")}}, "no share of a client's data"),
         ({"key_bits": 1000}, "key_bits=1000 is no multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
+        ({"participation": "uniform"}, r"participation='uniform' must be one of \('paper', 'cal"),
+        ({"determination": ""}, r"determination='' must be one of \('tries', 'grouped', 'one-of"),
+        (
+            {"determination": "grouped", "group_size": 2},
+            "group_size=2 must be from min_cohort=3 to num_participants=20",
+        ),
+        ({"determination": "grouped", "group_size": 21}, "group_size=21 must be from min_cohort=3"),
+        ({"determination": "grouped", "group_size": 0}, "group_size=0 must be from min_cohort=3"),
+        ({"coverage": -0.1}, "coverage=-0.1 must be from 0 up"),
+        ({"coverage": float("nan")}, "coverage=nan must be from 0 up"),
+        ({"coverage": float("inf")}, "coverage=inf must be from 0 up"),
+        ({"floor": -0.1}, "floor=-0.1 from 0 to 1"),
+        ({"floor": 1.1}, "floor=1.1 from 0 to 1"),
+        ({"floor": float("nan")}, "floor=nan from 0 to 1"),
+        ({"local_skew": -0.1}, "local_skew=-0.1 must be from 0 to 1000; 0.05 is a lot already"),
+        ({"local_skew": 1000.1}, "local_skew=1000.1 must be from 0 to 1000"),
+        ({"local_skew": float("nan")}, "local_skew=nan must be from 0 to 1000"),
+        (
+            {"determination": "one-off", "registration_interval": 1001},
+            "make 1001 draws, above max_draws_per_epoch=1000; lower one",
+        ),
         ({"max_clients": 2**42}, "lower its max_value or max_clients"),
         (
             {"tries": 2**11, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
@@ -107,6 +153,12 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"max_unregistered": 0.0},
         {"max_unregistered": 1.0},
         {"max_draws_per_epoch": 500},
+        {"determination": "grouped", "tries": 100, "max_draws_per_epoch": 50},
+        {"determination": "grouped", "group_size": 3},
+        {"determination": "grouped", "group_size": 20},
+        {"group_size": 21},
+        {"coverage": 0, "floor": 0, "local_skew": 0},
+        {"coverage": 1e6, "floor": 1, "local_skew": 1000},
         {"max_sums_per_epoch": 0},
         {"seed": 2**63 - 1},
         {"num_classes": 10},
