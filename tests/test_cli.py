@@ -109,6 +109,82 @@ def test_wrong_options_are_named(
     assert "Usage" in shown
 
 
+STUDY_OPTIONS = {
+    "--num-clients": "40",
+    "--num-participants": "6",
+    "--rho": "5",
+    "--emd": "1.0",
+    "--generator": "mixture",
+    "--participation": "calibrated",
+    "--determination": "grouped",
+    "--tries": "4",
+    "--group-size": "3",
+    "--coverage": "0.5",
+    "--floor": "0.2",
+    "--local-skew": "0.1",
+    "--thresholds": "0.6,0.2",
+    "--reference-set": "1,2,8",
+    "--num-classes": "8",
+    "--num-samples": "16",
+    "--num-rounds": "3",
+    "--registration-interval": "2",
+    "--seed": "5",
+    "--key-bits": "512",
+}
+
+
+@pytest.mark.parametrize("mode", ["--plain", "--encrypted"])
+def test_study_writes_what_is_asked_for(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All options reach the study; the table and a sentence are shown."""
+    options = [text for pair in STUDY_OPTIONS.items() for text in pair]
+    files = ["--json", str(tmp_path / "new/a.json"), "--figure", str(tmp_path / "new/a.png")]
+    assert call(monkeypatch, "study", *options, mode, *files) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Over 3 rounds the mean distance" in shown
+    assert ("MB down" in shown) == (mode == "--encrypted")
+    config = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))["config"]
+    for name, value in STUDY_OPTIONS.items():
+        setting = config[name.removeprefix("--").replace("-", "_")]
+        told = ",".join(map(str, setting)) if isinstance(setting, list) else str(setting)
+        assert told.removesuffix(".0") == value.removesuffix(".0"), name
+    assert config["encrypted"] == (mode == "--encrypted")
+    assert (tmp_path / "new/a.png").stat().st_size > 10_000
+
+
+def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without files no matplotlib is needed, and the folder stays empty."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["--num-clients", "40", "--num-participants", "6", "--rounds", "2"]
+    assert call(monkeypatch, "study", *arguments) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--thresholds", "0.7;0.1"], "thresholds='0.7;0.1' must be numbers separated by commas"),
+        (["--reference-set", "1,two"], "reference_set='1,two' must be numbers"),
+        (["--num-participants", "2"], "min_cohort=3 is above num_participants=2"),
+        (["--figure", "a.jpg"], "figure='a.jpg' has to end in .png."),
+        (["--emd", "5"], "emd 5.0; give"),
+    ],
+)
+def test_a_study_that_cannot_work_is_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2, the remedy on stderr, no traceback."""
+    assert call(monkeypatch, "study", *arguments) == 2
+    shown = capsys.readouterr().err
+    assert sentence in shown
+    assert shown.count("\n") == 1
+
+
 def test_a_missing_package_names_its_extra() -> None:
     """Without torch the base install says what to install."""
     script = (

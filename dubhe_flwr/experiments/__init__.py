@@ -1,10 +1,21 @@
 """Experiments: what the commands of `dubhe` run.
 
-`dubhe_flwr.experiments.compare.compare` and its `progress` need the extra ``torch`` and are not
-imported here, so that settings and summaries do without it.
+`dubhe_flwr.experiments.compare.compare` needs the extra ``torch``, and it, `study.study` and
+`progress` take their time to be imported; settings and summaries do without them.
 """
 
 from dubhe_flwr.experiments.settings import ENGINES, METHODS, CompareSettings
+from dubhe_flwr.experiments.study_settings import StudySettings
+from dubhe_flwr.experiments.study_summary import study_sentence, study_table
 from dubhe_flwr.experiments.summary import summary_sentence, summary_table
 
-__all__ = ["ENGINES", "METHODS", "CompareSettings", "summary_sentence", "summary_table"]
+__all__ = [
+    "ENGINES",
+    "METHODS",
+    "CompareSettings",
+    "StudySettings",
+    "study_sentence",
+    "study_table",
+    "summary_sentence",
+    "summary_table",
+]

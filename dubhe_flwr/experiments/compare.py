@@ -1,21 +1,16 @@
 """Compare ways of selecting clients: same federation, same initial model, same training."""
 
-import platform
-import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
-from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments.apps import build_client_app, build_server_app, build_strategy
 from dubhe_flwr.experiments.engine import simulate
+from dubhe_flwr.experiments.findings import federation_summary, provenance
 from dubhe_flwr.experiments.scenario import scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.report import ComparisonResults, FederationSummary
+from dubhe_flwr.report import ComparisonResults
 from dubhe_flwr.training import resolve_device
 
 __all__ = ["compare"]
@@ -72,32 +67,7 @@ def compare(
         )
         methods[method] = strategy.result(scenario.federation)
     return ComparisonResults(
-        config=_config(settings, str(device)),
-        federation=_summary(scenario.federation),
+        config={**asdict(settings), "device": str(device), **provenance(_PACKAGES)},
+        federation=federation_summary(scenario.federation),
         methods=methods,
-    )
-
-
-def _config(settings: CompareSettings, device: str) -> dict[str, Any]:
-    return {
-        **asdict(settings),
-        "device": device,
-        "versions": {
-            "python": platform.python_version(),
-            **{name.replace("-", "_"): version(name) for name in _PACKAGES},
-        },
-        "command": shlex.join(sys.argv),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _summary(federation: Federation) -> FederationSummary:
-    return FederationSummary(
-        name=federation.name,
-        num_clients=federation.num_clients,
-        num_classes=federation.num_classes,
-        num_samples=federation.num_samples,
-        rho=federation.rho,
-        emd=federation.emd,
-        class_proportions=tuple(federation.global_distribution.tolist()),
     )

@@ -14,10 +14,11 @@ from rich.progress import (
 )
 
 from dubhe_flwr.experiments.engine import flower_log_level
-from dubhe_flwr.experiments.settings import CompareSettings
+from dubhe_flwr.experiments.settings import METHODS, CompareSettings
+from dubhe_flwr.experiments.study_settings import StudySettings
 from dubhe_flwr.report.style import method_label
 
-__all__ = ["compare_progress"]
+__all__ = ["compare_progress", "study_progress"]
 
 
 @contextmanager
@@ -44,24 +45,58 @@ def compare_progress(
     >>> with compare_progress(Console(quiet=True), settings) as update:
     ...     update("random", 1, 0.5)
     """
+    num_rounds = len(settings.methods) * settings.num_rounds
+    with flower_log_level(WARNING), _bar(console, num_rounds) as advance:
+        # Round 0 is the initial model.
+        yield lambda method, server_round, accuracy: advance(
+            method, min(server_round, 1), f"accuracy {accuracy:.1%}"
+        )
+
+
+@contextmanager
+def study_progress(
+    console: Console, settings: StudySettings
+) -> Iterator[Callable[[str, int], None]]:
+    """Show how far a study of selection is.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Where to show it.
+    settings : StudySettings
+        What is studied.
+
+    Yields
+    ------
+    callable (str, int) -> None
+        To be told method and round after each selection.
+
+    Examples
+    --------
+    >>> with study_progress(Console(quiet=True), StudySettings(num_rounds=1)) as update:
+    ...     update("random", 1)
+    """
+    with _bar(console, len(METHODS) * settings.num_rounds) as advance:
+        yield lambda method, _server_round: advance(method, 1, "")
+
+
+@contextmanager
+def _bar(console: Console, num_rounds: int) -> Iterator[Callable[[str, int, str], None]]:
+    """Yield what is to be called with method, new rounds and a remark."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rounds  {task.fields[accuracy]} "),
+        TextColumn("rounds  {task.fields[remark]} "),
         TimeRemainingColumn(),
         TextColumn("left"),
         console=console,
     )
-    task = bar.add_task("preparing", total=len(settings.methods) * settings.num_rounds, accuracy="")
+    task = bar.add_task("preparing", total=num_rounds, remark="")
 
-    def update(method: str, server_round: int, accuracy: float) -> None:
-        bar.update(
-            task,
-            advance=1 if server_round else 0,  # round 0 is the initial model
-            description=f"[bold]{method_label(method)}",
-            accuracy=f"accuracy {accuracy:.1%}",
-        )
+    def advance(method: str, new_rounds: int, remark: str) -> None:
+        description = f"[bold]{method_label(method)}"
+        bar.update(task, advance=new_rounds, description=description, remark=remark)
 
-    with flower_log_level(WARNING), bar:
-        yield update
+    with bar:
+        yield advance

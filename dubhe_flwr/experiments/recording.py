@@ -4,18 +4,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 from flwr.common import FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
-from numpy.typing import NDArray
 
-from dubhe_flwr.core import average_emd, coverage, distance_to_uniform, population_distribution
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import DubheError
+from dubhe_flwr.experiments.findings import SelectedData, plan_notes
 from dubhe_flwr.protocol import Plan, Selector
-from dubhe_flwr.report import ClassProportions, MethodResult
+from dubhe_flwr.report import MethodResult
 from dubhe_flwr.server import Selection
 
 __all__ = ["RecordedSelection"]
@@ -112,40 +110,26 @@ class RecordedSelection(Selection):
             Its rows belong to the clients whose aliases are 0, 1, ..., N-1.
         """
         selected = [[int(alias) for alias in plan.aliases] for plan in self._plans]
-        locals_ = [federation.label_distributions[clients] for clients in selected]
-        populations = [population_distribution(distributions) for distributions in locals_]
-        by_class: NDArray[np.float64] = np.array(populations)
+        data = SelectedData.of(selected, federation)
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
         return MethodResult(
             num_rounds=len(self._plans),
             accuracy=tuple(accuracy for _, accuracy in self._evaluations),
             loss=tuple(loss for loss, _ in self._evaluations),
-            emd=tuple(map(distance_to_uniform, populations)),
-            local_emd=tuple(map(average_emd, locals_, populations)),
-            coverage=coverage(selected, federation.num_clients),
-            class_proportions=ClassProportions(
-                mean=tuple(by_class.mean(axis=0).tolist()),
-                sd=tuple(by_class.std(axis=0).tolist()),
-            ),
+            emd=data.emd,
+            local_emd=data.local_emd,
+            coverage=data.coverage,
+            class_proportions=data.class_proportions,
             selection_seconds=self._selection_seconds,
             training_seconds=self._training_seconds,
             bytes_up=self._update_bytes_up + selection_bytes_up,
             bytes_down=self._update_bytes_down + selection_bytes_down,
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
-            notes=tuple(note for plan in self._plans for note in _notes(plan)),
+            notes=tuple(note for plan in self._plans for note in plan_notes(plan)),
         )
 
 
 def _num_bytes(all_parameters: Iterable[Parameters]) -> int:
     return sum(len(tensor) for parameters in all_parameters for tensor in parameters.tensors)
-
-
-def _notes(plan: Plan) -> list[str]:
-    dropped = [
-        f"Replies dropped at {stage.stage}: {number} ({reason})."
-        for stage in plan.stages
-        for reason, number in stage.dropped.items()
-    ]
-    return [f"Round {plan.server_round}: {note}" for note in (*plan.notes, *dropped)]

@@ -1,5 +1,6 @@
 """A node as agent: it makes the epoch's key, calibrates probabilities and determines rounds."""
 
+import hashlib
 import secrets
 from dataclasses import replace
 
@@ -39,7 +40,7 @@ from dubhe_flwr.protocol.parameters import (
     epoch_parameters,
     sealing_context,
 )
-from dubhe_flwr.protocol.registrant import read_overall_registry
+from dubhe_flwr.protocol.registrant import check_calibrated, read_overall_registry
 from dubhe_flwr.protocol.session_state import SessionState
 
 __all__ = ["best_selections", "calibrate", "determine", "fixed_point_probabilities", "make_key"]
@@ -68,17 +69,23 @@ def calibrate(
 ) -> tuple[CalibrateReply, SessionState]:
     """Solve for the probabilities of all categories, and encrypt them for the other nodes."""
     announced = state.parameters
+    check_calibrated(announced)
     if request.num_clients < announced.min_cohort:
         raise RefusedError(f"Moments of {request.num_clients} clients are too few.")
+    # Two sums over different clients would tell their difference.
+    digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.moments).digest()
+    if state.moments_digest not in {b"", digest}:
+        raise RefusedError("There is one sum of moments in an epoch, and this is another.")
     counts, state = read_overall_registry(state, request.overall_registry, request.num_registered)
     sums = state.decrypt(MOMENTS, request.moments, request.num_clients)
     table = sums.reshape(len(counts), -1)
-    members = table[:, :-1].sum(axis=1) // FIXED_POINT_SCALE
-    if members.sum() != request.num_clients or (members > counts).any():
+    members, rest = np.divmod(table[:, :-1].sum(axis=1), FIXED_POINT_SCALE)
+    if rest.any() or members.sum() != request.num_clients or (members > counts).any():
         raise RefusedError("The moments do not cover the clients they are said to cover.")
     of_all_members = _for_all_members(table, members, counts, announced)
     probabilities = fixed_point_probabilities(counts, of_all_members, announced)
-    return CalibrateReply(state.encrypt(PROBABILITIES, probabilities)), state
+    reply = CalibrateReply(state.encrypt(PROBABILITIES, probabilities))
+    return reply, replace(state, moments_digest=digest)
 
 
 def determine(

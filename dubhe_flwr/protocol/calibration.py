@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.errors import InvalidCiphertextError
 from dubhe_flwr.he import homomorphic_sum
-from dubhe_flwr.protocol.epoch import Epoch
+from dubhe_flwr.protocol.epoch import Epoch, invalid_vectors
 from dubhe_flwr.protocol.messages import (
     CalibrateReply,
     CalibrateRequest,
@@ -39,13 +38,11 @@ class Calibration:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def begin(self, state: CoordinatorState, epoch: Epoch) -> Step:
-        """Ask all registered nodes that are there for their moments."""
-        here = [node_id for node_id in epoch.registered if node_id in state.present]
-        if len(here) < self.settings.min_cohort:
-            return self._give_up(state, epoch, "Too few nodes are there to calibrate.")
+    def begin(self, state: CoordinatorState, epoch: Epoch) -> tuple[CoordinatorState, Batch]:
+        """Ask all registered nodes for their moments, right after they registered."""
         request = MomentsRequest(epoch.overall_registry, len(epoch.registered))
-        return send(state, epoch.identity, Stage.MOMENTS, dict.fromkeys(here, request))
+        requests = dict.fromkeys(epoch.registered, request)
+        return send(state, epoch.identity, Stage.MOMENTS, requests)
 
     def step(self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies) -> Step:
         """Go on with the replies to the last batch, until the probabilities are settled."""
@@ -67,32 +64,27 @@ class Calibration:
 
         accepted, report = accept_replies(batch, replies, refuse)
         vectors = {node_id: reply.moments for node_id, reply in accepted.items()}
-        try:
-            total = homomorphic_sum(epoch.public_key, vectors.values(), num_ciphertexts)
-        except (InvalidCiphertextError, ValueError):
-            valid = {
-                node_id: vector
-                for node_id, vector in vectors.items()
-                if epoch.public_key.is_valid(vector, num_ciphertexts)
-            }
-            report = report.without(len(vectors) - len(valid), "invalid ciphertext")
-            vectors = valid
-            total = b""
+        invalid = invalid_vectors(epoch.public_key, vectors, num_ciphertexts)
+        if invalid:
+            report = report.without(len(invalid), "invalid ciphertext")
+        valid = [vector for node_id, vector in vectors.items() if node_id not in invalid]
         state = reported(state, report)
-        if len(vectors) < self.settings.min_cohort:
+        if len(valid) < self.settings.min_cohort:
             return self._give_up(state, epoch, "Too few moments came to calibrate.")
-        total = total or homomorphic_sum(epoch.public_key, vectors.values(), num_ciphertexts)
         request = CalibrateRequest(
-            epoch.overall_registry, len(epoch.registered), total, len(vectors)
+            overall_registry=epoch.overall_registry,
+            num_registered=len(epoch.registered),
+            moments=homomorphic_sum(epoch.public_key, valid, num_ciphertexts),
+            num_clients=len(valid),
         )
         return self._ask_agent(replace(state, attempt=0), epoch, request)
 
     def _ask_agent(self, state: CoordinatorState, epoch: Epoch, request: CalibrateRequest) -> Step:
-        here = [node_id for node_id in epoch.registered if node_id in state.present]
-        if state.attempt >= min(self.settings.agent_attempts, len(here)):
+        num_nodes = len(epoch.registered)
+        if state.attempt >= min(self.settings.agent_attempts, num_nodes):
             return self._give_up(state, epoch, "No agent calibrated.")
-        order = generator(state.seed, "calibrate", epoch.first_round).permutation(len(here))
-        agent = here[order[state.attempt]]
+        order = generator(state.seed, "calibrate", epoch.first_round).permutation(num_nodes)
+        agent = epoch.registered[order[state.attempt]]
         state = replace(state, attempt=state.attempt + 1)
         return send(state, epoch.identity, Stage.CALIBRATE, {agent: request})
 

@@ -79,11 +79,13 @@ class Coordinator(Selector[CoordinatorState]):
             notes=(),
             stages=(),
         )
-        if state.epoch is None or self._is_over(state, state.epoch):
+        epoch = state.epoch
+        # Nobody is asked for moments twice: two sums would tell who is in one of them only.
+        if epoch is None or epoch.probabilities is None or self._is_over(state, epoch):
             return self._registration.begin(state)
         if server_round in rounds:
-            return self._plan(state, state.epoch)
-        return self._settled(state, state.epoch)
+            return self._plan(state, epoch)
+        return self._participate(state, epoch)
 
     def step(self, state: CoordinatorState, replies: Replies) -> Step:
         """Go on with the replies to the last batch."""
@@ -109,10 +111,9 @@ class Coordinator(Selector[CoordinatorState]):
         """Let the nodes draw, once it is settled how they compute their probabilities."""
         if epoch.probabilities is None:
             if self.settings.participation == "calibrated":
-                state, outcome = self._calibration.begin(state, epoch)
-                return self._go_on(state, outcome)
+                return self._calibration.begin(state, epoch)
             epoch = replace(epoch, probabilities=b"")
-        return self._participate(replace(state, epoch=epoch), epoch)
+        return self._participate(state, epoch)
 
     def _check_federation(self, state: CoordinatorState, num_present: int) -> None:
         if state.server_round == 0 and self.settings.num_participants > num_present:
@@ -133,7 +134,7 @@ class Coordinator(Selector[CoordinatorState]):
         num_tries = self._num_tries(epoch)
         to_decrypt = epoch.sums_per_round(num_tries)
         interval = self.settings.registration_interval
-        if to_decrypt > 1:
+        if to_decrypt:
             rounds_of_agents = len(epoch.registered) * (epoch.sums_per_agent // to_decrypt)
             interval = min(interval, max(1, rounds_of_agents))
         # After rounds that were given up, the draws may be spent before the interval is over.

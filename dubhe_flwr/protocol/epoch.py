@@ -15,7 +15,27 @@ from dubhe_flwr.protocol.messages import (
 from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, EpochParameters
 from dubhe_flwr.protocol.selector import alias_order
 
-__all__ = ["Enrolment", "Epoch", "Roster"]
+__all__ = ["Enrolment", "Epoch", "Roster", "invalid_vectors"]
+
+
+def invalid_vectors(
+    public_key: PublicKey, vectors: Mapping[int, bytes], num_ciphertexts: int
+) -> set[int]:
+    """Return the nodes whose vector is no ciphertext under the key.
+
+    One check of the sum covers all; only if it fails is each one looked at.
+    """
+    if not vectors:
+        return set()
+    try:
+        homomorphic_sum(public_key, vectors.values(), num_ciphertexts)
+    except InvalidCiphertextError:
+        return {
+            node_id
+            for node_id, vector in vectors.items()
+            if not public_key.is_valid(vector, num_ciphertexts)
+        }
+    return set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +80,14 @@ class Roster:
         return min(self.sums_per_agent, max(num_wanted, volunteers // announced.group_size))
 
     def sums_per_round(self, num_tries: int) -> int:
-        """Return how many sums an agent decrypts to determine a round."""
-        return self.groups_per_round or num_tries
+        """Return how many sums an agent decrypts to determine a round; 0 without any choice."""
+        announced = self.parameters.announced
+        num_sums, num_chosen = num_tries, 1
+        if announced.group_size:
+            num_sums = self.groups_per_round
+            num_chosen = announced.num_participants // announced.group_size
+        several = num_sums > num_chosen and len(self.aliases) - 1 > announced.num_participants
+        return num_sums if several else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,26 +189,13 @@ class Enrolment:
         }
 
     def invalid_registrations(self, replies: Mapping[int, RegisterReply]) -> set[int]:
-        """Return the nodes whose registry or distribution is no ciphertext under the key.
-
-        One check of the sum covers all; only if it fails is each one looked at.
-        """
-        layout, public_key = self.parameters.layout, self._key()
-        invalid: set[int] = set()
-        if not replies:
-            return invalid
-        for name in (REGISTRY, DISTRIBUTION):
-            num_ciphertexts = layout.num_ciphertexts(name)
-            vectors = {node_id: getattr(reply, name) for node_id, reply in replies.items()}
-            try:
-                homomorphic_sum(public_key, vectors.values(), num_ciphertexts)
-            except InvalidCiphertextError:
-                invalid |= {
-                    node_id
-                    for node_id, vector in vectors.items()
-                    if not public_key.is_valid(vector, num_ciphertexts)
-                }
-        return invalid
+        """Return the nodes whose registry or distribution is no ciphertext under the key."""
+        layout = self.parameters.layout
+        registries = {node_id: reply.registry for node_id, reply in replies.items()}
+        distributions = {node_id: reply.distribution for node_id, reply in replies.items()}
+        return invalid_vectors(
+            self._key(), registries, layout.num_ciphertexts(REGISTRY)
+        ) | invalid_vectors(self._key(), distributions, layout.num_ciphertexts(DISTRIBUTION))
 
     def registered(self, replies: Mapping[int, RegisterReply]) -> Epoch:
         """Return the epoch of the nodes that registered, all of them validly."""

@@ -6,7 +6,6 @@ client's labels are.
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from math import inf
 from typing import Final
 
 from dubhe_flwr.core import expected_volunteers
@@ -39,6 +38,7 @@ __all__ = [
 ]
 
 MAX_DRAWS: Final = 2**20
+MAX_COVERAGE: Final = 1e6
 MAX_LOCAL_SKEW: Final = 1000.0
 PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
@@ -146,7 +146,7 @@ class JoinRequest:
         _require(self.volunteer_tries >= 1, "Fewer volunteers than K are asked for.")
         grouped = self.min_cohort <= self.group_size <= self.num_participants
         _require(self.group_size == 0 or grouped, "A group has from min_cohort to K clients.")
-        _require(0.0 <= self.coverage < inf, "The coverage is out of range.")
+        _require(0.0 <= self.coverage <= MAX_COVERAGE, "The coverage is out of range.")
         _require(0.0 <= self.floor <= 1.0, "The floor is no share.")
         _require(0.0 <= self.local_skew <= MAX_LOCAL_SKEW, "The local skew is out of range.")
         _require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")

@@ -41,7 +41,14 @@ from dubhe_flwr.protocol.parameters import (
 from dubhe_flwr.protocol.policy import NodePolicy, is_willing, read_label_counts
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS, SessionState
 
-__all__ = ["join", "participate", "read_overall_registry", "register", "tell_moments"]
+__all__ = [
+    "check_calibrated",
+    "join",
+    "participate",
+    "read_overall_registry",
+    "register",
+    "tell_moments",
+]
 
 
 def join(
@@ -91,6 +98,7 @@ def register(state: SessionState, request: RegisterRequest) -> tuple[RegisterRep
 
 def tell_moments(state: SessionState, request: MomentsRequest) -> tuple[MomentsReply, SessionState]:
     """Encrypt what this node adds to the sums of its category."""
+    check_calibrated(state.parameters)
     counts, state = read_overall_registry(state, request.overall_registry, request.num_registered)
     codebook = epoch_parameters(state.parameters).codebook
     table = moments(state.distribution, state.slot, counts, codebook, state.parameters.min_cohort)
@@ -119,6 +127,12 @@ def participate(
         unwilling=np.packbits([not is_willing(policy, r) for r in rounds]).tobytes(),
     )
     return reply, replace(state, num_draws=num_draws)
+
+
+def check_calibrated(announced: JoinRequest) -> None:
+    """Refuse what belongs to calibration in an epoch for which the node agreed to none."""
+    if not announced.calibrated:
+        raise RefusedError("The probabilities of this epoch are not calibrated.")
 
 
 def read_overall_registry(
@@ -150,6 +164,7 @@ def _read_probability(state: SessionState, request: ParticipateRequest) -> Sessi
         raise RefusedError("A node has one probability in an epoch, and this is another.")
     counts, state = read_overall_registry(state, request.overall_registry, request.num_registered)
     if request.probabilities:
+        check_calibrated(state.parameters)
         calibrated = state.decrypt(PROBABILITIES, request.probabilities, 1)
         probability = int(calibrated[state.slot]) / FIXED_POINT_SCALE
     else:

@@ -72,14 +72,9 @@ def drawn_rounds(
 
 def has_choice(roster: Roster, drawn: DrawnRound) -> bool:
     """Tell whether there is anything to determine, and beside the agent more than K clients."""
-    announced = roster.parameters.announced
     num_others = int(drawn.available.sum()) - 1
-    if announced.group_size:
-        num_wanted = announced.num_participants // announced.group_size
-        several = roster.groups_per_round > num_wanted
-    else:
-        several = drawn.decisions.shape[1] > 1
-    return several and num_others > announced.num_participants
+    several = roster.sums_per_round(drawn.decisions.shape[1]) > 0
+    return several and num_others > roster.parameters.announced.num_participants
 
 
 def is_selection(drawn: DrawnRound, chosen: tuple[int, ...]) -> bool:

@@ -42,6 +42,8 @@ class SessionState:
         The epoch's Paillier key; empty before registration.
     registry_digest : bytes
         SHA-256 of the overall registry that was read; empty before.
+    moments_digest : bytes
+        SHA-256 of the sum of moments that this node decrypted as agent; empty before.
     probability_digest : bytes
         SHA-256 of what the probability was computed from; empty before.
     num_registered : int
@@ -62,6 +64,7 @@ class SessionState:
     modulus: bytes = b""
     secret_key: bytes = b""
     registry_digest: bytes = b""
+    moments_digest: bytes = b""
     probability_digest: bytes = b""
     num_registered: int = 0
     probability: float = 0.0

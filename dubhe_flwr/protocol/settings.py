@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import Literal, get_args
 
 from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol.messages import MAX_DRAWS, MAX_LOCAL_SKEW, JoinRequest
+from dubhe_flwr.protocol.messages import MAX_COVERAGE, MAX_DRAWS, MAX_LOCAL_SKEW, JoinRequest
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
 __all__ = ["Determination", "Participation", "Settings"]
@@ -228,9 +227,10 @@ clients a round or lower min_cohort.
                 f"group_size={self.group_size} must be from min_cohort={self.min_cohort} to "
                 f"num_participants={self.num_participants}."
             )
-        if not 0.0 <= self.coverage < inf or not 0.0 <= self.floor <= 1.0:
+        if not 0.0 <= self.coverage <= MAX_COVERAGE or not 0.0 <= self.floor <= 1.0:
             raise SettingsError(
-                f"coverage={self.coverage} must be from 0 up and floor={self.floor} from 0 to 1."
+                f"coverage={self.coverage} must be from 0 to {MAX_COVERAGE:.0f} and "
+                f"floor={self.floor} from 0 to 1."
             )
         if not 0.0 <= self.local_skew <= MAX_LOCAL_SKEW:
             raise SettingsError(

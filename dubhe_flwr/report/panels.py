@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.report.results import ComparisonResults
+from dubhe_flwr.report.comparison import ComparisonResults
+from dubhe_flwr.report.results import Results
 from dubhe_flwr.report.style import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
 
 __all__ = ["draw_accuracy", "draw_class_proportions", "draw_emd", "moving_average"]
@@ -48,16 +49,16 @@ def draw_accuracy(axes: Axes, results: ComparisonResults) -> None:
     axes.set_title("Accuracy over rounds")
 
 
-def draw_emd(axes: Axes, results: ComparisonResults) -> None:
-    """Draw the distance of the trained data from uniform, over the rounds."""
+def draw_emd(axes: Axes, results: Results) -> None:
+    """Draw the distance of the selected data from uniform, over the rounds."""
     _draw_by_round(axes, {n: m.emd for n, m in results.methods.items()}, first_round=1)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
-    axes.set_title("Distance of the training data from uniform")
+    axes.set_title("Distance of the selected data from uniform")
 
 
-def draw_class_proportions(axes: Axes, results: ComparisonResults) -> None:
-    """Draw the class proportions of the data that trained beside those of all clients' data."""
+def draw_class_proportions(axes: Axes, results: Results) -> None:
+    """Draw the class proportions of the selected data beside those of all clients' data."""
     global_proportions = np.array(results.federation.class_proportions)
     classes = np.arange(global_proportions.size)
     bar = 0.84 / (len(results.methods) + 1)
@@ -86,8 +87,8 @@ def draw_class_proportions(axes: Axes, results: ComparisonResults) -> None:
     axes.set_xticks(classes)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_xlabel("Class (lines: standard deviation over rounds)")
-    axes.set_ylabel("Share of the training data")
-    axes.set_title("Class proportions of the training data")
+    axes.set_ylabel("Share of the selected data")
+    axes.set_title("Class proportions of the selected data")
 
 
 def _draw_by_round(axes: Axes, series: dict[str, Sequence[float]], first_round: int) -> None:

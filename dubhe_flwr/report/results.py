@@ -1,17 +1,12 @@
-"""What a comparison found: the contents of `results.json`, written and read in one place."""
+"""What the results of all experiments have in common: their parts, and the file they go to."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from dataclasses import fields as fields_of
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol
 
-from dubhe_flwr.errors import DataError
-
-__all__ = ["ClassProportions", "ComparisonResults", "FederationSummary", "MethodResult"]
-
-_FINAL_EVALUATIONS = 5
+__all__ = ["ClassProportions", "FederationSummary", "Results", "Selected"]
 
 
 @dataclass(frozen=True)
@@ -55,83 +50,40 @@ class FederationSummary:
     class_proportions: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class MethodResult:
-    """How one way of selecting fared.
-
-    Parameters
-    ----------
-    num_rounds : int
-        Rounds of training.
-    accuracy, loss : tuple of float, length num_rounds + 1
-        On the test set; the first value is that of the initial model.
-    emd : tuple of float, length num_rounds
-        ``||p_o - p_u||_1`` of each round.
-    local_emd : tuple of float, length num_rounds
-        ``mean_k ||p_l^k - p_o||_1`` over the clients of each round.
-    coverage : float
-        Share of all clients that trained at least once.
-    class_proportions : ClassProportions
-        ``p_o``.
-    selection_seconds, training_seconds : float
-        Time of all rounds.
-    bytes_up, bytes_down : int
-        From and to all clients in all rounds: selection and model updates.
-    selection_bytes_up, selection_bytes_down : int
-        The part of it that belongs to the selection.
-    notes : tuple of str
-        What did not go as planned, in sentences.
-    """
-
-    num_rounds: int
-    accuracy: tuple[float, ...]
-    loss: tuple[float, ...]
-    emd: tuple[float, ...]
-    local_emd: tuple[float, ...]
-    coverage: float
-    class_proportions: ClassProportions
-    selection_seconds: float
-    training_seconds: float
-    bytes_up: int
-    bytes_down: int
-    selection_bytes_up: int
-    selection_bytes_down: int
-    notes: tuple[str, ...] = ()
+class Selected(Protocol):
+    """What the result of every way of selecting tells of the data that it selected."""
 
     @property
-    def final_accuracy(self) -> float:
-        """Mean accuracy of the last five rounds."""
-        last = self.accuracy[1:][-_FINAL_EVALUATIONS:]
-        return sum(last) / len(last)
+    def emd(self) -> tuple[float, ...]:
+        """``||p_o - p_u||_1`` of each round."""
 
     @property
-    def mean_emd(self) -> float:
-        """Mean of `emd` over the rounds."""
-        return sum(self.emd) / len(self.emd)
+    def class_proportions(self) -> ClassProportions:
+        """``p_o``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, headed by the figures that sum them up."""
-        summary = {"final_accuracy": self.final_accuracy, "mean_emd": self.mean_emd}
-        return summary | asdict(self)
 
 
 @dataclass(frozen=True)
-class ComparisonResults:
-    """All that a comparison found. It names no client, no label of one, and no secret.
+class Results:
+    """All that an experiment found. It names no client, no label of one, and no secret.
+
+    A subclass says of which kind the results of its methods are.
 
     Parameters
     ----------
     config : mapping
-        Settings, versions, device, command line and date.
+        Settings, versions, command line and date.
     federation : FederationSummary
-        Where the methods trained.
-    methods : mapping of str to MethodResult
+        Where the methods selected.
+    methods : mapping of str to Selected
         What each of them reached.
     """
 
     config: Mapping[str, Any]
     federation: FederationSummary
-    methods: Mapping[str, MethodResult]
+    methods: Mapping[str, Selected]
 
     def save(self, path: Path) -> None:
         """Write the results as JSON, into a folder that is made if need be.
@@ -139,7 +91,7 @@ class ComparisonResults:
         Parameters
         ----------
         path : Path
-            Usually ends in `results.json`.
+            Usually ends in `.json`.
         """
         content = {
             "config": dict(self.config),
@@ -148,44 +100,3 @@ class ComparisonResults:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : Path
-            A `results.json`.
-
-        Raises
-        ------
-        DataError
-            If the file is missing or lacks a field.
-        """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            return cls(
-                config=content["config"],
-                federation=FederationSummary(**_own(FederationSummary, content["federation"])),
-                methods={name: _method(fields) for name, fields in content["methods"].items()},
-            )
-        except FileNotFoundError:
-            raise DataError(f"There is no {path}; write one with `dubhe compare`.") from None
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise DataError(
-                f"{path} holds no results of a comparison ({type(error).__name__}: {error}); "
-                "write it anew with `dubhe compare`."
-            ) from None
-
-
-def _own(cls: type, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what belongs to a dataclass, with lists as tuples; derived figures are left out."""
-    own = {field.name: content[field.name] for field in fields_of(cls)}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}
-
-
-def _method(content: Mapping[str, Any]) -> MethodResult:
-    own = _own(MethodResult, content)
-    proportions = ClassProportions(**_own(ClassProportions, own["class_proportions"]))
-    return MethodResult(**(own | {"class_proportions": proportions}))

@@ -18,6 +18,7 @@ from dubhe_flwr.core import (
     imbalance_ratio,
     label_distribution,
     population_distribution,
+    with_square,
 )
 from dubhe_flwr.errors import SettingsError
 
@@ -203,3 +204,14 @@ def test_unfit_counts_have_no_fixed_point(counts: list[int]) -> None:
     """No data, negative counts, and more samples than 64 bits can scale are refused."""
     with pytest.raises(SettingsError, match="fewer than 2"):
         fixed_point_distribution(counts)
+
+
+@given(counts=counts_of_a_client)
+def test_the_square_stands_behind_the_distribution(counts: list[int]) -> None:
+    """It is the exact one to the nearest unit, at most that of a single class."""
+    fixed = fixed_point_distribution(counts)
+    *shares, square = with_square(fixed).tolist()
+    assert shares == fixed.tolist()
+    exact = Fraction(sum(share**2 for share in shares), FIXED_POINT_SCALE)
+    assert abs(square - exact) <= Fraction(1, 2)
+    assert FIXED_POINT_SCALE // len(counts) - 1 <= square <= FIXED_POINT_SCALE

@@ -6,7 +6,8 @@ from logging import INFO, getLogger
 from rich.console import Console
 from small_comparison import small_settings
 
-from dubhe_flwr.experiments.progress import compare_progress
+from dubhe_flwr.experiments import StudySettings
+from dubhe_flwr.experiments.progress import compare_progress, study_progress
 
 
 def test_it_counts_the_rounds_of_all_methods() -> None:
@@ -24,3 +25,16 @@ def test_it_counts_the_rounds_of_all_methods() -> None:
     assert "5/6" not in shown
     assert "Dubhe" in shown
     assert "accuracy 75.0%" in shown
+
+
+def test_a_study_counts_the_rounds_of_all_methods() -> None:
+    """Every selection is a round."""
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    with study_progress(console, StudySettings(num_rounds=2)) as update:
+        for method in ("random", "dubhe"):
+            for server_round in (1, 2):
+                update(method, server_round)
+    shown = screen.getvalue()
+    assert "4/6" in shown
+    assert "Dubhe" in shown

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import partial
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,21 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol.federation import Exchange, decrypted, dubhe, epoch_of, session_state
+from protocol.plain import PlainRound, plain_round
 
-from dubhe_flwr.core import (
-    MAX_REGISTRY_LENGTH,
-    Codebook,
-    best_try,
-    fixed_point_distribution,
-    generator,
-    overall_registry,
-    participation_probability,
-    seeded_draws,
-    tries_of_round,
-)
-from dubhe_flwr.protocol import SessionState, Stage
+from dubhe_flwr.core import MAX_REGISTRY_LENGTH, generator
+from dubhe_flwr.protocol import Coordinator, SessionState, Settings, Stage
 
 NUM_ROUNDS = 3
+MOST_MOMENTS = 1000
+"""Slots of the moments of a client, which are many ciphertexts under a small key."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +34,17 @@ class Case:
     registration_interval: int = 2
     rounds_per_draw: int = 1
     style: int = 0
+    participation: Any = "paper"
+    determination: Any = "tries"
+    group_size: int = 3
+    coverage: float = 1.0
+    floor: float = 0.1
+    local_skew: float = 0.0
+
+    def settings(self) -> dict[str, Any]:
+        """Return what an operator would set."""
+        names = Settings.__dataclass_fields__
+        return {name: value for name, value in vars(self).items() if name in names}
 
     def label_counts(self, epoch: int) -> NDArray[np.int64]:
         """Return the clients' labels, which change from epoch to epoch."""
@@ -57,72 +62,31 @@ class Case:
         return np.asarray(counts, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class PlainRound:
-    """What a round is in plain numbers."""
-
-    overall: NDArray[np.int64]
-    sums: NDArray[np.int64] | None
-    best: int
-    chosen: list[int]
-
-
-def plain_round(case: Case, server_round: int) -> PlainRound:
-    """Choose as the paper says, by the functions of the core, with nothing encrypted."""
-    epoch, turn = divmod(server_round - 1, case.registration_interval)
-    first_round = server_round - turn
-    num_clients, num_participants = case.num_clients, case.num_participants
-    counts = case.label_counts(epoch)
-    overall, slots = overall_registry(counts, Codebook(case.reference_set), case.thresholds)
-    probability = participation_probability(overall, num_participants)[slots]
-    # An agent decrypts fewer sums than half the clients.
-    tries = max(1, min(case.tries, (num_clients - 1) // 2))
-    draws = [seeded_draws(case.seed, str(k), server_round, tries) for k in range(num_clients)]
-    decisions = np.array(draws) < probability[:, np.newaxis]
-    eligible = np.ones(num_clients, dtype=bool)
-    something_to_choose = tries > 1 and num_clients - 1 > num_participants
-    if something_to_choose:
-        order = generator(case.seed, "agents", first_round).permutation(num_clients)
-        eligible[order[turn]] = False
-    chosen = tries_of_round(decisions, eligible, num_participants, case.seed, server_round)
-    if not something_to_choose:
-        return PlainRound(overall, None, 0, chosen[0].tolist())
-    fixed = np.array([fixed_point_distribution(row) for row in counts])
-    sums = np.array([fixed[members].sum(axis=0) for members in chosen])
-    best = best_try(sums)
-    return PlainRound(overall, sums, best, chosen[best].tolist())
-
-
 def check(case: Case) -> None:
     """Play rounds under encryption beside the same ones in plain numbers."""
-    federation = dubhe(
-        case.label_counts(0),
-        reference_set=case.reference_set,
-        thresholds=case.thresholds,
-        num_participants=case.num_participants,
-        tries=case.tries,
-        registration_interval=case.registration_interval,
-        rounds_per_draw=case.rounds_per_draw,
-        max_clients=case.num_clients,
-        seed=case.seed,
-    )
+    federation = dubhe(case.label_counts(0), max_clients=case.num_clients, **case.settings())
+    assert isinstance(federation.selector, Coordinator)
     for server_round in range(1, NUM_ROUNDS + 1):
-        labels = case.label_counts((server_round - 1) // case.registration_interval)
+        epoch, turn = divmod(server_round - 1, case.registration_interval)
+        labels = case.label_counts(epoch)
         for node_id, row in zip(federation.ids, labels, strict=True):
             federation.policies[node_id] = replace(
                 federation.policies[node_id], label_counts=partial(np.array, row)
             )
         federation.exchanges.clear()
         plan = federation.play(server_round)
-        plain = plain_round(case, server_round)
+        plain = plain_round(federation.selector.settings, labels, server_round, server_round - turn)
         assert list(map(int, plan.aliases)) == plain.chosen
         assert plan.participants == tuple(federation.ids[row] for row in plain.chosen)
-        assert plan.chosen == (plain.best,)
+        assert len(set(plan.participants)) == case.num_participants
+        assert (plan.chosen, plan.num_selections) == (plain.best, len(plain.selections))
         assert plan.notes == ()
         insider = session_state(federation, federation.ids[0])
         encrypted_registry = epoch_of(federation).overall_registry
         overall = decrypted(insider, "registry", encrypted_registry)
         np.testing.assert_array_equal(overall, plain.overall)
+        probability = [session_state(federation, i).probability for i in federation.ids]
+        np.testing.assert_array_equal(probability, plain.probability)
         if case.rounds_per_draw == 1:
             check_sums(federation.exchanges, insider, plain)
 
@@ -141,51 +105,80 @@ def check_sums(exchanges: list[Exchange], insider: SessionState, plain: PlainRou
         decrypted(insider, "distribution", joined[start : start + size])
         for start in range(0, len(joined), size)
     ]
-    np.testing.assert_array_equal([own[:-1] for own in sums], plain.sums)
+    np.testing.assert_array_equal(sums, plain.sums)
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Draw any selection with a registry that is not too long."""
-    num_classes = draw(st.integers(2, 62))
+    participation = draw(st.sampled_from(["paper", "calibrated"]))
+    calibrated = participation == "calibrated"
+    num_classes = draw(st.integers(2, 20 if calibrated else 62))
+    longest = MOST_MOMENTS // (num_classes + 1) if calibrated else MAX_REGISTRY_LENGTH
     sizes, length = {num_classes}, 1
     for size in draw(st.lists(st.integers(1, num_classes - 1), unique=True, max_size=5)):
-        if length + comb(num_classes, size) <= MAX_REGISTRY_LENGTH:
+        if length + comb(num_classes, size) <= longest:
             sizes.add(size)
             length += comb(num_classes, size)
     reference_set = tuple(sorted(sizes))
-    num_clients = draw(st.integers(3, 16))
+    num_clients = draw(st.integers(3, 24))
+    num_participants = draw(st.integers(3, draw(st.integers(3, num_clients))))
     return Case(
         reference_set=reference_set,
         thresholds={size: draw(st.floats(0.0, 1.0)) for size in reference_set[:-1]},
         num_clients=num_clients,
-        num_participants=draw(st.integers(3, num_clients)),
+        num_participants=num_participants,
         tries=draw(st.integers(1, 8)),
         seed=draw(st.integers(0, 2**63 - 1)),
         registration_interval=draw(st.integers(1, NUM_ROUNDS)),
         rounds_per_draw=draw(st.integers(1, NUM_ROUNDS)),
         style=draw(st.integers(0, 2)),
+        participation=participation,
+        determination=draw(st.sampled_from(["tries", "grouped", "grouped", "one-off"])),
+        group_size=draw(st.integers(3, num_participants)),
+        coverage=draw(st.sampled_from([0.0, 0.5, 1.0, 3.0, 1e6])),
+        floor=draw(st.sampled_from([0.0, 0.1, 0.9, 1.0])),
+        local_skew=draw(st.sampled_from([0.0, 0.05, 1000.0])),
     )
 
 
 @settings(max_examples=60)
 @given(case=cases())
 def test_encryption_changes_nothing(case: Case) -> None:
-    """Registry, tries, best try and participants agree with plain numbers, bit for bit."""
+    """Registry, probabilities, selections, the best and participants agree, bit for bit."""
     check(case)
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        Case((1, 2, 10), {1: 0.7, 2: 0.1}, 2000, 50, 10, 1, registration_interval=3, style=1),
+        Case((1, 2, 10), {1: 0.7, 2: 0.1}, 1200, 50, 10, 1, registration_interval=3, style=1),
         Case((1, 62), {1: 0.5}, 400, 20, 5, seed=2, style=1),
         Case((1, 2, 3, 28), {1: 0.5, 2: 0.25, 3: 0.125}, 60, 20, 5, seed=3, style=0),
         Case((2, 62), {2: 0.5}, 40, 39, 8, seed=4, style=2),
         Case((2,), {}, 100, 10, 100, seed=5, style=0),
+        Case((1, 2, 10), {1: 0.7, 2: 0.1}, 300, 50, 10, seed=6, style=1, determination="grouped"),
     ],
     ids=lambda case: f"N={case.num_clients}",
 )
 def test_encryption_changes_nothing_in_larger_federations(case: Case) -> None:
     """The same holds for thousands of clients and thousands of categories."""
     check(case)
+
+
+@pytest.mark.parametrize("rounds_per_draw", [1, 3])
+@pytest.mark.parametrize("participation", ["paper", "calibrated"])
+@pytest.mark.parametrize("determination", ["tries", "grouped"])
+def test_in_all_combinations(rounds_per_draw: int, participation: str, determination: str) -> None:
+    """A hundred clients with a choice of many groups: the same sets, however they are found."""
+    case = Case((1, 2, 5), {1: 0.6, 2: 0.3}, 100, 13, 6, seed=9, style=1)
+    check(
+        replace(
+            case,
+            registration_interval=3,
+            rounds_per_draw=rounds_per_draw,
+            participation=participation,
+            determination=determination,
+            local_skew=0.1,
+        )
+    )

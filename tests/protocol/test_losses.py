@@ -14,7 +14,7 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import CoordinatorState, Plan, Stage
 
-NUM_CLIENTS = 9
+NUM_CLIENTS = 13
 COUNTS = skewed_counts(NUM_CLIENTS)
 
 
@@ -32,6 +32,8 @@ class Trouble:
     away: float
     unwilling: float
     lossy: Stage | None
+    participation: str = "paper"
+    determination: str = "tries"
 
     def federation(self) -> Federation[CoordinatorState]:
         """Return nodes with a will of their own, and budgets as tight as they can be."""
@@ -43,7 +45,10 @@ class Trouble:
             tries=self.tries,
             rounds_per_draw=self.rounds_per_draw,
             registration_interval=self.registration_interval,
-            max_draws_per_epoch=self.tries * self.registration_interval,
+            max_draws_per_epoch=self.draws_per_round() * self.registration_interval,
+            participation=self.participation,
+            determination=self.determination,
+            group_size=3,
             agent_attempts=self.agent_attempts,
             max_unregistered=0.0,
         )
@@ -52,6 +57,10 @@ class Trouble:
                 nodes.policies[node_id], willing=partial(self.willing, row)
             )
         return nodes
+
+    def draws_per_round(self) -> int:
+        """Return how often a node draws for a round."""
+        return self.tries if self.determination == "tries" else 1
 
     def willing(self, row: int, server_round: int) -> bool:
         """Tell whether a node is willing in a round."""
@@ -62,7 +71,7 @@ class Trouble:
 troubles = st.builds(
     Trouble,
     seed=st.integers(0, 2**32),
-    num_participants=st.integers(3, NUM_CLIENTS),
+    num_participants=st.integers(3, 6) | st.integers(3, NUM_CLIENTS),
     tries=st.integers(1, 5),
     rounds_per_draw=st.integers(1, 4),
     registration_interval=st.integers(1, 8),
@@ -71,10 +80,12 @@ troubles = st.builds(
     away=st.sampled_from([0.0, 0.1, 0.5]),
     unwilling=st.sampled_from([0.0, 0.1, 0.5]),
     lossy=st.sampled_from([None, *list(Stage)[1:]]),
+    participation=st.sampled_from(["paper", "calibrated"]),
+    determination=st.sampled_from(["tries", "grouped", "one-off"]),
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=35)
 @given(trouble=troubles)
 @example(trouble=Trouble(0, 3, 1, 2, 2, 1, 0.0, 0.0, 0.5, None))  # draws of rounds given up
 def test_any_losses(trouble: Trouble) -> None:
@@ -114,5 +125,6 @@ def check(
     assert short == (len(rows) < trouble.num_participants)
     if drawn.agent is not None:
         assert all(drawn.agent not in members for members in drawn.selections)
+        assert all(len(members) >= 3 for members in drawn.selections)
     for report in plan.stages:
         assert report.accepted + sum(report.dropped.values()) == report.sent

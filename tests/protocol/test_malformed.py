@@ -28,20 +28,23 @@ from dubhe_flwr.protocol import (
 )
 
 NUM_MESSAGES = 10_000
-NUM_CLIENTS = 9
+NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
 INTEGERS = (0, 1, -1, 2, 3, 7, 9, 2**20, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63), 2**63, 10**5000)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf"))
 
 
-def federation() -> Federation[CoordinatorState]:
-    """Return nine nodes and a server."""
+def federation(determination: str = "tries") -> Federation[CoordinatorState]:
+    """Return twelve nodes and a server that calibrates."""
     return dubhe(
         COUNTS,
-        num_participants=4,
+        num_participants=3,
         reference_set=(1, 2, 4),
         thresholds={1: 0.6, 2: 0.3},
+        participation="calibrated",
+        determination=determination,
         tries=3,
+        group_size=3,
         max_clients=20,
     )
 
@@ -117,17 +120,19 @@ Situation = tuple[NodePolicy, SessionState | None, Fields]
 @pytest.fixture(scope="module")
 def situations() -> list[Situation]:
     """Each request of a round, and the states of two nodes it can meet."""
-    nodes = federation()
     found: list[Situation] = []
+    for nodes in (federation(), federation("grouped")):
 
-    def note(_stage: str, node_id: int, request: Fields) -> Fields:
-        for other in (node_id, nodes.ids[0]):
-            session = nodes.session(other)
-            found.append((session.policy, session.state, request))
-        return request
+        def note(
+            _stage: str, node_id: int, request: Fields, nodes: Federation[Any] = nodes
+        ) -> Fields:
+            for other in (node_id, nodes.ids[0]):
+                session = nodes.session(other)
+                found.append((session.policy, session.state, request))
+            return request
 
-    nodes.alter_request = note
-    nodes.play(1)
+        nodes.alter_request = note
+        nodes.play(1)
     return found
 
 
@@ -179,10 +184,15 @@ def test_a_node_answers_or_refuses(
         assert not any(str(count) in everything for count in row)
 
 
-@pytest.mark.parametrize("stage", list(Stage)[1:])
-def test_the_server_goes_on_or_gives_up(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("stage", "determination"),
+    [*((stage, "tries") for stage in list(Stage)[1:]), (Stage.DETERMINE, "grouped")],
+)
+def test_the_server_goes_on_or_gives_up(
+    stage: Stage, determination: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """From any replies comes a batch, a plan or a quorum error, at every stage."""
-    nodes = federation()
+    nodes = federation(determination)
     batch = nodes.until(stage)
     replies: Any = nodes.deliver(batch)
     rng = random.Random(stage)
@@ -217,10 +227,11 @@ def test_the_server_goes_on_or_gives_up(stage: Stage, caplog: pytest.LogCaptureF
     assert not any(secret in everything for secret in secrets(nodes))
 
 
-def test_a_whole_run_under_fire(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("determination", ["tries", "grouped"])
+def test_a_whole_run_under_fire(determination: str, caplog: pytest.LogCaptureFixture) -> None:
     """With a tenth of all messages spoilt both ways, rounds succeed or end in a quorum error."""
     rng = random.Random(7)
-    nodes = federation()
+    nodes = federation(determination)
 
     def hit(_stage: str, _node_id: int, message: Any) -> Any:
         return spoilt(message, rng) if rng.random() < 0.1 else message
@@ -235,7 +246,7 @@ def test_a_whole_run_under_fire(caplog: pytest.LogCaptureFixture) -> None:
                 assert str(error)  # noqa: PT017
             else:
                 planned += 1
-                assert 3 <= len(set(plan.participants)) <= 4
+                assert len(set(plan.participants)) == len(plan.participants) == 3
                 assert set(plan.participants) <= set(nodes.ids)
     assert planned > 20
     everything = "\n".join([*map(str, nodes.errors), caplog.text])

@@ -16,16 +16,19 @@ from protocol.federation import (
     session_state,
     skewed_counts,
 )
+from protocol.plain import plain_probability
 
 from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
     distance_to_uniform,
     fixed_point_distribution,
+    moments,
     overall_registry,
     participation_probability,
     population_distribution,
     registry,
 )
-from dubhe_flwr.protocol import CoordinatorState, NodeFailure
+from dubhe_flwr.protocol import CoordinatorState, NodeFailure, Settings
 
 NUM_CLIENTS = 12
 NUM_ROUNDS = 6
@@ -47,51 +50,90 @@ OTHER_LABELS = {
 }
 
 
+BEYOND: dict[str, Any] = SETTINGS | {
+    "participation": "calibrated",
+    "determination": "grouped",
+    "num_participants": 3,
+    "group_size": 3,
+}
+
+
 def run(
-    counts: NDArray[np.int64] = COUNTS, *, seeded_draws: bool = True
+    counts: NDArray[np.int64] = COUNTS,
+    settings: dict[str, Any] = SETTINGS,
+    *,
+    seeded_draws: bool = True,
 ) -> Federation[CoordinatorState]:
     """Play some rounds with two registrations."""
-    nodes = dubhe(counts, policy={"seeded_draws": seeded_draws}, **SETTINGS)
+    nodes = dubhe(counts, policy={"seeded_draws": seeded_draws}, **settings)
     for server_round in range(1, NUM_ROUNDS + 1):
         nodes.play(server_round)
     return nodes
 
 
 def shapes(nodes: Federation[CoordinatorState]) -> list[Any]:
-    """Return stage, node, and names, types and sizes of all fields, message by message."""
+    """Return stage, node, and names, types and sizes of all fields, message by message.
 
-    def shape(fields: Any) -> list[Any]:
+    How many groups an agent is asked about follows from the decisions, which the server sees.
+    """
+    grouped = epoch_of(nodes).groups_per_round > 0
+
+    def shape(fields: Any, *, of_groups: bool = False) -> list[Any]:
         return [
             (name, type(value), len(value) if isinstance(value, bytes | str) else 8)
             for name, value in fields.items()
+            if not (of_groups and name in {"sums", "num-sums", "num-clients"})
         ]
 
-    return [(e.stage, e.node_id, shape(e.request), shape(e.reply)) for e in nodes.exchanges]
+    return [
+        (
+            *(e.stage, e.node_id),
+            shape(e.request, of_groups=grouped and e.stage == "determine"),
+            shape(e.reply),
+        )
+        for e in nodes.exchanges
+    ]
 
 
 @pytest.mark.parametrize("seeded_draws", [True, False])
 @pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
-def test_labels_change_no_number_and_no_size(labels: list[int], seeded_draws: bool) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SETTINGS,
+        SETTINGS | {"participation": "calibrated"},
+        BEYOND | {"participation": "paper"},
+        BEYOND,
+    ],
+    ids=["paper", "calibrated", "grouped", "both"],
+)
+def test_labels_change_no_number_and_no_size(
+    settings: dict[str, Any], labels: list[int], seeded_draws: bool
+) -> None:
     """Whatever one client holds, the same messages of the same sizes go to the same nodes."""
     changed = COUNTS.copy()
     changed[3] = labels
-    one, other = run(seeded_draws=seeded_draws), run(changed, seeded_draws=seeded_draws)
+    one = run(COUNTS, settings, seeded_draws=seeded_draws)
+    other = run(changed, settings, seeded_draws=seeded_draws)
     assert shapes(one) == shapes(other)
     assert len(shapes(one)) > 6 * NUM_CLIENTS
 
 
 def test_a_reply_has_no_room_for_anything_else() -> None:
     """Replies hold names, keys, ciphertexts, bits and an index, and never a float."""
-    nodes = run()
+    nodes, beyond = run(), run(settings=BEYOND)
     header = {"epoch", "stage", "sequence", "version"}
     expected = {
         "join": {"status", "alias", "public-key"},
         "keygen": {"modulus", "sealed-keys"},
         "register": {"registry", "distribution"},
+        "moments": {"moments"},
+        "calibrate": {"probabilities"},
         "participate": {"decisions", "unwilling"},
         "determine": {"chosen"},
     }
-    for exchange in nodes.exchanges:
+    assert {exchange.stage for exchange in beyond.exchanges} == set(expected)
+    for exchange in [*nodes.exchanges, *beyond.exchanges]:
         assert isinstance(exchange.reply, dict)
         assert set(exchange.reply) - header == expected[exchange.stage]
         assert not any(isinstance(value, float) for value in exchange.reply.values())
@@ -122,9 +164,10 @@ def ways_to_write(number: int, size: int) -> set[bytes]:
     }
 
 
-def test_a_transcript_holds_nothing_in_the_clear() -> None:
-    """No registry, R_A, p_l, P, p_o, EMD or secret key, however it may be written."""
-    nodes = dubhe(COUNTS, policy={"seeded_draws": False}, **SETTINGS)
+@pytest.mark.parametrize("settings", [SETTINGS, BEYOND], ids=["paper", "both"])
+def test_a_transcript_holds_nothing_in_the_clear(settings: dict[str, Any]) -> None:
+    """No registry, R_A, p_l, P, moments, p_o, EMD or secret key, however it may be written."""
+    nodes = dubhe(COUNTS, policy={"seeded_draws": False}, **settings)
     secrets: set[bytes] = set()
     shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     for server_round in range(1, NUM_ROUNDS + 1):
@@ -145,6 +188,18 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
     codebook = epoch_of(nodes).parameters.codebook
     overall, slots = overall_registry(COUNTS, codebook, SETTINGS["thresholds"])
     secrets |= encodings(overall) | encodings(participation_probability(overall, 4))
+    calibrated = plain_probability(Settings(key_bits=512, **BEYOND), COUNTS)
+    by_category = np.zeros(codebook.length)
+    by_category[slots] = calibrated
+    secrets |= encodings(calibrated) | encodings(by_category)
+    secrets |= encodings(np.rint(by_category * FIXED_POINT_SCALE).astype(np.int64))
+    tables = [
+        moments(fixed_point_distribution(row), int(slot), overall, codebook, 3)
+        for row, slot in zip(COUNTS, slots, strict=True)
+    ]
+    for table in [*tables, sum(tables, np.zeros_like(tables[0]))]:
+        secrets |= encodings(table.ravel())
+        secrets |= {way for row in table if row.any() for way in encodings(row)}
     for row, slot in enumerate(slots.tolist()):
         fixed_row = fixed_point_distribution(COUNTS[row])
         secrets |= encodings(registry(codebook.unrank(slot), codebook))
@@ -166,7 +221,7 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
 
 def test_the_servers_state_holds_no_key() -> None:
     """What the server keeps or stores can decrypt nothing."""
-    nodes = run()
+    nodes = run(settings=BEYOND)
     key = secret_key(session_state(nodes, nodes.ids[0]))
     written = repr(fingerprint(nodes.state)).encode()
     p = int.from_bytes(key.to_bytes(), "big")
@@ -177,13 +232,18 @@ def test_the_servers_state_holds_no_key() -> None:
 
 
 def test_equal_labels_look_different() -> None:
-    """Ciphertexts of the same registry differ between nodes, and between epochs."""
+    """Ciphertexts of the same data differ between nodes, and between epochs."""
     counts = np.tile(COUNTS[0], (NUM_CLIENTS, 1))
-    nodes = run(counts)
+    nodes = run(counts, BEYOND)
     replies: list[Any] = [e.reply for e in nodes.exchanges if e.stage == "register"]
     assert len(replies) == 2 * NUM_CLIENTS
     for field in ("registry", "distribution"):
         assert len({reply[field] for reply in replies}) == 2 * NUM_CLIENTS
+    told: list[Any] = [e.reply for e in nodes.exchanges if e.stage == "moments"]
+    size = epoch_of(nodes).public_key.ciphertext_bytes
+    vectors = [reply["moments"] for reply in told]
+    ciphertexts = [v[start : start + size] for v in vectors for start in range(0, len(v), size)]
+    assert len(set(ciphertexts)) == len(ciphertexts) > 10 * NUM_CLIENTS
 
 
 def test_agents_decrypt_few_sums_of_many_clients() -> None:
@@ -191,10 +251,28 @@ def test_agents_decrypt_few_sums_of_many_clients() -> None:
     nodes = dubhe(COUNTS, **SETTINGS | {"registration_interval": 30})
     for server_round in range(1, 31):
         nodes.play(server_round)
+        assert epoch_of(nodes).first_round in {1, 13, 25}
     requests = [e.request for e in nodes.exchanges if e.stage == "determine"]
-    assert {request["num-clients"] for request in requests} == {np.full(5, 4, dtype=">i8").tobytes()}
+    assert {request["num-clients"] for request in requests} == {
+        np.full(5, 4, dtype=">i8").tobytes()
+    }
     for node_id in nodes.ids:
         assert session_state(nodes, node_id).num_sums < NUM_CLIENTS / 2
+
+
+def test_agents_decrypt_sums_of_few_groups() -> None:
+    """Groups have a cohort each, and no agent gets half as many as there are clients."""
+    counts = skewed_counts(30, num_classes=10)
+    nodes = dubhe(counts, **BEYOND | {"num_participants": 7, "registration_interval": 12})
+    for server_round in range(1, 13):
+        nodes.play(server_round)
+    requests = [e.request for e in nodes.exchanges if e.stage == "determine"]
+    sizes = [request["num-clients"] for request in requests]
+    covered = [np.frombuffer(size, dtype=">i8") for size in sizes if isinstance(size, bytes)]
+    assert set(np.concatenate(covered).tolist()) == {3, 4}
+    sums = [session_state(nodes, node_id).num_sums for node_id in nodes.ids]
+    assert sum(sums) == sum(map(len, covered))
+    assert max(sums) < 15
 
 
 def test_the_owner_may_change_the_policy_between_epochs() -> None:

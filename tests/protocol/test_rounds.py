@@ -20,6 +20,7 @@ from dubhe_flwr.protocol.rounds import (
     choose_agents,
     determine_requests,
     drawn_rounds,
+    is_selection,
     participants,
 )
 
@@ -84,7 +85,7 @@ class TestDrawnRounds:
         assert not drawn[6].decisions[1:].any()
         assert np.flatnonzero(drawn[5].available).tolist() == [0]
         assert np.flatnonzero(drawn[6].available).tolist() == [1]
-        assert drawn[5].agent is drawn[5].chosen is None
+        assert (drawn[5].agent, drawn[5].chosen) == (None, None)
 
 
 class TestChooseAgents:
@@ -197,6 +198,110 @@ class TestChooseAgents:
                 assert all(drawn.agent not in members for members in drawn.selections)
                 given_sums[drawn.agent] += num_tries
                 assert given_sums[drawn.agent] <= 4
+
+
+@pytest.fixture(scope="module")
+def large(epoch: Epoch) -> Epoch:
+    """Return an epoch of thirty clients, of which eight are wanted in two groups."""
+    aliases = {1000 + row: str(row) for row in range(30)}
+    changed = replace(epoch, aliases=aliases)
+    return selecting(changed, 8, group_size=3, volunteer_tries=5)
+
+
+class TestGroups:
+    """Where groups are determined, an agent gets small disjoint ones."""
+
+    @given(
+        rate=st.floats(0, 1),
+        away=st.sets(st.integers(0, 29)),
+        failed=st.frozensets(st.integers(0, 29)),
+        spent_and_seed=st.tuples(st.integers(0, 14), st.integers(0, 2**32)),
+    )
+    def test_groups_are_disjoint_and_lack_their_agent(
+        self,
+        large: Epoch,
+        rate: float,
+        away: set[int],
+        failed: frozenset[int],
+        spent_and_seed: tuple[int, int],
+    ) -> None:
+        """Whoever draws, is away or failed: the first groups make up K, and so does any answer."""
+        spent, seed = spent_and_seed
+        decisions = generator(seed, "draw").random((30, 1)) < rate
+        available = np.array([row not in away for row in range(30)])
+        epoch = replace(large, num_sums=dict.fromkeys(large.registered, spent))
+        rounds = {3: DrawnRound(decisions, available), 4: DrawnRound(decisions, available)}
+        for drawn in choose_agents(epoch, rounds, seed, failed).values():
+            members = np.concatenate(drawn.selections)
+            assert len(set(members.tolist())) == members.size
+            assert available[members].all()
+            if drawn.agent is None:
+                assert (drawn.chosen, drawn.fallback, len(drawn.selections)) == ((0,), (0,), 1)
+                assert members.size == min(8, 30 - len(away))
+                none_left = not any(available[row] for row in set(range(30)) - failed)
+                assert none_left or spent + 5 > 14 or available.sum() <= 9
+                continue
+            assert available[drawn.agent]
+            assert drawn.agent not in failed
+            assert drawn.agent not in members
+            assert (drawn.chosen, drawn.fallback) == (None, (0, 1))
+            assert all(len(group) == 4 for group in drawn.selections)
+            assert 2 <= len(drawn.selections) <= epoch.groups_per_round == 5
+
+    def test_other_rounds_have_other_groups(self, large: Epoch) -> None:
+        """The round is part of the randomness."""
+        everyone = np.ones(30, dtype=bool)
+        rounds = {r: DrawnRound(everyone[:, None], everyone) for r in range(3, 9)}
+        prepared = choose_agents(large, rounds, 7)
+        assert len({str(drawn.selections) for drawn in prepared.values()}) == 6
+
+    @pytest.mark.parametrize(
+        ("chosen", "fits"),
+        [
+            ((0, 2), True),
+            ((2, 0), True),
+            ((1, 2), True),
+            ((0, 1), False),
+            ((2, 3), False),
+            ((0, 0), False),
+            ((2, 2), False),
+            ((0, 4), False),
+            ((0, -1), False),
+            ((0,), False),
+            ((0, 1, 2), False),
+            ((), False),
+        ],
+    )
+    def test_what_is_a_selection(self, chosen: tuple[int, ...], fits: bool) -> None:
+        """Distinct groups that are there and make up as many clients as the first ones."""
+        sizes = (3, 3, 4, 4)
+        ends = np.cumsum(sizes)[:-1]
+        groups = tuple(np.split(np.arange(14), ends))
+        drawn = replace(draw(1), selections=groups, fallback=(0, 2))
+        assert is_selection(drawn, chosen) == fits
+
+    def test_no_group_counts_twice(self) -> None:
+        """Even where all groups are of one size."""
+        groups = tuple(np.split(np.arange(12), 4))
+        drawn = replace(draw(1), selections=groups, fallback=(0, 1))
+        assert is_selection(drawn, (3, 2))
+        assert not is_selection(drawn, (2, 2))
+
+    def test_the_chosen_groups_train(self, epoch: Epoch) -> None:
+        """Their union, in the order of the aliases, with the vanished replaced by others."""
+        groups = (np.array([0, 8]), np.array([2, 3]), np.array([1, 7]))
+        drawn = replace(draw(1, available=without(6)), selections=groups, chosen=(2, 0))
+        chosen = participants(epoch, drawn, epoch.registered, 7, 3)
+        assert [epoch.aliases[node_id] for node_id in chosen] == ["0", "1", "7", "8"]
+        present = [i for row, i in enumerate(epoch.registered) if row not in {0, 7}]
+        replaced = set()
+        for seed in range(40):
+            chosen = participants(epoch, drawn, present, seed, 3)
+            rows = {int(epoch.aliases[node_id]) for node_id in chosen}
+            assert len(rows) == 4
+            assert {1, 8} <= rows <= {1, 2, 3, 4, 5, 8}
+            replaced |= rows
+        assert replaced == {1, 2, 3, 4, 5, 8}
 
 
 class TestDetermineRequests:

@@ -21,6 +21,7 @@ STATE = SessionState(
     modulus=b"modulus 31415",
     secret_key=b"secret 31415",
     registry_digest=b"digest",
+    moments_digest=b"31415 moments",
     probability_digest=b"digest of 31415",
     num_registered=31415,
     probability=0.31415,

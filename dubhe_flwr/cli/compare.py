@@ -1,58 +1,24 @@
-"""The command line `dubhe`: commands parse and call the experiments."""
+"""`dubhe compare`: train with each way of selecting clients."""
 
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments import METHODS, CompareSettings, summary_sentence, summary_table
 from dubhe_flwr.report import save_figures
 from dubhe_flwr.report.style import require_matplotlib
 
-__all__ = ["app", "main"]
+__all__ = ["EPILOG", "compare"]
 
-_WELCOME = """\
-[bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
-close to uniform, and nobody sees a client's labels.
-
-Begin with a comparison of random selection, Dubhe and a greedy oracle, which
-takes about a minute:
-
-    [bold]dubhe compare[/bold]
-
-[bold]dubhe compare --help[/bold] lists what can be set."""
-
-app = typer.Typer(
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-
-
-@app.callback(invoke_without_command=True)
-def start(
-    context: typer.Context,
-    *,
-    show_version: Annotated[
-        bool, typer.Option("--version", help="Show the version and stop.")
-    ] = False,
-) -> None:
-    """Private, unbiased client selection for Flower."""
-    if show_version:
-        typer.echo(f"dubhe-flwr {version('dubhe-flwr')}")
-    elif context.invoked_subcommand is None:
-        Console().print(_WELCOME, highlight=False)
-
-
-@app.command(
-    epilog="Example: [bold]dubhe compare --dataset mnist --data-dir data --methods random,dubhe "
+EPILOG: Final = (
+    "Example: [bold]dubhe compare --dataset mnist --data-dir data --methods random,dubhe "
     "--num-rounds 20 --out results/mnist[/bold]"
 )
+
+
 def compare(
     *,
     dataset: Annotated[str, typer.Option(help="Data set: digits or mnist.")] = "digits",
@@ -150,17 +116,3 @@ def compare(
     console.print(summary_table(results))
     console.print(summary_sentence(results), highlight=False)
     console.print(f"Results and figures are in {escape(str(folder))}.", highlight=False)
-
-
-def main() -> None:
-    """Run the command line; an error of this package is one sentence and exit code 2."""
-    try:
-        app()
-    except DubheError as error:
-        sentence = str(error)
-    except ModuleNotFoundError as error:
-        if error.name not in {"torch", "torchvision", "sklearn"}:
-            raise
-        sentence = f"{error.name} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
-    Console(stderr=True).print(f"[red]{escape(sentence)}[/red]", highlight=False, soft_wrap=True)
-    raise SystemExit(2)

@@ -1,0 +1,64 @@
+"""The application `dubhe`: its commands, and what it says without one or after an error."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from dubhe_flwr.cli import compare, study
+from dubhe_flwr.errors import DubheError
+
+__all__ = ["app", "main"]
+
+_WELCOME = """\
+[bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
+close to uniform, and nobody sees a client's labels.
+
+Begin with a comparison of random selection, Dubhe and a greedy oracle, which
+takes about a minute:
+
+    [bold]dubhe compare[/bold]
+
+[bold]dubhe compare --help[/bold] lists what can be set."""
+
+app = typer.Typer(
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    *,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Private, unbiased client selection for Flower."""
+    if show_version:
+        typer.echo(f"dubhe-flwr {version('dubhe-flwr')}")
+    elif context.invoked_subcommand is None:
+        Console().print(_WELCOME, highlight=False)
+
+
+app.command(epilog=compare.EPILOG)(compare.compare)
+app.command(epilog=study.EPILOG)(study.study)
+
+
+def main() -> None:
+    """Run the command line; an error of this package is one sentence and exit code 2."""
+    try:
+        app()
+    except DubheError as error:
+        sentence = str(error)
+    except ModuleNotFoundError as error:
+        if error.name not in {"torch", "torchvision", "sklearn"}:
+            raise
+        sentence = f"{error.name} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
+    Console(stderr=True).print(f"[red]{escape(sentence)}[/red]", highlight=False, soft_wrap=True)
+    raise SystemExit(2)

@@ -1,0 +1,141 @@
+"""Dubhe in the clear: the same clients as under encryption, fast enough for sweeps.
+
+Nothing is encrypted and nothing is sent, but all that decides who trains is the code of the
+protocol: registry, probabilities, draws, agents, tries or groups, and the agent's choice.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    fixed_point_distribution,
+    moments,
+    overall_registry,
+    participation_probability,
+    seeded_draws,
+    with_square,
+)
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.agent import best_selections, fixed_point_probabilities
+from dubhe_flwr.protocol.epoch import Roster
+from dubhe_flwr.protocol.parameters import epoch_parameters
+from dubhe_flwr.protocol.rounds import DrawnRound, choose_agents
+
+__all__ = ["plain_rounds"]
+
+
+def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArray[np.int64]]:
+    """Yield who trains in each round, from round 1 on and without end.
+
+    The sets are those of a `Coordinator` with the same settings and simulated nodes of the aliases
+    0, 1, ..., N-1, if all of them are always there and willing and their label counts stay.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the operator decides. There has to be a seed, and `rounds_per_draw` changes nothing.
+    label_counts : array_like of int, shape (N, C)
+        Samples of each class at each client, at least one of them.
+
+    Yields
+    ------
+    ndarray of int64, shape (K,)
+        Indices of clients, ascending.
+
+    Raises
+    ------
+    SettingsError
+        If there is no seed, or there are fewer than K clients.
+
+    Examples
+    --------
+    >>> settings = Settings(num_participants=4, reference_set=(1, 2), thresholds={1: 0.7}, seed=7)
+    >>> rounds = plain_rounds(settings, [[9, 1]] * 20 + [[1, 9]] * 5)
+    >>> [np.bincount(next(rounds) // 20).tolist() for _ in range(3)]
+    [[2, 2], [2, 2], [2, 2]]
+    """
+    clients = _Clients(settings, np.asarray(label_counts, dtype=np.int64))
+    roster = Roster(
+        first_round=1,
+        parameters=epoch_parameters(settings.announced()),
+        aliases=dict(enumerate(clients.aliases)),
+    )
+    num_tries = max(1, min(settings.draws_per_round, roster.sums_per_agent))
+    interval = _rounds_of_epoch(settings, roster, num_tries)
+    while True:
+        for server_round in range(roster.first_round, roster.first_round + interval):
+            undetermined = {server_round: clients.draw(server_round, num_tries)}
+            drawn = choose_agents(roster, undetermined, clients.seed)[server_round]
+            if drawn.agent is not None:
+                spent = roster.num_sums.get(drawn.agent, 0) + len(drawn.selections)
+                roster = replace(roster, num_sums={**roster.num_sums, drawn.agent: spent})
+            chosen = clients.best_selections(drawn) if drawn.chosen is None else drawn.chosen
+            yield np.sort(np.concatenate([drawn.selections[index] for index in chosen]))
+        roster = replace(roster, first_round=roster.first_round + interval, num_sums={})
+
+
+class _Clients:
+    """All clients in the clear: their data in fixed point, and their probabilities.
+
+    Their label counts stay, so that every epoch has the same registry and probabilities.
+    """
+
+    def __init__(self, settings: Settings, label_counts: NDArray[np.int64]) -> None:
+        if settings.seed is None:
+            raise SettingsError("seed=None lets every node draw for itself; give a seed.")
+        if settings.num_participants > len(label_counts):
+            raise SettingsError(
+                f"num_participants={settings.num_participants} is above the {len(label_counts)} "
+                "clients; select fewer or simulate more."
+            )
+        self.seed = settings.seed
+        self.aliases = [str(row) for row in range(len(label_counts))]
+        self._announced = settings.announced()
+        self._distributions = np.array(
+            [with_square(fixed_point_distribution(counts)) for counts in label_counts]
+        )
+        self._probability = self._probabilities(settings, label_counts)
+
+    def draw(self, server_round: int, num_tries: int) -> DrawnRound:
+        """Let every client draw for a round."""
+        draws = [seeded_draws(self.seed, a, server_round, num_tries) for a in self.aliases]
+        return DrawnRound(
+            decisions=np.array(draws) < self._probability[:, None],
+            available=np.ones(len(self.aliases), dtype=bool),
+        )
+
+    def best_selections(self, drawn: DrawnRound) -> list[int]:
+        """Choose as the agent of a round does."""
+        sums = [self._distributions[indices].sum(axis=0) for indices in drawn.selections]
+        sizes = [len(indices) for indices in drawn.selections]
+        return best_selections(np.array(sums), np.array(sizes), self._announced)
+
+    def _probabilities(
+        self, settings: Settings, label_counts: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        codebook = settings.codebook
+        thresholds = epoch_parameters(self._announced).thresholds
+        overall, slots = overall_registry(label_counts, codebook, thresholds)
+        if settings.participation == "paper":
+            volunteers = self._announced.num_volunteers(len(label_counts))
+            return participation_probability(overall, volunteers)[slots]
+        table = np.zeros((codebook.length, codebook.num_classes + 1), dtype=np.int64)
+        for distribution, slot in zip(self._distributions, slots.tolist(), strict=True):
+            own = moments(distribution[:-1], slot, overall, codebook, settings.min_cohort)
+            table += own
+        calibrated = fixed_point_probabilities(overall, table, self._announced)
+        return calibrated[slots] / FIXED_POINT_SCALE
+
+
+def _rounds_of_epoch(settings: Settings, roster: Roster, num_tries: int) -> int:
+    """Return after how many rounds nodes register anew: at the latest when all agents are spent."""
+    to_decrypt = roster.sums_per_round(num_tries)
+    if not to_decrypt:
+        return settings.registration_interval
+    rounds_of_agents = len(roster.registered) * (roster.sums_per_agent // to_decrypt)
+    return min(settings.registration_interval, max(1, rounds_of_agents))

@@ -1,0 +1,136 @@
+"""In the clear, Dubhe selects the same clients as under encryption."""
+
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.in_memory import rounds_in_memory
+from dubhe_flwr.experiments.plain import plain_rounds
+from dubhe_flwr.protocol import Coordinator, NodePolicy, Settings
+
+OPTIONS: dict[str, Any] = {
+    "num_participants": 6,
+    "reference_set": (1, 2, 5),
+    "thresholds": {1: 0.7, 2: 0.2},
+    "tries": 5,
+    "group_size": 3,
+    "registration_interval": 3,
+    "key_bits": 512,
+    "max_clients": 60,
+}
+NUM_ROUNDS = 7
+
+
+def skewed(num_clients: int, seed: int) -> NDArray[np.int64]:
+    """Return label counts of clients with few classes each, of which the first is common."""
+    rng = generator(seed, "counts")
+    shares = rng.dirichlet([1.0, 0.5, 0.3, 0.2, 0.1], size=num_clients)
+    return np.asarray(rng.multinomial(40, shares), dtype=np.int64)
+
+
+def plain(settings: Settings, counts: NDArray[np.int64], num_rounds: int) -> list[tuple[int, ...]]:
+    """Return who is selected in the clear."""
+    return [tuple(rows.tolist()) for rows in islice(plain_rounds(settings, counts), num_rounds)]
+
+
+def encrypted(
+    settings: Settings, counts: NDArray[np.int64], num_rounds: int
+) -> tuple[list[tuple[int, ...]], int]:
+    """Return who is selected by the protocol, and the number of registrations it took."""
+    nodes = [
+        NodePolicy(
+            label_counts=partial(np.array, own),
+            alias=str(row),
+            seeded_draws=True,
+            min_key_bits=512,
+        )
+        for row, own in enumerate(counts)
+    ]
+    plans = list(islice(rounds_in_memory(Coordinator(settings), nodes), num_rounds))
+    for plan in plans:
+        assert plan.notes == ()
+        assert all(stage.dropped == {} for stage in plan.stages)
+    return [plan.participants for plan in plans], len({plan.epoch for plan in plans})
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("determination", ["one-off", "tries", "grouped"])
+@pytest.mark.parametrize("participation", ["paper", "calibrated"])
+def test_the_sets_are_those_under_encryption(
+    participation: str, determination: str, seed: int
+) -> None:
+    """Whatever rule sets probabilities and whatever the agent chooses from, over three epochs."""
+    settings = Settings(
+        **OPTIONS,
+        participation=participation,  # type: ignore[arg-type]
+        determination=determination,  # type: ignore[arg-type]
+        local_skew=0.2 * seed,
+        seed=seed,
+    )
+    counts = skewed(40, seed)
+    sets, num_epochs = encrypted(settings, counts, NUM_ROUNDS)
+    assert plain(settings, counts, NUM_ROUNDS) == sets
+    assert num_epochs == 3
+    assert len(set(sets)) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "num_clients", "num_epochs"),
+    [
+        # An agent of seven decrypts three sums: three tries, a round each, seven rounds.
+        ({"registration_interval": 12, "num_participants": 4}, 7, 3),
+        ({"registration_interval": 50, "max_sums_per_epoch": 5}, 12, 2),
+        (
+            {
+                "determination": "grouped",
+                "num_participants": 3,
+                "registration_interval": 50,
+                "max_sums_per_epoch": 2,
+            },
+            14,
+            2,
+        ),
+        # Nobody to leave out as agent, so that nothing is determined and no agent is spent.
+        ({"registration_interval": 12}, 6, 2),
+        ({"registration_interval": 12, "determination": "grouped"}, 6, 2),
+        # Groups of two sizes, and an agent with fewer sums than there could be groups.
+        ({"determination": "grouped", "num_participants": 11, "max_sums_per_epoch": 4}, 50, 6),
+    ],
+)
+def test_the_limits_of_the_protocol_hold_in_the_clear(
+    given: dict[str, Any], num_clients: int, num_epochs: int
+) -> None:
+    """Agents decrypt as many sums and nodes register as often as they do under encryption."""
+    settings = Settings(**{**OPTIONS, **given}, seed=3)
+    counts = skewed(num_clients, 3)
+    sets, epochs = encrypted(settings, counts, 16)
+    assert plain(settings, counts, 16) == sets
+    assert epochs == num_epochs
+
+
+def test_the_seed_decides() -> None:
+    """Same seed, same sets; another seed, other sets."""
+    counts = skewed(40, 0)
+    first, again, other = (
+        plain(Settings(**OPTIONS, seed=seed), counts, NUM_ROUNDS) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_without_a_seed_there_is_nothing_to_repeat() -> None:
+    """Private draws are for nodes, and the sentence asks for a seed."""
+    with pytest.raises(SettingsError, match=r"seed=None .* give a seed"):
+        next(plain_rounds(Settings(**OPTIONS), skewed(40, 0)))
+
+
+def test_more_participants_than_clients_are_refused() -> None:
+    """As the coordinator refuses them."""
+    with pytest.raises(SettingsError, match="num_participants=6 is above the 5 clients"):
+        next(plain_rounds(Settings(**OPTIONS, seed=0), skewed(5, 0)))
