@@ -1,12 +1,14 @@
 """`flwr run`, as the README writes it, for an app of either API."""
 
+from typing import Any
+
 import pytest
 
 pytestmark = pytest.mark.runtime
 
 
 @pytest.mark.parametrize("app", ["quickstart", "message_api"])
-def test_an_app_runs_on_a_local_superlink(flower_home, app: str) -> None:
+def test_an_app_runs_on_a_local_superlink(flower_home: Any, app: str) -> None:
     """The app comes to its end on Flower's simulation runtime, selecting clients each round."""
     output = flower_home.run(
         "flwr",
