@@ -477,6 +477,17 @@ class TestParticipate:
         replies = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
         assert [r["decisions"] for r in replies if isinstance(r, dict)] == [b"\xf0"] * NUM_CLIENTS
 
+    def test_a_draw_at_the_probability_is_a_no(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Draws are from 0 up to but not 1, so a node takes part if one lies below P."""
+        nodes = dubhe(COUNTS, policy={"seeded_draws": False}, **SETTINGS)
+        nodes.play(1)
+        node_id, request = next_request(nodes, Stage.PARTICIPATE, 2)
+        probability = session_state(nodes, node_id).probability
+        draws = np.array([probability, np.nextafter(probability, 0), np.nextafter(probability, 1)])
+        monkeypatch.setattr("dubhe_flwr.protocol.session.private_draws", lambda _tries: draws)
+        reply = nodes.handle(node_id, {**request, "num-tries": 3})
+        assert reply["decisions"] == bytes([0b01000000])
+
     def test_unwilling_rounds_are_marked(self) -> None:
         """One bit a round tells in which rounds the node will not train."""
         nodes = dubhe(
@@ -664,13 +675,16 @@ class TestDetermine:
         foreign = generate_secret_key(512).encrypt([1, 2, 3, 4])
         refuses(nodes, node_id, {**request, "sums": foreign}, RefusedError, "DecryptionError")
 
-    def test_the_budget_is_below_half_the_clients(self) -> None:
-        """With nine clients four sums are decrypted in an epoch, at once or one by one."""
-        nodes, node_id, request = self.agent()
+    @pytest.mark.parametrize(("num_clients", "budget"), [(9, 4), (8, 3), (7, 3)])
+    def test_the_budget_is_below_half_the_clients(self, num_clients: int, budget: int) -> None:
+        """Fewer sums than half the clients are decrypted in an epoch, at once or one by one."""
+        nodes = dubhe(COUNTS[:num_clients], **SETTINGS)
+        node_id, request = next_request(nodes, Stage.DETERMINE)
         sums = request["sums"]
         assert isinstance(sums, bytes)
-        size = len(sums) // 4
-        for sequence in range(4):
+        assert request["num-tries"] == budget
+        size = len(sums) // budget
+        for sequence in range(budget):
             one = {**request, "sums": sums[:size], "num-tries": 1, "sequence": 50 + sequence}
             nodes.handle(node_id, one)
         one["sequence"] = 60
