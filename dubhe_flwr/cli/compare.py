@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments import METHODS, CompareSettings, summary_sentence, summary_table
 from dubhe_flwr.report import save_figures
 from dubhe_flwr.report.style import require_matplotlib
@@ -19,9 +20,15 @@ EPILOG: Final = (
 )
 
 
+def _defaults(setting: str) -> str:
+    """Return the default of a setting for each data set."""
+    values = {name: getattr(CompareSettings.for_dataset(name), setting) for name in DATASETS}
+    return ", ".join(f"{value} for {name}" for name, value in values.items())
+
+
 def compare(
     *,
-    dataset: Annotated[str, typer.Option(help="Data set: digits or mnist.")] = "digits",
+    dataset: Annotated[str, typer.Option(help=f"Data set: {' or '.join(DATASETS)}.")] = "digits",
     data_dir: Annotated[
         str | None,
         typer.Option(help="Folder of the data set's files.", show_default="the user's cache"),
@@ -30,10 +37,11 @@ def compare(
         str, typer.Option(help="Ways of selecting, separated by commas.")
     ] = ",".join(METHODS),
     num_clients: Annotated[
-        int | None, typer.Option(help="N.", show_default="150, mnist 1000")
+        int | None, typer.Option(help="N.", show_default=_defaults("num_clients"))
     ] = None,
     num_samples: Annotated[
-        int | None, typer.Option(help="Samples of each client.", show_default="32, mnist 128")
+        int | None,
+        typer.Option(help="Samples of each client.", show_default=_defaults("num_samples")),
     ] = None,
     num_participants: Annotated[
         int, typer.Option(help="K: clients that train in a round.")
@@ -57,7 +65,7 @@ def compare(
         int, typer.Option(help="Passes of a client over its samples in a round.")
     ] = CompareSettings.epochs,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Of Adam.", show_default="0.01, mnist 0.0001")
+        float | None, typer.Option(help="Of Adam.", show_default=_defaults("learning_rate"))
     ] = None,
     key_bits: Annotated[
         int, typer.Option(help="Size of the Paillier keys; below 2048 for tests only.")

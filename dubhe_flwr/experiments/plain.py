@@ -70,13 +70,11 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
     while True:
         for server_round in range(roster.first_round, roster.first_round + interval):
             undetermined = {server_round: clients.draw(server_round, num_tries)}
+            # No agent's turn comes more often in an epoch than its sums allow.
             drawn = choose_agents(roster, undetermined, clients.seed)[server_round]
-            if drawn.agent is not None:
-                spent = roster.num_sums.get(drawn.agent, 0) + len(drawn.selections)
-                roster = replace(roster, num_sums={**roster.num_sums, drawn.agent: spent})
             chosen = clients.best_selections(drawn) if drawn.chosen is None else drawn.chosen
             yield np.sort(np.concatenate([drawn.selections[index] for index in chosen]))
-        roster = replace(roster, first_round=roster.first_round + interval, num_sums={})
+        roster = replace(roster, first_round=roster.first_round + interval)
 
 
 class _Clients:
@@ -126,8 +124,7 @@ class _Clients:
             return participation_probability(overall, volunteers)[slots]
         table = np.zeros((codebook.length, codebook.num_classes + 1), dtype=np.int64)
         for distribution, slot in zip(self._distributions, slots.tolist(), strict=True):
-            own = moments(distribution[:-1], slot, overall, codebook, settings.min_cohort)
-            table += own
+            table += moments(distribution[:-1], slot, overall, codebook, settings.min_cohort)
         calibrated = fixed_point_probabilities(overall, table, self._announced)
         return calibrated[slots] / FIXED_POINT_SCALE
 

@@ -7,7 +7,6 @@ from typing import Any, Final, Self
 
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.he.public_key import check_key_bits
 from dubhe_flwr.protocol import Settings
 
 __all__ = ["ENGINES", "METHODS", "CompareSettings"]
@@ -21,7 +20,7 @@ ENGINES: Final = ("inprocess", "ray")
 _REFERENCE_SET: Final = (1, 2, 10)
 
 _PAPER: Final = {"num_clients": 1000, "num_samples": 128, "learning_rate": 1e-4}
-_SMALL: Final = {"num_clients": 150, "num_samples": 32, "learning_rate": 1e-2}
+_SMALL: Final = {"num_clients": 150, "num_samples": 32, "learning_rate": 3e-3}
 _SCALES: Final[Mapping[str, Mapping[str, Any]]] = {"digits": _SMALL}
 
 
@@ -125,7 +124,6 @@ class CompareSettings:
         if not 0 <= self.seed < 2**63:
             raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")
         if "dubhe" in self.methods:
-            check_key_bits(self.key_bits)
             self.protocol_settings()
 
     @classmethod

@@ -23,7 +23,7 @@ def summary_table(results: ComparisonResults) -> Table:
     table = Table(
         title=f"{federation.name}, {federation.num_clients} clients",
         box=SIMPLE_HEAD,
-        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("Method", style="bold")
     for heading in (
@@ -35,7 +35,7 @@ def summary_table(results: ComparisonResults) -> Table:
         "MB\nup",
         "MB\ndown",
     ):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, method in results.methods.items():
         table.add_row(
             method_label(name),

@@ -108,12 +108,12 @@ def read_label_counts(
 def _check(counts: NDArray[Any], num_classes: int) -> JoinStatus:
     if counts.shape != (num_classes,):
         return JoinStatus.WRONG_NUMBER_OF_CLASSES
-    if not np.issubdtype(counts.dtype, np.integer) or np.any(counts < 0):
+    if not np.issubdtype(counts.dtype, np.integer):
         return JoinStatus.INVALID_LABEL_COUNTS
     if not counts.any():
         return JoinStatus.NO_DATA
     try:
         fixed_point_distribution(counts)
-    except SettingsError:  # more samples than the fixed-point numbers hold
+    except SettingsError:  # negative, or more samples than the fixed-point numbers hold
         return JoinStatus.INVALID_LABEL_COUNTS
     return JoinStatus.JOINS

@@ -1,6 +1,7 @@
 """The panels of which figures are made: each draws one finding into given axes."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +12,10 @@ from dubhe_flwr.report.comparison import ComparisonResults
 from dubhe_flwr.report.results import Results
 from dubhe_flwr.report.style import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
 
-__all__ = ["draw_accuracy", "draw_class_proportions", "draw_emd", "moving_average"]
+__all__ = ["MOST_BARS", "draw_accuracy", "draw_class_proportions", "draw_emd", "moving_average"]
+
+MOST_BARS: Final = 20
+"""Classes up to which each has a bar for every method."""
 
 _SMOOTHED_FROM = 31
 
@@ -58,11 +62,31 @@ def draw_emd(axes: Axes, results: Results) -> None:
 
 
 def draw_class_proportions(axes: Axes, results: Results) -> None:
-    """Draw the class proportions of the selected data beside those of all clients' data."""
-    global_proportions = np.array(results.federation.class_proportions)
-    classes = np.arange(global_proportions.size)
+    """Draw the class proportions of the selected data beside those of all clients' data.
+
+    As bars, or as lines where there are more classes than a reader tells bars apart.
+    """
+    num_classes = results.federation.num_classes
+    if num_classes <= MOST_BARS:
+        _draw_bars(axes, results)
+        axes.set_xticks(range(num_classes))
+    else:
+        _draw_lines(axes, results)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.axhline(
+        1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
+    )
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(-0.6, num_classes - 0.4)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=None))
+    axes.set_ylabel("Share of the selected data")
+    axes.set_title("Class proportions of the selected data")
+
+
+def _draw_bars(axes: Axes, results: Results) -> None:
+    global_proportions = results.federation.class_proportions
     bar = 0.84 / (len(results.methods) + 1)
-    left = classes - 0.42 + bar / 2
+    left = np.arange(len(global_proportions)) - 0.42 + bar / 2
     axes.bar(left, global_proportions, bar, color=GLOBAL_COLOUR, label="all clients")
     colours = method_colours(results.methods)
     for position, (name, method) in enumerate(results.methods.items(), start=1):
@@ -75,20 +99,24 @@ def draw_class_proportions(axes: Axes, results: Results) -> None:
             error_kw={"elinewidth": 0.9, "ecolor": UNIFORM_COLOUR, "capsize": 0},
             label=method_label(name),
         )
-    axes.axhline(
-        1 / global_proportions.size,
-        color=UNIFORM_COLOUR,
-        linestyle="--",
-        linewidth=1.2,
-        label="uniform",
-    )
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(-0.6, classes[-1] + 0.6)
-    axes.set_xticks(classes)
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_xlabel("Class (lines: standard deviation over rounds)")
-    axes.set_ylabel("Share of the selected data")
-    axes.set_title("Class proportions of the selected data")
+
+
+def _draw_lines(axes: Axes, results: Results) -> None:
+    classes = np.arange(results.federation.num_classes)
+    axes.bar(
+        classes,
+        results.federation.class_proportions,
+        width=1.0,
+        color=GLOBAL_COLOUR,
+        label="all clients",
+    )
+    colours = method_colours(results.methods)
+    for name, method in results.methods.items():
+        mean, sd = np.array(method.class_proportions.mean), np.array(method.class_proportions.sd)
+        axes.plot(classes, mean, color=colours[name], label=method_label(name))
+        axes.fill_between(classes, mean - sd, mean + sd, color=colours[name], alpha=0.2, lw=0)
+    axes.set_xlabel("Class (bands: standard deviation over rounds)")
 
 
 def _draw_by_round(axes: Axes, series: dict[str, Sequence[float]], first_round: int) -> None:

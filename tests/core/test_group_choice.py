@@ -15,6 +15,7 @@ from dubhe_flwr.core import (
     best_scored_try,
     best_try,
     cut_into_groups,
+    group_choice,
     group_sizes,
     scaled_distances,
     scaled_scores,
@@ -130,23 +131,33 @@ def test_search_finds_the_best_of_many_combinations(local_skew: float, seed: int
     assert score(sums, chosen, local_skew) == scaled_scores(totals, local_skew).min()
 
 
+@pytest.mark.parametrize("effort", [1, group_choice._SEARCH_EFFORT])
 @pytest.mark.parametrize(
-    ("num_participants", "group_size", "num_clients", "num_classes", "local_skew"),
+    ("num_clients", "num_classes", "wanted", "local_skew"),
     [
-        pytest.param(20, 4, 400, 10, 0.0, id="K=20"),
-        pytest.param(20, 3, 400, 10, 0.5, id="two sizes"),
-        pytest.param(100, 4, 500, 10, 0.5, id="K=100"),
-        pytest.param(25, 8, 600, 52, 0.0, id="many classes"),
+        pytest.param(400, 10, group_sizes(20, 3), 0.5, id="two sizes"),
+        pytest.param(300, 10, group_sizes(16, 3), 0.5, id="a size that is wanted once"),
+        pytest.param(500, 10, group_sizes(100, 4), 0.0, id="K=100"),
+        pytest.param(500, 10, group_sizes(100, 4), 0.5, id="K=100 with a price"),
+        pytest.param(600, 52, group_sizes(40, 8), 0.0, id="many classes"),
     ],
 )
 def test_no_exchange_improves_what_the_search_found(
-    num_participants: int, group_size: int, num_clients: int, num_classes: int, local_skew: float
+    monkeypatch: pytest.MonkeyPatch,
+    num_clients: int,
+    num_classes: int,
+    wanted: NDArray[np.int64],
+    local_skew: float,
+    *,
+    effort: int,
 ) -> None:
-    """Any exchange for another group of the same size scores no less, and a repetition agrees."""
-    sums, sizes = grouped_sums(
-        skewed_clients(num_clients, num_classes, seed=5), num_participants, group_size, seed=5
-    )
-    wanted = group_sizes(num_participants, group_size)
+    """Any exchange for another group of the same size scores no less, and a repetition agrees.
+
+    This holds from a single starting point as from many.
+    """
+    monkeypatch.setattr(group_choice, "_SEARCH_EFFORT", effort)
+    clients = skewed_clients(num_clients, num_classes, seed=5)
+    sums, sizes = grouped_sums(clients, int(wanted.sum()), int(wanted.min()), seed=5)
     chosen = best_groups(sums, sizes, wanted, local_skew).tolist()
     assert chosen == sorted(set(chosen))
     assert sorted(sizes[index] for index in chosen) == wanted.tolist()
@@ -177,12 +188,14 @@ def test_identical_clients_and_empty_classes(num_groups: int) -> None:
     assert chosen.max() < num_groups
 
 
-def test_groups_of_other_sizes_are_left_out() -> None:
-    """Only groups of a wanted size are chosen, however well others would fit."""
-    sums = np.tile([9, 3, 6], (50, 1))
-    sizes = [4] * 50
-    sums[[7, 31]], sizes[7], sizes[31] = [6, 6, 6], 5, 5
-    assert not {7, 31} & set(best_groups(sums, sizes, [4] * 5).tolist())
+@pytest.mark.parametrize("num_groups", [8, 60])
+def test_groups_of_other_sizes_are_left_out(num_groups: int) -> None:
+    """Groups of a size that is not wanted change nothing, however well they would fit."""
+    sums, sizes = grouped_sums(skewed_clients(4 * num_groups, 10, seed=3), 20, 4, seed=3)
+    alone = best_groups(sums, sizes, [4] * 5)
+    others = np.tile([5 * FIXED_POINT_SCALE // 10] * 10 + [FIXED_POINT_SCALE // 2], (3, 1))
+    mixed = best_groups(np.concatenate([others, sums, others]), [5] * 3 + sizes + [5] * 3, [4] * 5)
+    assert mixed.tolist() == (alone + 3).tolist()
 
 
 def test_too_few_groups_are_refused() -> None:

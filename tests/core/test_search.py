@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dubhe_flwr.core import (
@@ -37,6 +37,7 @@ def test_grid_has_the_thresholds_of_the_paper() -> None:
     assert {1: 0.7, 2: 0.1} in candidate_grid(Codebook((1, 2, 10)))
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 500), num_participants=st.integers(1, 30))
 def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> None:
     """Summed contributions give E[p_o] = sum P_k p_k / sum P_k, and the best candidate by it."""

@@ -1,6 +1,7 @@
 """Tests of rounding distributions to whole samples."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,11 +17,14 @@ def offsets_of(rng: np.random.Generator, rows: int) -> np.ndarray:
 
 @given(seed=seeds, classes=st.integers(1, 60), total=st.integers(0, 500))
 def test_largest_remainder_is_nearest(seed: int, classes: int, total: int) -> None:
-    """The total is met and every count is one of the two whole numbers beside its share."""
-    shares = np.random.default_rng(seed).dirichlet(np.full(classes, 0.3))
-    counts = largest_remainder(shares, total)
+    """The total is met, and those with the largest remainders are rounded up, the others down."""
+    exact = np.random.default_rng(seed).dirichlet(np.full(classes, 0.3)) * total
+    counts = largest_remainder(exact / max(total, 1), total)
+    up = counts > np.floor(exact)
     assert counts.sum() == total
-    assert np.all(np.abs(counts - shares * total) < 1)
+    assert np.all(np.abs(counts - exact) < 1)
+    remainder = exact - np.floor(exact)
+    assert remainder[up].min(initial=1.0) >= remainder[~up].max(initial=0.0) - 1e-9
 
 
 @given(
@@ -51,6 +55,14 @@ def test_moves_few_samples(seed: int, rows: int) -> None:
     totals = largest_remainder(shares.mean(axis=0), rows * 30)
     counts = controlled_rounding(shares, 30, totals, offsets_of(rng, rows))
     assert np.mean(np.abs(counts - 30 * shares) >= 1) < 0.02
+
+
+def test_shares_are_kept_on_average() -> None:
+    """Clients that are alike hold together what their shares say, whatever the others hold."""
+    shares = np.repeat([[0.3, 0.7], [0.7, 0.3]], 500, axis=0)
+    offsets = offsets_of(np.random.default_rng(0), 1000)
+    counts = controlled_rounding(shares, 1, np.array([500, 500]), offsets)
+    assert counts[:500].mean(axis=0) == pytest.approx([0.3, 0.7], abs=0.05)
 
 
 def test_keeps_rare_classes() -> None:

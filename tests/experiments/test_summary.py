@@ -11,8 +11,12 @@ from dubhe_flwr.experiments import summary_sentence, summary_table
 
 def test_the_table_fits_a_terminal_and_names_all_methods() -> None:
     """Nothing is cut off at 80 columns."""
+    large = {
+        name: replace(method, bytes_up=4_000_000_000, bytes_down=5_000_000_000)
+        for name, method in RESULTS.methods.items()
+    }
     screen = StringIO()
-    Console(file=screen, width=80).print(summary_table(RESULTS))
+    Console(file=screen, width=80).print(summary_table(replace(RESULTS, methods=large)))
     shown = screen.getvalue()
     assert "…" not in shown
     for name in ("random", "Dubhe", "greedy"):
@@ -20,7 +24,7 @@ def test_the_table_fits_a_terminal_and_names_all_methods() -> None:
     row = next(line for line in shown.splitlines() if "Dubhe" in line)
     dubhe = RESULTS.methods["dubhe"]
     wanted = [f"{dubhe.final_accuracy:.1%}", f"{dubhe.mean_emd:.3f}", "97%", "2.0", "3.0"]
-    assert row.split() == ["Dubhe", *wanted, "4.0", "5.0"]
+    assert row.split() == ["Dubhe", *wanted, "4000.0", "5000.0"]
 
 
 def test_the_sentence_compares_dubhe_with_random() -> None:

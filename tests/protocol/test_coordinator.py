@@ -588,6 +588,17 @@ class TestEpochs:
         assert [report.stage for report in plan.stages][-2:] == ["participate", "determine"]
         assert plan.num_registered == 12
 
+    def test_nor_are_they_after_a_round_that_was_given_up(self) -> None:
+        """An epoch whose first draw failed begins with a draw of its own."""
+        nodes = federation(rounds_per_draw=5, max_unregistered=0.0)
+        nodes.play(1, nodes.ids[:9])
+        nodes.alter_reply = lambda stage, _n, reply: None if stage == "participate" else reply
+        with pytest.raises(QuorumError):
+            nodes.play(2)
+        nodes.alter_reply = lambda _s, _n, reply: reply
+        plan = nodes.play(3)
+        assert [report.stage for report in plan.stages] == ["participate", "determine"]
+
     def test_spent_draws_bring_an_early_registration(self) -> None:
         """Draws of rounds that were given up count, so that no node is asked for too many."""
         nodes = federation(

@@ -42,9 +42,10 @@ def test_a_study_is_one_figure(tmp_path: Path) -> None:
 
 def test_nothing_of_matplotlib_is_changed(tmp_path: Path) -> None:
     """The user's own settings are as before."""
-    before = dict(mpl.rcParams)
-    save_figures(RESULTS, tmp_path)
-    assert dict(mpl.rcParams) == before
+    with mpl.rc_context({"font.size": 3.0, "axes.grid": False}):
+        save_figures(RESULTS, tmp_path)
+        assert mpl.rcParams["font.size"] == 3.0
+        assert not mpl.rcParams["axes.grid"]
 
 
 def test_without_matplotlib_nothing_is_written(

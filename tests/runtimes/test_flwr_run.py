@@ -1,17 +1,30 @@
 """`flwr run`, as the README writes it, for an app of either API."""
 
+import shutil
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 pytestmark = pytest.mark.runtime
 
 
-@pytest.mark.parametrize("app", ["quickstart", "message_api"])
-def test_an_app_runs_on_a_local_superlink(flower_home, app: str) -> None:
-    """The app comes to its end on Flower's simulation runtime, selecting clients each round."""
+@pytest.mark.parametrize("modules", ["", "numpy_"])
+def test_an_app_runs_on_a_local_superlink(flower_home: Any, tmp_path: Path, modules: str) -> None:
+    """In either API the app comes to its end on Flower's simulation runtime."""
+    app = tmp_path / "app"
+    shutil.copytree(flower_home.app("pytorch"), app)
+    project = (app / "pyproject.toml").read_text()
+    for side in ("server_app", "client_app"):
+        assert f"pytorchexample.{side}:app" in project
+        project = project.replace(
+            f"pytorchexample.{side}:app", f"pytorchexample.{modules}{side}:app"
+        )
+    (app / "pyproject.toml").write_text(project)
     output = flower_home.run(
         "flwr",
         "run",
-        flower_home.app(app),
+        str(app),
         "local",
         "--stream",
         "--run-config",

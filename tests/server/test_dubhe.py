@@ -70,6 +70,11 @@ def fed(kind: Any, **options: Any) -> Any:
     )
 
 
+def evaluated(strategy: Dubhe) -> Any:
+    """Return the wrapped strategy, whose evaluation a test looks into."""
+    return strategy.strategy
+
+
 PLAIN = {
     "FedAvg": lambda: fed(FedAvg),
     "FedAvg, a tenth": lambda: fed(FedAvg, fraction_fit=0.1),
@@ -192,7 +197,7 @@ def test_equal_weights_override_what_clients_report(equal_weights: bool) -> None
     """Eq. 1: the plain mean of the models; switched off, the wrapped strategy's own weights."""
     strategy = RecordedDubhe(fed(FedAvg), **SELECTION, equal_weights=equal_weights)
     models: list[Any] = []
-    strategy.strategy.evaluate_fn = lambda _round, arrays, _config: models.append(arrays)
+    evaluated(strategy).evaluate_fn = lambda _round, arrays, _config: models.append(arrays)
     run(strategy, num_rounds=1)
     partitions = np.array(strategy.selected[0])
     weights = np.ones(6) if equal_weights else 10 + partitions
@@ -205,7 +210,7 @@ def test_the_model_is_the_same_bit_for_bit() -> None:
     for _ in range(2):
         strategy = RecordedDubhe(fed(FedAvg), **SELECTION)
         seen: list[bytes] = []
-        strategy.strategy.evaluate_fn = lambda _r, arrays, _c, seen=seen: seen.append(
+        evaluated(strategy).evaluate_fn = lambda _r, arrays, _c, seen=seen: seen.append(
             arrays[0].tobytes()
         )
         run(strategy, num_rounds=4)
@@ -217,7 +222,12 @@ def test_training_instruction_names_the_epoch() -> None:
     """Each FitIns says to which epoch it belongs."""
     configs: list[Any] = []
     inner = fed(FedAvg)
-    inner.fit_metrics_aggregation_fn = lambda results: configs.extend(m for _, m in results) or {}
+
+    def note(results: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
+        configs.extend(metrics for _, metrics in results)
+        return {}
+
+    inner.fit_metrics_aggregation_fn = note
     strategy = RecordedDubhe(inner, **SELECTION)
     run(strategy, num_rounds=1)
     assert {config["dubhe-epoch"] for config in configs} == {strategy.plans[0].epoch.hex()}
@@ -411,7 +421,7 @@ def test_failed_training_costs_only_its_own_contribution() -> None:
     from flwr.app import Context, RecordDict
 
     models: list[Any] = []
-    strategy.strategy.evaluate_fn = lambda _round, arrays, _config: models.append(arrays)
+    evaluated(strategy).evaluate_fn = lambda _round, arrays, _config: models.append(arrays)
     grid = OneFails(numpy_client_app(), NUM_NODES)
     strategy_server_app(strategy, 1)(grid, Context(grid.run.run_id, 1, {}, RecordDict(), {}))
     np.testing.assert_allclose(models[-1][0], np.mean(strategy.selected[0][1:]))

@@ -85,6 +85,14 @@ def test_randomness_depends_on(changed: Callable[[], NDArrays]) -> None:
     assert not same(fitted(client_of(0)), changed())
 
 
+@pytest.mark.parametrize(
+    "setting", [{"epochs": 2}, {"batch_size": 5}, {"optimizer": sgd(0.2)}], ids=str
+)
+def test_training_follows(setting: dict[str, Any]) -> None:
+    """Passes, batches and optimizer are those that the client was given."""
+    assert not same(fitted(client_of(0)), fitted(client_of(0, **setting)))
+
+
 def test_round_is_read_under_either_name() -> None:
     """The round counts as sent by either API of Flower; without it there is round 0."""
     client = client_of(0)

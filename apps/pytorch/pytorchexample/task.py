@@ -70,7 +70,7 @@ def train(net: nn.Module, loader: Loader, epochs: int, lr: float, device: torch.
         for images, labels in loader:
             optimizer.zero_grad()
             loss = F.cross_entropy(net(images.to(device)), labels.to(device))
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             total += loss.item()
     return total / max(1, epochs * len(loader))

@@ -18,7 +18,7 @@ def label_counts(context: Context) -> np.ndarray:
     partition_id = int(context.node_config["partition-id"])
     num_partitions = int(context.node_config["num-partitions"])
     trainloader, _ = load_data(partition_id, num_partitions, batch_size=16)
-    return np.bincount(trainloader.dataset.tensors[1], minlength=10)  # type: ignore[attr-defined]
+    return np.bincount(trainloader.dataset.tensors[1], minlength=10)
 
 
 register_dubhe(app, label_counts)
@@ -40,13 +40,13 @@ def train(msg: Message, context: Context) -> Message:
         model,
         trainloader,
         int(context.run_config["local-epochs"]),
-        float(msg.content.config_records["config"]["lr"]),  # type: ignore[arg-type]
+        float(msg.content.config_records["config"]["lr"]),
         device,
     )
 
     metrics = {
         "train_loss": train_loss,
-        "num-examples": len(trainloader.dataset),  # type: ignore[arg-type]
+        "num-examples": len(trainloader.dataset),
     }
     content = RecordDict(
         {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord(metrics)}
@@ -70,6 +70,6 @@ def evaluate(msg: Message, context: Context) -> Message:
     metrics = {
         "eval_loss": eval_loss,
         "eval_acc": eval_acc,
-        "num-examples": len(valloader.dataset),  # type: ignore[arg-type]
+        "num-examples": len(valloader.dataset),
     }
     return Message(content=RecordDict({"metrics": MetricRecord(metrics)}), reply_to=msg)

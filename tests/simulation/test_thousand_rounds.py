@@ -1,0 +1,70 @@
+"""A long run in one process neither grows nor slows down."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
+from support import SELECTION, main_server_app, skewed_label_counts
+
+from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.serverapp import Dubhe
+from dubhe_flwr.simulation import run_in_process
+
+pytestmark = pytest.mark.slow
+
+NUM_NODES = 1000
+LABEL_COUNTS = skewed_label_counts(NUM_NODES)
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class Measured(Dubhe):
+    """Notes the memory and the time of every round."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.memory: list[int] = []
+
+    def on_plan(self, plan: Any, seconds: float) -> None:
+        self.memory.append(resident_bytes())
+        assert len(set(plan.participants)) == 20
+
+
+def client_app() -> ClientApp:
+    """Return an app that trains nothing."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        metrics = MetricRecord({"num-examples": 1})
+        arrays = ArrayRecord([np.zeros(2)])
+        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+    register_dubhe(
+        app,
+        lambda context: LABEL_COUNTS[int(context.node_config["partition-id"])],
+        seeded_draws=True,
+        min_key_bits=512,
+    )
+    return app
+
+
+def test_memory_stays_flat_over_a_thousand_rounds(caplog: pytest.LogCaptureFixture) -> None:
+    """After the first epoch, a thousand rounds of a thousand nodes need no more memory."""
+    strategy = Measured(
+        FedAvg(fraction_evaluate=0.0),
+        **{**SELECTION, "num_participants": 20, "rounds_per_draw": 50},
+    )
+    caplog.set_level("ERROR", logger="flwr")
+    run_in_process(main_server_app(strategy, 1000), client_app(), NUM_NODES)
+    assert len(strategy.memory) == 1000
+    assert max(strategy.memory[50:]) <= 1.05 * strategy.memory[49]
