@@ -34,18 +34,18 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
         By node id; nodes that did not answer in time are missing.
     """
     kind = message_type(batch.header.stage)
-    messages = [
-        Message(to_records(fields), dst_node_id=node_id, message_type=kind, ttl=timeout)
-        for node_id, fields in batch.fields()
-    ]
-    size = batch_size(grid, len(messages))
-    answers = [
-        answer
-        for start in range(0, len(messages), size)
-        for answer in grid.send_and_receive(messages[start : start + size], timeout=timeout)
-    ]
-    # Errors made by the framework come from no node: only the message id tells whose they are.
-    asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+    requests = list(batch.fields())
+    size = batch_size(grid, len(requests))
+    asked: dict[str, int] = {}
+    answers: list[Message] = []
+    for start in range(0, len(requests), size):
+        messages = [
+            Message(to_records(fields), dst_node_id=node_id, message_type=kind, ttl=timeout)
+            for node_id, fields in requests[start : start + size]
+        ]
+        answers += grid.send_and_receive(messages, timeout=timeout)
+        # Errors made by the framework come from no node: only the message id tells whose they are.
+        asked |= {m.metadata.message_id: m.metadata.dst_node_id for m in messages}
     replies: dict[int, object] = {}
     for answer in answers:
         node_id = asked.get(answer.metadata.reply_to_message_id)

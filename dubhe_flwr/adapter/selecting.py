@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from logging import INFO, WARNING
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.adapter.wrapped import check_wrapped
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector
 
 __all__ = ["EvaluateOn", "Selecting"]
@@ -56,6 +57,13 @@ class Selecting:
         stage_timeout: float | None = 600.0,
     ) -> None:
         super().__init__()
+        if evaluate_on not in get_args(EvaluateOn):
+            raise SettingsError(
+                f"evaluate_on={evaluate_on!r} must be one of {get_args(EvaluateOn)}."
+            )
+        for name, seconds in (("wait_timeout", wait_timeout), ("stage_timeout", stage_timeout)):
+            if seconds is not None and seconds < 0:
+                raise SettingsError(f"{name}={seconds} must be from 0 seconds up.")
         check_wrapped(strategy)
         self.strategy = strategy
         self.selector = selector
@@ -120,8 +128,10 @@ class Selecting:
         self, server_round: int, node_ids: Sequence[int], send: Callable[[Batch], Replies]
     ) -> Plan:
         begin = time.perf_counter()
-        present = self.eligible(server_round, node_ids)
-        self.state, outcome = self.selector.begin_round(self.state, server_round, present)
+        eligible = self.eligible(server_round, node_ids)
+        self.state, outcome = self.selector.begin_round(
+            self.state, server_round, node_ids, eligible
+        )
         while isinstance(outcome, Batch):
             self.state, outcome = self.selector.step(self.state, send(outcome))
         seconds = time.perf_counter() - begin

@@ -2,7 +2,7 @@
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,7 +33,9 @@ class RollCallState:
     server_round : int
         The round that is being planned.
     present : frozenset of int
-        Ids of the nodes that may be chosen in it.
+        Ids of the nodes that are there.
+    eligible : frozenset of int
+        Ids of those that may be chosen in it.
     batch : Batch or None
         What was sent and awaits replies.
     """
@@ -43,6 +45,7 @@ class RollCallState:
     refused: frozenset[int] = frozenset()
     server_round: int = 0
     present: frozenset[int] = frozenset()
+    eligible: frozenset[int] = frozenset()
     batch: Batch | None = None
 
 
@@ -87,10 +90,20 @@ class RollCallSelector(Selector[RollCallState]):
         return RollCallState(self._seed)
 
     def begin_round(
-        self, state: RollCallState, server_round: int, present: Sequence[int]
+        self,
+        state: RollCallState,
+        server_round: int,
+        present: Collection[int],
+        eligible: Collection[int] | None = None,
     ) -> tuple[RollCallState, Batch | Plan]:
         """Choose among the known nodes, after asking the unknown ones for their aliases."""
-        state = replace(state, server_round=server_round, present=frozenset(present), batch=None)
+        state = replace(
+            state,
+            server_round=server_round,
+            present=frozenset(present),
+            eligible=frozenset(present if eligible is None else eligible),
+            batch=None,
+        )
         unknown = sorted(state.present - state.aliases.keys() - state.refused)
         if not unknown:
             return self._plan(state, ())
@@ -121,7 +134,7 @@ class RollCallSelector(Selector[RollCallState]):
     def _plan(
         self, state: RollCallState, stages: tuple[StageReport, ...]
     ) -> tuple[RollCallState, Plan]:
-        here = [node_id for node_id in state.aliases if node_id in state.present]
+        here = [node_id for node_id in state.aliases if node_id in state.present & state.eligible]
         if not here:
             raise QuorumError(
                 f"Round {state.server_round}: no node is there and willing; wait for more nodes."

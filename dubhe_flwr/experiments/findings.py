@@ -115,6 +115,6 @@ def provenance(packages: Iterable[str]) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name.replace("-", "_"): version(name) for name in packages},
         },
-        "command": shlex.join(sys.argv),
+        "command": shlex.join(["dubhe", *sys.argv[1:]]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -1,9 +1,11 @@
 """The server side of the protocol: a state machine from one stage to the next."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+
+import numpy as np
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.calibration import Calibration
@@ -60,7 +62,11 @@ class Coordinator(Selector[CoordinatorState]):
         return CoordinatorState(seed=secrets.randbits(63) if seed is None else seed)
 
     def begin_round(
-        self, state: CoordinatorState, server_round: int, present: Sequence[int]
+        self,
+        state: CoordinatorState,
+        server_round: int,
+        present: Collection[int],
+        eligible: Collection[int] | None = None,
     ) -> Step:
         """Begin a round: register anew if it is time, draw if the round is not drawn yet."""
         self._check_federation(state, len(present))
@@ -74,6 +80,7 @@ class Coordinator(Selector[CoordinatorState]):
             state,
             server_round=server_round,
             present=frozenset(present),
+            eligible=frozenset(present if eligible is None else eligible),
             batch=None,
             rounds=rounds,
             notes=(),
@@ -129,17 +136,35 @@ class Coordinator(Selector[CoordinatorState]):
 
     def _is_over(self, state: CoordinatorState, epoch: Epoch) -> bool:
         """Tell whether it is time to register anew."""
-        newcomers = len(state.present - epoch.asked)
+        # After rounds that were given up, the draws may be spent before the interval is over.
+        left, num_tries = self._draws_left(epoch), self._num_tries(epoch)
+        spent = state.server_round not in state.rounds and left < num_tries
+        return (
+            state.server_round > self._last_round(epoch)
+            or self._many_are_unregistered(state, epoch)
+            or spent
+        )
+
+    def _many_are_unregistered(self, state: CoordinatorState, epoch: Epoch) -> bool:
+        """Tell whether too many nodes are new, or were lost while they registered.
+
+        Those that were lost count after a while only: what lost them may lose them again.
+        """
         many = max(self.settings.min_cohort, self.settings.max_unregistered * len(state.present))
-        num_tries = self._num_tries(epoch)
-        to_decrypt = epoch.sums_per_round(num_tries)
+        if len(state.present - epoch.asked) >= many:
+            return True
+        a_while = -(-self.settings.registration_interval // 5)
+        unregistered = state.present - epoch.aliases.keys() - epoch.declined
+        return len(unregistered) >= many and state.server_round >= epoch.first_round + a_while
+
+    def _last_round(self, epoch: Epoch) -> int:
+        """Return the last round of an epoch: the interval is over, or its agents are used up."""
         interval = self.settings.registration_interval
+        to_decrypt = epoch.sums_per_round(self._num_tries(epoch))
         if to_decrypt:
             rounds_of_agents = len(epoch.registered) * (epoch.sums_per_agent // to_decrypt)
             interval = min(interval, max(1, rounds_of_agents))
-        # After rounds that were given up, the draws may be spent before the interval is over.
-        spent = state.server_round not in state.rounds and self._draws_left(epoch) < num_tries
-        return state.server_round >= epoch.first_round + interval or newcomers >= many or spent
+        return epoch.first_round + interval - 1
 
     def _draws_left(self, epoch: Epoch) -> int:
         return self.settings.max_draws_per_epoch - epoch.num_draws
@@ -148,11 +173,10 @@ class Coordinator(Selector[CoordinatorState]):
         return max(1, min(self.settings.draws_per_round, epoch.sums_per_agent))
 
     def _participate(self, state: CoordinatorState, epoch: Epoch) -> Step:
-        last_round = epoch.first_round + self.settings.registration_interval - 1
         num_tries = self._num_tries(epoch)
         num_rounds = min(
             self.settings.rounds_per_draw,
-            last_round - state.server_round + 1,
+            self._last_round(epoch) - state.server_round + 1,
             self._draws_left(epoch) // num_tries,
         )
         request = ParticipateRequest(
@@ -184,7 +208,11 @@ class Coordinator(Selector[CoordinatorState]):
         accepted, report = accept_replies(batch, replies, refuse)
         state = replace(reported(state, report), failed_agents=frozenset(), attempt=0)
         drawn = drawn_rounds(epoch, request, accepted)
-        willing = int(drawn[state.server_round].available.sum())
+        this_round = drawn[state.server_round]
+        allowed = np.array([node_id in state.eligible for node_id in epoch.registered])
+        this_round = replace(this_round, available=this_round.available & allowed)
+        drawn[state.server_round] = this_round
+        willing = int(this_round.available.sum())
         check_quorum(state, willing, "registered and willing", self.settings.quorum)
         return self._determine(state, epoch, drawn)
 
@@ -245,9 +273,10 @@ class Coordinator(Selector[CoordinatorState]):
 
     def _plan(self, state: CoordinatorState, epoch: Epoch) -> Step:
         server_round, drawn = state.server_round, state.rounds[state.server_round]
-        chosen = participants(epoch, drawn, state.present, state.seed, server_round)
+        here = state.present & state.eligible
+        chosen = participants(epoch, drawn, here, state.seed, server_round)
         num_willing = sum(
-            node_id in state.present
+            node_id in here
             for node_id, available in zip(epoch.registered, drawn.available, strict=True)
             if available
         )

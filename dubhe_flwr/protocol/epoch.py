@@ -100,6 +100,8 @@ class Epoch(Roster):
         Random identity of the epoch.
     asked : frozenset of int
         Ids of the nodes that were asked to join, whatever they said.
+    declined : frozenset of int
+        Ids of those that said no.
     public_key : PublicKey
         The epoch's Paillier modulus.
     overall_registry : bytes
@@ -115,6 +117,7 @@ class Epoch(Roster):
 
     identity: bytes
     asked: frozenset[int]
+    declined: frozenset[int] = frozenset()
     public_key: PublicKey
     overall_registry: bytes
     distributions: Mapping[int, bytes]
@@ -136,6 +139,8 @@ class Enrolment:
         What is announced, checked.
     asked : frozenset of int
         Ids of the nodes that are asked to join.
+    declined : frozenset of int
+        Ids of those that said no.
     aliases : mapping of int to str
         Alias of each node that joined, in the order of the aliases.
     public_keys : mapping of int to bytes
@@ -150,6 +155,7 @@ class Enrolment:
     first_round: int
     parameters: EpochParameters
     asked: frozenset[int]
+    declined: frozenset[int] = frozenset()
     aliases: Mapping[int, str] = field(default_factory=dict)
     public_keys: Mapping[int, bytes] = field(default_factory=dict)
     agents: tuple[int, ...] = ()
@@ -204,6 +210,7 @@ class Enrolment:
             first_round=self.first_round,
             parameters=self.parameters,
             asked=self.asked,
+            declined=self.declined,
             aliases={node: alias for node, alias in self.aliases.items() if node in replies},
             public_key=self._key(),
             overall_registry=homomorphic_sum(

@@ -77,7 +77,8 @@ def join(
 
 def register(state: SessionState, request: RegisterRequest) -> tuple[RegisterReply, SessionState]:
     """Open the sealed key, and encrypt the registry and the label distribution with it."""
-    if state.secret_key:
+    # A second agent may be asked, but only before anything is known under the first one's key.
+    if state.registry_digest or (state.secret_key and request.modulus == state.modulus):
         raise RefusedError("This node has registered in that epoch before.")
     parameters = epoch_parameters(state.parameters)
     layout, codebook = parameters.layout, parameters.codebook

@@ -66,9 +66,11 @@ class Registration:
         self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
     ) -> Step:
         seen: set[bytes] = set()
+        declined: set[int] = set()
 
-        def refuse(_node_id: int, reply: JoinReply) -> str | None:
+        def refuse(node_id: int, reply: JoinReply) -> str | None:
             if reply.status != JoinStatus.JOINS:
+                declined.add(node_id)
                 return JoinStatus(reply.status).name.lower().replace("_", " ")
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
@@ -78,7 +80,7 @@ class Registration:
         accepted, report = accept_replies(batch, replies, refuse)
         state = reported(state, report)
         check_quorum(state, len(accepted), "joined", self.settings.quorum)
-        enrolment = enrolment.joined(accepted)
+        enrolment = replace(enrolment.joined(accepted), declined=frozenset(declined))
         agents = generator(state.seed, "keygen", state.server_round).permutation(
             len(enrolment.aliases)
         )
@@ -131,6 +133,9 @@ class Registration:
             accepted = {node: reply for node, reply in accepted.items() if node not in invalid}
             report = report.without(len(invalid), "invalid ciphertext")
         state = reported(state, report)
+        if len(accepted) < self.settings.quorum and state.attempt < self.settings.agent_attempts:
+            state = noted(state, "The key of an agent did not open; another one is asked.")
+            return self._keygen(state, enrolment)
         check_quorum(state, len(accepted), "registered", self.settings.quorum)
         epoch = enrolment.registered(accepted)
         return replace(state, enrolment=None, batch=None, epoch=epoch), epoch

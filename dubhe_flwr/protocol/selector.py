@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Generic, TypeVar, cast
 
 from dubhe_flwr.errors import ProtocolError
@@ -35,7 +35,11 @@ class Selector(ABC, Generic[StateT]):
 
     @abstractmethod
     def begin_round(
-        self, state: StateT, server_round: int, present: Sequence[int]
+        self,
+        state: StateT,
+        server_round: int,
+        present: Collection[int],
+        eligible: Collection[int] | None = None,
     ) -> tuple[StateT, Batch | Plan]:
         """Begin a round.
 
@@ -45,8 +49,10 @@ class Selector(ABC, Generic[StateT]):
             What the last call returned.
         server_round : int
             Number of the round, from 1.
-        present : sequence of int
-            Ids of the nodes that are there and may be chosen.
+        present : collection of int
+            Ids of the nodes that are there.
+        eligible : collection of int, optional (default: all of them)
+            Ids of those that may be chosen in this round.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import index
 from typing import Literal, get_args
 
 from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
@@ -171,11 +172,16 @@ clients a round or lower min_cohort.
             "registration_interval": 1,
             "rounds_per_draw": 1,
             "min_cohort": 2,
+            "group_size": 0,
+            "key_bits": 512,
+            "max_clients": 1,
+            "max_draws_per_epoch": 1,
             "max_sums_per_epoch": 0,
             "agent_attempts": 1,
         }
         for name, smallest in least.items():
-            value = getattr(self, name)
+            value = _integer(name, getattr(self, name))
+            object.__setattr__(self, name, value)
             if value < smallest:
                 raise SettingsError(f"{name}={value} must be at least {smallest}.")
         if self.min_cohort > self.num_participants:
@@ -210,7 +216,7 @@ clients a round or lower min_cohort.
                 f"tries={self.tries} in each of rounds_per_draw={self.rounds_per_draw} rounds are "
                 f"more than {MAX_DRAWS} draws in one message; lower one of them."
             )
-        if self.seed is not None and not 0 <= self.seed < 2**63:
+        if self.seed is not None and not 0 <= _integer("seed", self.seed) < 2**63:
             raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")
 
     def _check_choices(self) -> None:
@@ -237,3 +243,10 @@ clients a round or lower min_cohort.
                 f"local_skew={self.local_skew} must be from 0 to {MAX_LOCAL_SKEW:.0f}; "
                 "0.05 is a lot already."
             )
+
+
+def _integer(name: str, value: object) -> int:
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise SettingsError(f"{name}={value!r} must be a whole number.") from None

@@ -26,7 +26,9 @@ class CoordinatorState:
     server_round : int
         The round that is being planned.
     present : frozenset of int
-        Ids of the nodes that may be chosen in it.
+        Ids of the nodes that are there.
+    eligible : frozenset of int
+        Ids of those that may be chosen in this round.
     batch : Batch or None
         What was sent and awaits replies.
     enrolment : Enrolment or None
@@ -51,6 +53,7 @@ class CoordinatorState:
     sequence: int = 0
     server_round: int = 0
     present: frozenset[int] = frozenset()
+    eligible: frozenset[int] = frozenset()
     batch: Batch | None = None
     enrolment: Enrolment | None = None
     epoch: Epoch | None = None
