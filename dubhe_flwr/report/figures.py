@@ -15,6 +15,7 @@ ResultsT = TypeVar("ResultsT", bound=Results)
 
 _NARROW = 7.0
 _NARROW_BESIDE = 5.5
+_WIDEST = 12.0
 
 
 def save_figures(results: ComparisonResults, folder: Path) -> list[Path]:
@@ -87,7 +88,7 @@ def save_study_figure(results: StudyResults, path: Path) -> None:
 
 
 def _width_of_classes(results: Results) -> float:
-    return max(_NARROW, 0.5 * results.federation.num_classes + 2.0)
+    return min(_WIDEST, max(_NARROW, 0.5 * results.federation.num_classes + 2.0))
 
 
 def _save(

@@ -1,7 +1,6 @@
 """The panels of which figures are made: each draws one finding into given axes."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,12 +11,10 @@ from dubhe_flwr.report.comparison import ComparisonResults
 from dubhe_flwr.report.results import Results
 from dubhe_flwr.report.style import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
 
-__all__ = ["MOST_BARS", "draw_accuracy", "draw_class_proportions", "draw_emd", "moving_average"]
-
-MOST_BARS: Final = 20
-"""Classes up to which each has a bar for every method."""
+__all__ = ["draw_accuracy", "draw_class_proportions", "draw_emd", "moving_average"]
 
 _SMOOTHED_FROM = 31
+_MOST_BARS = 20
 
 
 def moving_average(values: ArrayLike, window: int) -> NDArray[np.float64]:
@@ -67,18 +64,19 @@ def draw_class_proportions(axes: Axes, results: Results) -> None:
     As bars, or as lines where there are more classes than a reader tells bars apart.
     """
     num_classes = results.federation.num_classes
-    if num_classes <= MOST_BARS:
+    if num_classes <= _MOST_BARS:
         _draw_bars(axes, results)
         axes.set_xticks(range(num_classes))
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     else:
         _draw_lines(axes, results)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=1))
     axes.axhline(
         1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
     )
     axes.set_ylim(bottom=0)
     axes.set_xlim(-0.6, num_classes - 0.4)
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=None))
     axes.set_ylabel("Share of the selected data")
     axes.set_title("Class proportions of the selected data")
 

@@ -1,5 +1,6 @@
 """Nodes in memory go through the whole protocol, and their refusals are counted."""
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
@@ -7,7 +8,19 @@ import numpy as np
 
 from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.experiments.in_memory import rounds_in_memory
-from dubhe_flwr.protocol import Coordinator, NodePolicy, Settings
+from dubhe_flwr.protocol import (
+    Batch,
+    Coordinator,
+    NodeFailure,
+    NodePolicy,
+    Plan,
+    Replies,
+    Selector,
+    Settings,
+    Stage,
+)
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import KeygenRequest
 
 
 def nodes(number: int, min_key_bits: int = 512) -> list[NodePolicy]:
@@ -41,13 +54,44 @@ def test_each_round_has_its_stages() -> None:
 
 
 def test_a_node_that_refuses_is_counted_and_left_out() -> None:
-    """One that was given no usable state answers with an error, as in every runtime."""
+    """One that wants larger keys does not join."""
     refusing = nodes(11) + nodes(1, min_key_bits=2048)
     plan = next(rounds_in_memory(Coordinator(SETTINGS), refusing))
     joined = plan.stages[0]
     assert (joined.sent, joined.accepted) == (12, 11)
     assert plan.num_registered == 11
     assert 11 not in plan.participants
+
+
+class Careless(Selector[Batch | None]):
+    """Asks nodes to make a key before they joined, and selects nobody."""
+
+    num_participants = 0
+    replies: Replies
+
+    def initial_state(self) -> None:
+        """Return nothing."""
+
+    def begin_round(
+        self, state: Batch | None, server_round: int, present: Sequence[int]
+    ) -> tuple[Batch, Batch]:
+        header = Envelope(bytes(16), Stage.KEYGEN.value, sequence=1)
+        batch = Batch(header, dict.fromkeys(present, KeygenRequest(b"")))
+        return batch, batch
+
+    def step(self, state: Batch | None, replies: Replies) -> tuple[Batch | None, Plan]:
+        self.replies = replies
+        return state, Plan(1, (), ())
+
+
+def test_an_error_of_a_node_is_its_reply() -> None:
+    """As in every runtime, a refusal does not end the round of the others."""
+    selector = Careless()
+    assert next(rounds_in_memory(selector, nodes(2))).participants == ()
+    assert set(selector.replies) == {0, 1}
+    for reply in selector.replies.values():
+        assert isinstance(reply, NodeFailure)
+        assert "not in" in reply.reason
 
 
 def test_it_drives_any_selector() -> None:

@@ -96,6 +96,8 @@ def test_the_sets_are_those_under_encryption(
             14,
             2,
         ),
+        ({"rounds_per_draw": 2}, 40, 6),
+        ({"rounds_per_draw": 2, "determination": "grouped"}, 40, 6),
         # Nobody to leave out as agent, so that nothing is determined and no agent is spent.
         ({"registration_interval": 12}, 6, 2),
         ({"registration_interval": 12, "determination": "grouped"}, 6, 2),

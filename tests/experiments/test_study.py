@@ -33,7 +33,7 @@ def small_study(**given: Any) -> StudyResults:
     return study(StudySettings(**{**SMALL, **given}))
 
 
-def dubhe_of_the_paper_s_size(**given: Any) -> SelectionResult:
+def dubhe_at_full_size(**given: Any) -> SelectionResult:
     """Return what Dubhe reaches with N=1000, K=20, rho=10, EMD 1.5 in 200 rounds."""
     return study(StudySettings(**given)).methods["dubhe"]
 
@@ -169,20 +169,20 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
     [
         ({"tries": 1}, 0.45),
         ({"tries": 20}, 0.26),
-        ({"participation": "calibrated", "coverage": 0.0, "floor": 0.0}, 0.13),
+        ({"participation": "calibrated", "coverage": 0.0}, 0.17),
+        ({"participation": "calibrated", "coverage": 0.0, "floor": 0.0}, 0.14),
     ],
-    ids=["paper, one try", "paper, 20 tries", "calibrated, 20 tries"],
+    ids=["paper, one try", "paper, 20 tries", "calibrated", "calibrated without floor"],
 )
 def test_selected_data_is_as_uniform_as_it_used_to_be(
     options: dict[str, Any], largest_emd: float
 ) -> None:
-    """Bounds for one seed; over three seeds the values were 0.40, 0.23 and 0.11."""
-    assert dubhe_of_the_paper_s_size(**options).mean_emd <= largest_emd
+    """Bounds for one seed; the means over three seeds were 0.40, 0.23, 0.16 and 0.13."""
+    assert dubhe_at_full_size(**options).mean_emd <= largest_emd
 
 
-@pytest.mark.slow
 def test_groups_select_uniform_data_of_many_clients() -> None:
-    """Calibrated and grouped by default, over three seeds: EMD 0.087 and coverage 0.45."""
-    dubhe = dubhe_of_the_paper_s_size(participation="calibrated", determination="grouped")
+    """Calibrated and grouped by default; the means over three seeds were 0.049 and 0.71."""
+    dubhe = dubhe_at_full_size(participation="calibrated", determination="grouped")
     assert dubhe.mean_emd <= 0.10
     assert dubhe.coverage_100 >= 0.35

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
+from dubhe_flwr.report import ClassProportions
 from dubhe_flwr.report.panels import (
     draw_accuracy,
     draw_class_proportions,
@@ -41,6 +42,26 @@ def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
     assert all(right <= left + 1e-9 for (_, right), (left, _) in pairwise(edges))
     uniform = next(line for line in axes.lines if line.get_label() == "uniform")
     assert np.asarray(uniform.get_ydata()).tolist() == [0.1, 0.1]
+
+
+def test_many_classes_are_lines(axes: Axes) -> None:
+    """Above 20 classes each method is a line within the band of its standard deviation."""
+    shares = tuple((np.arange(1, 53) / np.arange(1, 53).sum()).tolist())
+    proportions = ClassProportions(mean=shares, sd=(0.001,) * 52)
+    methods = {
+        name: replace(method, class_proportions=proportions)
+        for name, method in RESULTS.methods.items()
+    }
+    federation = replace(RESULTS.federation, num_classes=52, class_proportions=shares)
+    draw_class_proportions(axes, replace(RESULTS, federation=federation, methods=methods))
+    lines = [line for line in axes.lines if line.get_label() != "uniform"]
+    assert [line.get_label() for line in lines] == ["random", "Dubhe", "greedy (oracle)"]
+    np.testing.assert_allclose(np.asarray(lines[1].get_ydata(), dtype=float), shares)
+    assert len(axes.collections) == 3
+    highest = axes.collections[0].get_paths()[0].get_extents().ymax
+    assert highest == pytest.approx(shares[-1] + 0.001)
+    (bars,) = (bars for bars in axes.containers if isinstance(bars, BarContainer))
+    np.testing.assert_allclose([bar.get_height() for bar in bars], shares)
 
 
 def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
