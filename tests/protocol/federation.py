@@ -115,12 +115,17 @@ class Federation(Generic[StateT]):
                 replies[node_id] = reply
         return replies
 
-    def begin(self, server_round: int, present: Sequence[int] | None = None) -> Batch | Plan:
+    def begin(
+        self,
+        server_round: int,
+        present: Sequence[int] | None = None,
+        eligible: Sequence[int] | None = None,
+    ) -> Batch | Plan:
         """Begin a round with these nodes, or all."""
         before = fingerprint(self.state)
         old = self.state
         self.state, outcome = self.selector.begin_round(
-            old, server_round, self.ids if present is None else present
+            old, server_round, self.ids if present is None else present, eligible
         )
         assert fingerprint(old) == before
         return outcome
@@ -135,9 +140,14 @@ class Federation(Generic[StateT]):
             assert fingerprint(old) == before
         return outcome
 
-    def play(self, server_round: int, present: Sequence[int] | None = None) -> Plan:
+    def play(
+        self,
+        server_round: int,
+        present: Sequence[int] | None = None,
+        eligible: Sequence[int] | None = None,
+    ) -> Plan:
         """Play a round to its plan."""
-        outcome = self.begin(server_round, present)
+        outcome = self.begin(server_round, present, eligible)
         while isinstance(outcome, Batch):
             outcome = self.step(self.deliver(outcome))
         return outcome

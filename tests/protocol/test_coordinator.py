@@ -190,7 +190,7 @@ class TestLosses:
     @pytest.mark.parametrize("stage", [Stage.REGISTER, Stage.PARTICIPATE, Stage.DETERMINE])
     def test_replies_of_an_earlier_stage_are_stale(self, stage: Stage) -> None:
         """A duplicate that comes late is no answer to the next request."""
-        nodes = federation()
+        nodes = federation(agent_attempts=1)
         nodes.until(stage)
         earlier = {e.node_id: e.reply for e in nodes.exchanges if e.reply is not None}
         if stage == Stage.DETERMINE:

@@ -284,7 +284,7 @@ def test_a_node_that_is_invalid_twice_counts_once() -> None:
 @pytest.mark.parametrize("survivors", [0, 2])
 def test_too_few_nodes_end_the_round(stage: Stage, survivors: int) -> None:
     """The sentence says how many there are, are needed and were lost; the next round works."""
-    nodes = federation()
+    nodes = federation(agent_attempts=1)
     kept = nodes.ids[:survivors]
     nodes.alter_reply = lambda s, node_id, reply: (
         None if s == stage and node_id not in kept else reply
@@ -308,3 +308,48 @@ def test_a_quorum_of_exactly_enough_is_enough() -> None:
         None if s == "join" and node_id not in kept else reply
     )
     assert sorted(nodes.play(1).participants) == sorted(kept)
+
+
+def test_an_agent_that_delivers_no_key_costs_no_run() -> None:
+    """Where the sealed keys open for nobody, another agent is asked."""
+    nodes = federation()
+    first: list[int] = []
+
+    def garble(stage: str, node_id: int, reply: Any) -> Any:
+        if stage == Stage.KEYGEN and first.append(node_id) is None and len(first) == 1:
+            return {**reply, "sealed-keys": bytes(len(reply["sealed-keys"]))}
+        return reply
+
+    nodes.alter_reply = garble
+    plan = nodes.play(1)
+    assert len(plan.participants) == 4
+    assert plan.num_registered == 9
+    assert len(set(first)) == 2
+    assert "another one is asked" in plan.notes[0]
+
+
+def test_nodes_lost_at_registration_register_after_a_while() -> None:
+    """Those that never answered count as unregistered; those that said no do not."""
+    nodes = federation(registration_interval=10, max_draws_per_epoch=1000, agent_attempts=1)
+    lost = set(nodes.ids[:4])
+    nodes.alter_reply = lambda s, node_id, reply: (
+        None if s == Stage.JOIN and node_id in lost else reply
+    )
+    registered = [nodes.play(1).num_registered]
+    nodes.alter_reply = lambda _s, _n, reply: reply
+    registered += [nodes.play(r).num_registered for r in (2, 3, 4)]
+    assert registered == [5, 5, 9, 9]
+
+
+def test_nodes_that_rest_do_not_make_others_register() -> None:
+    """Who is there but not eligible registers and draws, and is chosen in no such round."""
+    nodes = federation(registration_interval=5)
+    stages = []
+    for server_round in range(1, 6):
+        resting = set(nodes.ids[server_round : server_round + 4])
+        eligible = [node_id for node_id in nodes.ids if node_id not in resting]
+        plan = nodes.play(server_round, eligible=eligible)
+        stages.append([report.stage for report in plan.stages])
+        assert not resting & set(plan.participants)
+        assert plan.num_registered == 9
+    assert [stage for later in stages[1:] for stage in later].count("join") == 0
