@@ -9,6 +9,8 @@ import pytest
 from small_comparison import SMALL
 
 from dubhe_flwr.cli import main
+from dubhe_flwr.cli.compare import writable_folder
+from dubhe_flwr.errors import SettingsError
 
 SMALL_OPTIONS = [
     option
@@ -235,3 +237,11 @@ def test_it_knows_its_version(
 
     assert call(monkeypatch, "--version") == 0
     assert capsys.readouterr().out.strip() == f"dubhe-flwr {version('dubhe-flwr')}"
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
+    """Nobody loses the results of a run to a file where a folder should be."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="cannot be written"):
+        writable_folder(tmp_path / "file")
+    assert writable_folder(tmp_path / "new" / "folder").is_dir()

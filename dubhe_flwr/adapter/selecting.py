@@ -145,6 +145,14 @@ class Selecting:
         if self.plan is not None:
             return
         deadline = time.monotonic() + self.wait_timeout
+        if (available := num_available()) < self.expected_nodes:
+            log(
+                INFO,
+                "dubhe: waiting up to %.0f s for %s nodes (%s are there)",
+                self.wait_timeout,
+                self.expected_nodes,
+                available,
+            )
         while (available := num_available()) < self.expected_nodes:
             if time.monotonic() > deadline:
                 log(

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dubhe_flwr.data import DATASETS
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import METHODS, CompareSettings, summary_sentence, summary_table
 from dubhe_flwr.report import save_figures
 from dubhe_flwr.report.style import require_matplotlib
@@ -24,6 +25,23 @@ def _defaults(setting: str) -> str:
     """Return the default of a setting for each data set."""
     values = {name: getattr(CompareSettings.for_dataset(name), setting) for name in DATASETS}
     return ", ".join(f"{value} for {name}" for name, value in values.items())
+
+
+def writable_folder(folder: Path) -> Path:
+    """Make a folder before the work begins whose results it shall hold.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"out={folder} cannot be written ({error.strerror}); give a folder that can."
+        ) from None
+    return folder
 
 
 def compare(
@@ -110,6 +128,7 @@ def compare(
     )
     if figures:
         require_matplotlib()
+    folder = writable_folder(out or Path("results") / f"compare-{dataset}")
     # These need torch, an extra, and seconds to be imported.
     from dubhe_flwr.experiments.compare import compare as run  # noqa: PLC0415
     from dubhe_flwr.experiments.progress import compare_progress  # noqa: PLC0415
@@ -117,7 +136,6 @@ def compare(
     console = Console()
     with compare_progress(console, settings) as update:
         results = run(settings, update)
-    folder = out or Path("results") / f"compare-{dataset}"
     results.save(folder / "results.json")
     if figures:
         save_figures(results, folder)

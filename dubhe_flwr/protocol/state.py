@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.envelope import Envelope
@@ -65,6 +66,16 @@ class CoordinatorState:
     stages: tuple[StageReport, ...] = ()
 
 
+_WAIT: Final = "wait for more nodes or lower the quorum"
+_REMEDIES: Final = {
+    "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
+    "register_dubhe)",
+    "wrong number of classes": "make the largest size of reference_set the length of label_counts",
+    "invalid label counts": "let label_counts return whole numbers of samples from 0 up; a node's "
+    "log says more",
+}
+
+
 def send(
     state: CoordinatorState, epoch: bytes, stage: Stage, requests: Mapping[int, Message]
 ) -> tuple[CoordinatorState, Batch]:
@@ -100,7 +111,8 @@ def check_quorum(state: CoordinatorState, num_nodes: int, what: str, quorum: int
         for reason, number in report.dropped.items()
     ]
     dropped = ", ".join(reasons) or "no reply was dropped"
+    remedy = next((hint for reason, hint in _REMEDIES.items() if reason in dropped), _WAIT)
     raise QuorumError(
         f"Round {state.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
-        f"({dropped}); wait for more nodes or lower the quorum."
+        f"({dropped}); {remedy}."
     )

@@ -1,6 +1,6 @@
 """Nodes in memory go through the whole protocol, and their refusals are counted."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from functools import partial
 from itertools import islice
 
@@ -73,7 +73,11 @@ class Careless(Selector[Batch | None]):
         """Return nothing."""
 
     def begin_round(
-        self, state: Batch | None, server_round: int, present: Sequence[int]
+        self,
+        state: Batch | None,
+        server_round: int,
+        present: Collection[int],
+        eligible: Collection[int] | None = None,
     ) -> tuple[Batch, Batch]:
         header = Envelope(bytes(16), Stage.KEYGEN.value, sequence=1)
         batch = Batch(header, dict.fromkeys(present, KeygenRequest(b"")))

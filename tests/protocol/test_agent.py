@@ -189,13 +189,16 @@ class TestDetermine:
         foreign = generate_secret_key(512).encrypt([1, 2, 3, 4])
         refuses(nodes, node_id, {**request, "sums": foreign}, RefusedError, "DecryptionError")
 
-    def test_the_budget_is_below_half_the_clients(self) -> None:
-        """With nine clients four sums are decrypted in an epoch, at once or one by one."""
-        nodes, node_id, request = self.agent()
+    @pytest.mark.parametrize(("num_clients", "budget"), [(9, 4), (8, 3), (7, 3)])
+    def test_the_budget_is_below_half_the_clients(self, num_clients: int, budget: int) -> None:
+        """Fewer sums than half the clients are decrypted in an epoch, at once or one by one."""
+        nodes = dubhe(COUNTS[:num_clients], **SETTINGS)
+        node_id, request = next_request(nodes, Stage.DETERMINE)
         sums = request["sums"]
         assert isinstance(sums, bytes)
-        size = len(sums) // 4
-        for sequence in range(4):
+        assert request["num-sums"] == numbers([budget], [])["num-sums"]
+        size = len(sums) // budget
+        for sequence in range(budget):
             one = {**request, "sums": sums[:size], "sequence": 50 + sequence}
             one |= numbers([1], [4])
             nodes.handle(node_id, one)

@@ -235,6 +235,17 @@ class TestParticipate:
         replies = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
         assert [r["decisions"] for r in replies if isinstance(r, dict)] == [b"\xf0"] * NUM_CLIENTS
 
+    def test_a_draw_at_the_probability_is_a_no(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Draws are from 0 up to but not 1, so a node takes part if one lies below P."""
+        nodes = dubhe(COUNTS, policy={"seeded_draws": False}, **SETTINGS)
+        nodes.play(1)
+        node_id, request = next_request(nodes, Stage.PARTICIPATE, 2)
+        probability = session_state(nodes, node_id).probability
+        draws = np.array([probability, np.nextafter(probability, 0), np.nextafter(probability, 1)])
+        monkeypatch.setattr("dubhe_flwr.protocol.registrant.private_draws", lambda _tries: draws)
+        reply = nodes.handle(node_id, {**request, "num-tries": 3})
+        assert reply["decisions"] == bytes([0b01000000])
+
     def test_unwilling_rounds_are_marked(self) -> None:
         """One bit a round tells in which rounds the node will not train."""
         nodes = dubhe(

@@ -316,8 +316,10 @@ def test_an_agent_that_delivers_no_key_costs_no_run() -> None:
     first: list[int] = []
 
     def garble(stage: str, node_id: int, reply: Any) -> Any:
-        if stage == Stage.KEYGEN and first.append(node_id) is None and len(first) == 1:
-            return {**reply, "sealed-keys": bytes(len(reply["sealed-keys"]))}
+        if stage == Stage.KEYGEN:
+            first.append(node_id)
+            if len(first) == 1:
+                return {**reply, "sealed-keys": bytes(len(reply["sealed-keys"]))}
         return reply
 
     nodes.alter_reply = garble
