@@ -241,7 +241,7 @@ clients a round or lower min_cohort.
         if not 0.0 <= self.local_skew <= MAX_LOCAL_SKEW:
             raise SettingsError(
                 f"local_skew={self.local_skew} must be from 0 to {MAX_LOCAL_SKEW:.0f}; "
-                "0.05 is a lot already."
+                "1 is a lot already."
             )
 
 

@@ -152,7 +152,7 @@ def test_encryption_changes_nothing(case: Case) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        Case((1, 2, 10), {1: 0.7, 2: 0.1}, 1200, 50, 10, 1, registration_interval=3, style=1),
+        Case((1, 2, 10), {1: 0.7, 2: 0.1}, 2000, 50, 10, 1, registration_interval=3, style=1),
         Case((1, 62), {1: 0.5}, 400, 20, 5, seed=2, style=1),
         Case((1, 2, 3, 28), {1: 0.5, 2: 0.25, 3: 0.125}, 60, 20, 5, seed=3, style=0),
         Case((2, 62), {2: 0.5}, 40, 39, 8, seed=4, style=2),

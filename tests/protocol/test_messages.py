@@ -39,7 +39,7 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
         (JOIN, {"thresholds": (0.7,)}),
         (JOIN, {"thresholds": (0.7, 0.1, 0.0)}),
         (JOIN, {"reference_set": ()}),
-        (JOIN, {"num_participants": 2}),
+        (JOIN, {"num_participants": 2, "group_size": 0}),
         (JOIN, {"num_participants": -20}),
         (JOIN, {"min_cohort": 0}),
         (JOIN, {"min_cohort": -1}),

@@ -122,7 +122,7 @@ def test_without_a_seed_none_is_announced() -> None:
         ({"floor": -0.1}, "floor=-0.1 from 0 to 1"),
         ({"floor": 1.1}, "floor=1.1 from 0 to 1"),
         ({"floor": float("nan")}, "floor=nan from 0 to 1"),
-        ({"local_skew": -0.1}, "local_skew=-0.1 must be from 0 to 1000; 0.05 is a lot already"),
+        ({"local_skew": -0.1}, "local_skew=-0.1 must be from 0 to 1000; 1 is a lot already"),
         ({"local_skew": 1000.1}, "local_skew=1000.1 must be from 0 to 1000"),
         ({"local_skew": float("nan")}, "local_skew=nan must be from 0 to 1000"),
         (
