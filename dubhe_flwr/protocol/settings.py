@@ -172,6 +172,7 @@ clients a round or lower min_cohort.
             "registration_interval": 1,
             "rounds_per_draw": 1,
             "min_cohort": 2,
+            "quorum": 0,
             "group_size": 0,
             "key_bits": 512,
             "max_clients": 1,
@@ -216,8 +217,13 @@ clients a round or lower min_cohort.
                 f"tries={self.tries} in each of rounds_per_draw={self.rounds_per_draw} rounds are "
                 f"more than {MAX_DRAWS} draws in one message; lower one of them."
             )
-        if self.seed is not None and not 0 <= _integer("seed", self.seed) < 2**63:
-            raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")
+        if self.seed is not None:
+            self._check_seed(_integer("seed", self.seed))
+
+    def _check_seed(self, seed: int) -> None:
+        if not 0 <= seed < 2**63:
+            raise SettingsError(f"seed={seed} must be from 0 to 2**63 - 1.")
+        object.__setattr__(self, "seed", seed)
 
     def _check_choices(self) -> None:
         for name, choices in (

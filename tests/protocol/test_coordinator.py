@@ -339,6 +339,27 @@ class TestWilling:
             assert agent is not None
             assert (server_round + agent) % 3 != 0
 
+    def test_who_is_not_eligible_is_in_no_try(self) -> None:
+        """A node that rests is summed in no try, and determines nothing."""
+        nodes = federation()
+        resting = agents_in_turn(nodes)[:5]
+        nodes.play(1, eligible=[node_id for node_id in nodes.ids if node_id not in resting])
+        drawn = nodes.state.rounds[1]
+        rows = {nodes.ids.index(node_id) for node_id in resting}
+        assert all(not rows & set(members.tolist()) for members in drawn.selections)
+        assert not set(asked(nodes, "determine")) & set(resting)
+
+    def test_who_is_not_eligible_later_is_replaced(self) -> None:
+        """Eligibility is asked of each round when it begins, as presence is."""
+        nodes, same = federation(rounds_per_draw=2), federation(rounds_per_draw=2)
+        nodes.play(1)
+        same.play(1)
+        resting = same.play(2).participants[:2]
+        plan = nodes.play(2, eligible=[i for i in nodes.ids if i not in resting])
+        assert plan.stages == ()
+        assert len(plan.participants) == 4
+        assert not set(resting) & set(plan.participants)
+
     def test_an_agent_is_willing_in_its_round(self) -> None:
         """Who will not train in a round is not asked to determine it."""
         nodes = federation()

@@ -152,6 +152,15 @@ class TestRegister:
         again = {**request, "sequence": 70}
         refuses(nodes, node_id, again, RefusedError, "has registered in that epoch before")
 
+    def test_no_other_key_once_the_registry_is_read(self) -> None:
+        """A second agent may be asked for a key only as long as nothing is known."""
+        nodes = federation()
+        node_id, request = next_request(nodes, Stage.REGISTER)
+        nodes.play(2)
+        epoch = session_state(nodes, node_id).epoch
+        other = {**request, "epoch": epoch, "sequence": 70, "modulus": _other_modulus()}
+        refuses(nodes, node_id, other, RefusedError, "has registered in that epoch before")
+
     @pytest.mark.parametrize(
         ("field", "change", "error", "match"),
         [

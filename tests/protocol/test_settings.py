@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dubhe_flwr.core import Codebook
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol import Settings, decode, encode
 from dubhe_flwr.protocol.messages import JoinRequest
 
 VALID: dict[str, Any] = {"num_participants": 20, "reference_set": (1, 2, 10)}
@@ -74,6 +75,14 @@ def test_only_tries_are_drawn_one_by_one(determination: Any, draws: int) -> None
     assert settings.draws_per_round == draws
 
 
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    """They can then travel, and seed a generator."""
+    names = ("num_participants", "tries", "quorum", "min_cohort", "seed", "max_clients")
+    settings = Settings(**VALID | {name: np.int64(20) for name in names} | {"tries": np.int8(9)})
+    assert {type(getattr(settings, name)) for name in names} == {int}
+    assert decode(JoinRequest, encode(settings.announced())) == settings.announced()
+
+
 def test_without_a_seed_none_is_announced() -> None:
     """Nodes then draw in private, whatever their policy."""
     assert Settings(**VALID).announced().seed == -1
@@ -92,7 +101,12 @@ def test_without_a_seed_none_is_announced() -> None:
         ({"max_sums_per_epoch": -1}, "max_sums_per_epoch=-1 must be at least 0"),
         ({"num_participants": 2}, "min_cohort=3 is above num_participants=2; select more"),
         ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
-        ({"quorum": -1}, "quorum=-1 is below min_cohort=3"),
+        ({"quorum": -1}, "quorum=-1 must be at least 0"),
+        ({"quorum": 3.0}, "quorum=3.0 must be a whole number"),
+        ({"tries": 2.5}, "tries=2.5 must be a whole number"),
+        ({"num_participants": "20"}, "num_participants='20' must be a whole number"),
+        ({"key_bits": None}, "key_bits=None must be a whole number"),
+        ({"seed": 7.0}, "seed=7.0 must be a whole number"),
         ({"max_clients": 19}, "num_participants=20 is above max_clients=19; raise max_clients"),
         ({"max_unregistered": 1.1}, "max_unregistered=1.1 must be a share from 0 to 1"),
         ({"max_unregistered": -0.1}, "max_unregistered=-0.1 must be a share"),
