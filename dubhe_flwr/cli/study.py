@@ -11,7 +11,7 @@ from rich.markup import escape
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings, study_sentence, study_table
-from dubhe_flwr.protocol.settings import Determination, Participation
+from dubhe_flwr.protocol.settings import DeterminationRule, ParticipationRule
 from dubhe_flwr.report import save_study_figure
 from dubhe_flwr.report.style import require_matplotlib
 
@@ -101,8 +101,8 @@ def study(
         rho=rho,
         emd=emd,
         generator=cast("PartitionKind", generator),
-        participation=cast("Participation", participation),
-        determination=cast("Determination", determination),
+        participation=cast("ParticipationRule", participation),
+        determination=cast("DeterminationRule", determination),
         tries=tries,
         group_size=group_size,
         coverage=coverage,

@@ -24,6 +24,7 @@ from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.agent import best_selections, fixed_point_probabilities
 from dubhe_flwr.protocol.epoch import Roster
 from dubhe_flwr.protocol.parameters import epoch_parameters
+from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.rounds import DrawnRound, choose_agents
 
 __all__ = ["plain_rounds"]
@@ -65,8 +66,8 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
         parameters=epoch_parameters(settings.announced()),
         aliases=dict(enumerate(clients.aliases)),
     )
-    num_tries = max(1, min(settings.draws_per_round, roster.sums_per_agent))
-    interval = _rounds_of_epoch(settings, roster, num_tries)
+    num_tries = num_tries_of(settings, roster)
+    interval = num_rounds_of(settings, roster)
     while True:
         for server_round in range(roster.first_round, roster.first_round + interval):
             undetermined = {server_round: clients.draw(server_round, num_tries)}
@@ -127,12 +128,3 @@ class _Clients:
             table += moments(distribution[:-1], slot, overall, codebook, settings.min_cohort)
         calibrated = fixed_point_probabilities(overall, table, self._announced)
         return calibrated[slots] / FIXED_POINT_SCALE
-
-
-def _rounds_of_epoch(settings: Settings, roster: Roster, num_tries: int) -> int:
-    """Return after how many rounds nodes register anew: at the latest when all agents are spent."""
-    to_decrypt = roster.sums_per_round(num_tries)
-    if not to_decrypt:
-        return settings.registration_interval
-    rounds_of_agents = len(roster.registered) * (roster.sums_per_agent // to_decrypt)
-    return min(settings.registration_interval, max(1, rounds_of_agents))

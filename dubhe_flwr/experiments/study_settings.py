@@ -7,7 +7,7 @@ from dubhe_flwr.core import Codebook, default_thresholds
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.settings import Determination, Participation
+from dubhe_flwr.protocol.settings import DeterminationRule, ParticipationRule
 
 __all__ = ["StudySettings"]
 
@@ -83,8 +83,8 @@ class StudySettings:
     rho: float = 10.0
     emd: float = 1.5
     generator: PartitionKind = "dirichlet"
-    participation: Participation = "paper"
-    determination: Determination = "tries"
+    participation: ParticipationRule = "paper"
+    determination: DeterminationRule = "tries"
     tries: int = 20
     group_size: int = Settings.group_size
     coverage: float = Settings.coverage

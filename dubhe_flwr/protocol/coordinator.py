@@ -1,32 +1,20 @@
 """The server side of the protocol: a state machine from one stage to the next."""
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from itertools import accumulate, pairwise
 
 import numpy as np
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.calibration import Calibration
+from dubhe_flwr.protocol.determination import Determination
 from dubhe_flwr.protocol.epoch import Epoch
-from dubhe_flwr.protocol.messages import (
-    DetermineReply,
-    ParticipateReply,
-    ParticipateRequest,
-    Stage,
-)
+from dubhe_flwr.protocol.messages import ParticipateReply, ParticipateRequest, Stage
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.registration import Registration
-from dubhe_flwr.protocol.rounds import (
-    DrawnRound,
-    choose_agents,
-    determine_requests,
-    drawn_rounds,
-    has_choice,
-    is_selection,
-    participants,
-)
+from dubhe_flwr.protocol.renewal import draws_left, is_over, num_rounds_of, num_tries_of
+from dubhe_flwr.protocol.rounds import drawn_rounds, participants
 from dubhe_flwr.protocol.selector import Selector, accept_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
@@ -50,6 +38,7 @@ class Coordinator(Selector[CoordinatorState]):
         self.settings = settings
         self._registration = Registration(settings)
         self._calibration = Calibration(settings)
+        self._determination = Determination(settings)
 
     @property
     def num_participants(self) -> int:
@@ -88,7 +77,7 @@ class Coordinator(Selector[CoordinatorState]):
         )
         epoch = state.epoch
         # Nobody is asked for moments twice: two sums would tell who is in one of them only.
-        if epoch is None or epoch.probabilities is None or self._is_over(state, epoch):
+        if epoch is None or epoch.probabilities is None or is_over(self.settings, state, epoch):
             return self._registration.begin(state)
         if server_round in rounds:
             return self._plan(state, epoch)
@@ -109,7 +98,7 @@ class Coordinator(Selector[CoordinatorState]):
             return self._go_on(state, outcome)
         if batch.header.stage == Stage.PARTICIPATE:
             return self._on_participate(state, epoch, batch, replies)
-        return self._on_determine(state, epoch, batch, replies)
+        return self._or_plan(*self._determination.step(state, epoch, batch, replies))
 
     def _go_on(self, state: CoordinatorState, outcome: Batch | Epoch) -> Step:
         return (state, outcome) if isinstance(outcome, Batch) else self._settled(state, outcome)
@@ -134,50 +123,12 @@ class Coordinator(Selector[CoordinatorState]):
                 "are there; raise it."
             )
 
-    def _is_over(self, state: CoordinatorState, epoch: Epoch) -> bool:
-        """Tell whether it is time to register anew."""
-        # After rounds that were given up, the draws may be spent before the interval is over.
-        left, num_tries = self._draws_left(epoch), self._num_tries(epoch)
-        spent = state.server_round not in state.rounds and left < num_tries
-        return (
-            state.server_round > self._last_round(epoch)
-            or self._many_are_unregistered(state, epoch)
-            or spent
-        )
-
-    def _many_are_unregistered(self, state: CoordinatorState, epoch: Epoch) -> bool:
-        """Tell whether too many nodes are new, or were lost while they registered.
-
-        Those that were lost count after a while only: what lost them may lose them again.
-        """
-        many = max(self.settings.min_cohort, self.settings.max_unregistered * len(state.present))
-        if len(state.present - epoch.asked) >= many:
-            return True
-        a_while = -(-self.settings.registration_interval // 5)
-        unregistered = state.present - epoch.aliases.keys() - epoch.declined
-        return len(unregistered) >= many and state.server_round >= epoch.first_round + a_while
-
-    def _last_round(self, epoch: Epoch) -> int:
-        """Return the last round of an epoch: the interval is over, or its agents are used up."""
-        interval = self.settings.registration_interval
-        to_decrypt = epoch.sums_per_round(self._num_tries(epoch))
-        if to_decrypt:
-            rounds_of_agents = len(epoch.registered) * (epoch.sums_per_agent // to_decrypt)
-            interval = min(interval, max(1, rounds_of_agents))
-        return epoch.first_round + interval - 1
-
-    def _draws_left(self, epoch: Epoch) -> int:
-        return self.settings.max_draws_per_epoch - epoch.num_draws
-
-    def _num_tries(self, epoch: Epoch) -> int:
-        return max(1, min(self.settings.draws_per_round, epoch.sums_per_agent))
-
     def _participate(self, state: CoordinatorState, epoch: Epoch) -> Step:
-        num_tries = self._num_tries(epoch)
+        num_tries = num_tries_of(self.settings, epoch)
         num_rounds = min(
             self.settings.rounds_per_draw,
-            self._last_round(epoch) - state.server_round + 1,
-            self._draws_left(epoch) // num_tries,
+            epoch.first_round + num_rounds_of(self.settings, epoch) - state.server_round,
+            draws_left(self.settings, epoch) // num_tries,
         )
         request = ParticipateRequest(
             overall_registry=epoch.overall_registry,
@@ -214,62 +165,13 @@ class Coordinator(Selector[CoordinatorState]):
         drawn[state.server_round] = this_round
         willing = int(this_round.available.sum())
         check_quorum(state, willing, "registered and willing", self.settings.quorum)
-        return self._determine(state, epoch, drawn)
+        return self._or_plan(*self._determination.begin(state, epoch, drawn))
 
-    def _determine(
-        self, state: CoordinatorState, epoch: Epoch, drawn: Mapping[int, DrawnRound]
-    ) -> Step:
-        """Ask an agent about each of the rounds that has none yet."""
-        drawn = choose_agents(epoch, drawn, state.seed, state.failed_agents)
-        state = replace(state, rounds={**state.rounds, **drawn}, attempt=state.attempt + 1)
-        if any(r.agent is None and has_choice(epoch, r) for r in drawn.values()):
-            state = noted(state, "No agent is left to determine; the choice is random.")
-        requests, asked_about = determine_requests(epoch, drawn)
-        if not requests:
-            return self._plan(state, epoch)
-        num_sums = dict(epoch.num_sums)
-        for agent, request in requests.items():
-            num_sums[agent] = num_sums.get(agent, 0) + sum(request.num_sums)
-        epoch = replace(epoch, num_sums=num_sums)
-        state = replace(state, epoch=epoch, asked_about=asked_about)
-        return send(state, epoch.identity, Stage.DETERMINE, requests)
-
-    def _on_determine(
-        self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
-    ) -> Step:
-
-        def refuse(node_id: int, reply: DetermineReply) -> str | None:
-            drawn = [state.rounds[r] for r in state.asked_about[node_id]]
-            fits = len(reply.chosen) == sum(len(d.fallback) for d in drawn) and all(
-                is_selection(d, chosen)
-                for d, chosen in zip(drawn, _by_round(reply.chosen, drawn), strict=True)
-            )
-            return None if fits else "no such try or groups"
-
-        accepted, report = accept_replies(batch, replies, refuse)
-        state = reported(state, report)
-        rounds = dict(state.rounds)
-        undetermined: dict[int, DrawnRound] = {}
-        failed = set(state.failed_agents)
-        for agent, asked in state.asked_about.items():
-            if agent in accepted:
-                drawn = [rounds[r] for r in asked]
-                chosen = _by_round(accepted[agent].chosen, drawn)
-                rounds |= {
-                    r: replace(d, chosen=c) for r, d, c in zip(asked, drawn, chosen, strict=True)
-                }
-            else:
-                failed.add(epoch.registered.index(agent))
-                undetermined |= {r: rounds[r] for r in asked}
-        state = replace(state, rounds=rounds, failed_agents=frozenset(failed))
-        if undetermined and state.attempt < self.settings.agent_attempts:
-            state = noted(state, "An agent did not determine.")
-            return self._determine(state, epoch, undetermined)
-        if undetermined:
-            random = {r: replace(d, chosen=d.fallback) for r, d in undetermined.items()}
-            state = replace(state, rounds={**rounds, **random})
-            state = noted(state, "No agent determined; the choice is random.")
-        return self._plan(state, epoch)
+    def _or_plan(self, state: CoordinatorState, batch: Batch | None) -> Step:
+        if batch is not None:
+            return state, batch
+        assert state.epoch is not None  # noqa: S101 - its rounds have just been determined
+        return self._plan(state, state.epoch)
 
     def _plan(self, state: CoordinatorState, epoch: Epoch) -> Step:
         server_round, drawn = state.server_round, state.rounds[state.server_round]
@@ -297,9 +199,3 @@ class Coordinator(Selector[CoordinatorState]):
             stages=state.stages,
         )
         return replace(state, batch=None, asked_about={}), plan
-
-
-def _by_round(chosen: Sequence[int], drawn: Sequence[DrawnRound]) -> list[tuple[int, ...]]:
-    """Split an agent's answer into those for its rounds."""
-    ends = list(accumulate((len(d.fallback) for d in drawn), initial=0))
-    return [tuple(chosen[begin:end]) for begin, end in pairwise(ends)]

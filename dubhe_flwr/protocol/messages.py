@@ -5,11 +5,18 @@ client's labels are.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Final
 
-from dubhe_flwr.core import expected_volunteers
-from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol.join import (
+    PUBLIC_KEY_BYTES,
+    HelloReply,
+    HelloRequest,
+    JoinReply,
+    JoinRequest,
+    JoinStatus,
+    require,
+)
 
 __all__ = [
     "MAX_DRAWS",
@@ -38,10 +45,6 @@ __all__ = [
 ]
 
 MAX_DRAWS: Final = 2**20
-MAX_COVERAGE: Final = 1e6
-MAX_LOCAL_SKEW: Final = 1000.0
-PUBLIC_KEY_BYTES: Final = 32
-_MAX_ALIAS_BYTES: Final = 256
 
 
 class Stage(StrEnum):
@@ -57,119 +60,6 @@ class Stage(StrEnum):
     DETERMINE = "determine"
 
 
-class JoinStatus(IntEnum):
-    """Whether a node takes part in an epoch, and if not, why. It tells no label."""
-
-    JOINS = 0
-    UNWILLING = 1
-    NO_DATA = 2
-    WRONG_NUMBER_OF_CLASSES = 3
-    INVALID_LABEL_COUNTS = 4
-    REFUSES_PARAMETERS = 5
-
-
-def _require(condition: bool, sentence: str) -> None:
-    if not condition:
-        raise MalformedMessageError(sentence)
-
-
-@dataclass(frozen=True, slots=True)
-class HelloRequest:
-    """Asks for nothing but a node's alias; enough for selection that needs no registration."""
-
-
-@dataclass(frozen=True, slots=True)
-class HelloReply:
-    """Who the node is in results, and whether it is willing to train at all."""
-
-    alias: str
-    willing: bool
-
-    def __post_init__(self) -> None:
-        _require(_is_alias(self.alias), "An alias has 1 to 256 bytes.")
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """The parameters of an epoch, which every node checks before it joins.
-
-    Parameters
-    ----------
-    reference_set : tuple of int
-        ``G``, ascending.
-    thresholds : tuple of float
-        ``sigma_i`` in the order of the reference set, without ``sigma_C``.
-    num_participants : int
-        ``K``.
-    key_bits : int
-        Size of the Paillier modulus.
-    max_clients : int
-        Largest number of clients whose counters fit a slot.
-    min_cohort : int
-        Fewest clients that any sum covers.
-    max_draws : int
-        Most draws that a node makes in this epoch; they reveal its probability bit by bit.
-    max_sums : int
-        Most sums that one agent decrypts in this epoch.
-    seed : int
-        Seed for the draws of simulated clients; -1 asks for private draws.
-    volunteer_tries : int
-        How many times K clients shall draw a yes, on average; above 1 only for groups.
-    group_size : int
-        Fewest clients in a group, if groups are determined; 0 if tries are.
-    calibrated : bool
-        Whether probabilities are calibrated to the clients' data instead of those of eq. 6.
-    coverage, floor, local_skew : float
-        How the agent weighs spread, least probability and local skew.
-    """
-
-    reference_set: tuple[int, ...]
-    thresholds: tuple[float, ...]
-    num_participants: int
-    key_bits: int
-    max_clients: int
-    min_cohort: int
-    max_draws: int
-    max_sums: int
-    seed: int
-    volunteer_tries: int = 1
-    group_size: int = 0
-    calibrated: bool = False
-    coverage: float = 0.0
-    floor: float = 0.0
-    local_skew: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require(len(self.reference_set) == len(self.thresholds) + 1, "One threshold for each i.")
-        _require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
-        _require(self.max_clients >= 1 and self.seed >= -1, "A parameter is below its least value.")
-        _require(self.volunteer_tries >= 1, "Fewer volunteers than K are asked for.")
-        grouped = self.min_cohort <= self.group_size <= self.num_participants
-        _require(self.group_size == 0 or grouped, "A group has from min_cohort to K clients.")
-        _require(0.0 <= self.coverage <= MAX_COVERAGE, "The coverage is out of range.")
-        _require(0.0 <= self.floor <= 1.0, "The floor is no share.")
-        _require(0.0 <= self.local_skew <= MAX_LOCAL_SKEW, "The local skew is out of range.")
-        _require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
-
-    def num_volunteers(self, num_registered: int) -> int:
-        """Return how many of the registered clients shall draw a yes in a draw, on average."""
-        return expected_volunteers(self.num_participants, self.volunteer_tries, num_registered)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinReply:
-    """Whether the node joins, under which alias, and its key for sealed delivery."""
-
-    status: int
-    alias: str
-    public_key: bytes
-
-    def __post_init__(self) -> None:
-        _require(self.status in set(JoinStatus), f"{self.status} is no join status.")
-        _require(_is_alias(self.alias), "An alias has 1 to 256 bytes.")
-        _require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
-
-
 @dataclass(frozen=True, slots=True)
 class KeygenRequest:
     """Asks the agent for a fresh key pair, its secret half sealed to each of the public keys."""
@@ -177,7 +67,7 @@ class KeygenRequest:
     public_keys: bytes
 
     def __post_init__(self) -> None:
-        _require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
+        require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +87,7 @@ class RegisterRequest:
     sealed_key: bytes
 
     def __post_init__(self) -> None:
-        _require(len(self.agent_public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
+        require(len(self.agent_public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +106,7 @@ class MomentsRequest:
     num_registered: int
 
     def __post_init__(self) -> None:
-        _require(self.num_registered >= 1, "A registry covers at least one client.")
+        require(self.num_registered >= 1, "A registry covers at least one client.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +127,7 @@ class CalibrateRequest:
 
     def __post_init__(self) -> None:
         fits = self.num_registered >= self.num_clients >= 1
-        _require(fits, "The moments cover from one client to all registered ones.")
+        require(fits, "The moments cover from one client to all registered ones.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +153,8 @@ class ParticipateRequest:
 
     def __post_init__(self) -> None:
         positive = min(self.num_registered, self.first_round, self.num_rounds, self.num_tries) >= 1
-        _require(positive, "Numbers of clients, rounds and tries are at least 1.")
-        _require(self.num_rounds * self.num_tries <= MAX_DRAWS, "More draws than any node makes.")
+        require(positive, "Numbers of clients, rounds and tries are at least 1.")
+        require(self.num_rounds * self.num_tries <= MAX_DRAWS, "More draws than any node makes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +184,9 @@ class DetermineRequest:
     num_clients: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "A round has a sum.")
-        _require(sum(self.num_sums) == len(self.num_clients), "Each sum covers some clients.")
-        _require(min(self.num_clients) >= 1, "A sum covers a client.")
+        require(len(self.num_sums) > 0 and min(self.num_sums) >= 1, "A round has a sum.")
+        require(sum(self.num_sums) == len(self.num_clients), "Each sum covers some clients.")
+        require(min(self.num_clients) >= 1, "A sum covers a client.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +235,3 @@ REPLIES: Final[dict[str, type[Message]]] = {
     Stage.PARTICIPATE: ParticipateReply,
     Stage.DETERMINE: DetermineReply,
 }
-
-
-def _is_alias(alias: str) -> bool:
-    return 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES

@@ -7,13 +7,14 @@ from typing import Literal, get_args
 
 from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol.messages import MAX_COVERAGE, MAX_DRAWS, MAX_LOCAL_SKEW, JoinRequest
+from dubhe_flwr.protocol.join import MAX_COVERAGE, MAX_LOCAL_SKEW, JoinRequest
+from dubhe_flwr.protocol.messages import MAX_DRAWS
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
-__all__ = ["Determination", "Participation", "Settings"]
+__all__ = ["DeterminationRule", "ParticipationRule", "Settings"]
 
-Participation = Literal["paper", "calibrated"]
-Determination = Literal["tries", "grouped", "one-off"]
+ParticipationRule = Literal["paper", "calibrated"]
+DeterminationRule = Literal["tries", "grouped", "one-off"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +93,8 @@ clients a round or lower min_cohort.
     reference_set: Iterable[int]
     thresholds: Mapping[int, float] | None = None
     num_classes: int | None = None
-    participation: Participation = "paper"
-    determination: Determination = "tries"
+    participation: ParticipationRule = "paper"
+    determination: DeterminationRule = "tries"
     tries: int = 10
     group_size: int = 4
     coverage: float = 1.0
@@ -227,8 +228,8 @@ clients a round or lower min_cohort.
 
     def _check_choices(self) -> None:
         for name, choices in (
-            ("participation", get_args(Participation)),
-            ("determination", get_args(Determination)),
+            ("participation", get_args(ParticipationRule)),
+            ("determination", get_args(DeterminationRule)),
         ):
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name}={getattr(self, name)!r} must be one of {choices}.")

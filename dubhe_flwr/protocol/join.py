@@ -1,0 +1,143 @@
+"""The first messages: who is there, and the parameters of an epoch that a node joins or not."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from dubhe_flwr.core import expected_volunteers
+from dubhe_flwr.errors import MalformedMessageError
+
+__all__ = [
+    "MAX_COVERAGE",
+    "MAX_LOCAL_SKEW",
+    "PUBLIC_KEY_BYTES",
+    "HelloReply",
+    "HelloRequest",
+    "JoinReply",
+    "JoinRequest",
+    "JoinStatus",
+    "require",
+]
+
+MAX_COVERAGE: Final = 1e6
+MAX_LOCAL_SKEW: Final = 1000.0
+PUBLIC_KEY_BYTES: Final = 32
+_MAX_ALIAS_BYTES: Final = 256
+
+
+class JoinStatus(IntEnum):
+    """Whether a node takes part in an epoch, and if not, why. It tells no label."""
+
+    JOINS = 0
+    UNWILLING = 1
+    NO_DATA = 2
+    WRONG_NUMBER_OF_CLASSES = 3
+    INVALID_LABEL_COUNTS = 4
+    REFUSES_PARAMETERS = 5
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Refuse a message whose content makes no sense."""
+    if not condition:
+        raise MalformedMessageError(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class HelloRequest:
+    """Asks for nothing but a node's alias; enough for selection that needs no registration."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelloReply:
+    """Who the node is in results, and whether it is willing to train at all."""
+
+    alias: str
+    willing: bool
+
+    def __post_init__(self) -> None:
+        require(_is_alias(self.alias), "An alias has 1 to 256 bytes.")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """The parameters of an epoch, which every node checks before it joins.
+
+    Parameters
+    ----------
+    reference_set : tuple of int
+        ``G``, ascending.
+    thresholds : tuple of float
+        ``sigma_i`` in the order of the reference set, without ``sigma_C``.
+    num_participants : int
+        ``K``.
+    key_bits : int
+        Size of the Paillier modulus.
+    max_clients : int
+        Largest number of clients whose counters fit a slot.
+    min_cohort : int
+        Fewest clients that any sum covers.
+    max_draws : int
+        Most draws that a node makes in this epoch; they reveal its probability bit by bit.
+    max_sums : int
+        Most sums that one agent decrypts in this epoch.
+    seed : int
+        Seed for the draws of simulated clients; -1 asks for private draws.
+    volunteer_tries : int
+        How many times K clients shall draw a yes, on average; above 1 only for groups.
+    group_size : int
+        Fewest clients in a group, if groups are determined; 0 if tries are.
+    calibrated : bool
+        Whether probabilities are calibrated to the clients' data instead of those of eq. 6.
+    coverage, floor, local_skew : float
+        How the agent weighs spread, least probability and local skew.
+    """
+
+    reference_set: tuple[int, ...]
+    thresholds: tuple[float, ...]
+    num_participants: int
+    key_bits: int
+    max_clients: int
+    min_cohort: int
+    max_draws: int
+    max_sums: int
+    seed: int
+    volunteer_tries: int = 1
+    group_size: int = 0
+    calibrated: bool = False
+    coverage: float = 0.0
+    floor: float = 0.0
+    local_skew: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(len(self.reference_set) == len(self.thresholds) + 1, "One threshold for each i.")
+        require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
+        require(self.max_clients >= 1 and self.seed >= -1, "A parameter is below its least value.")
+        require(self.volunteer_tries >= 1, "Fewer volunteers than K are asked for.")
+        grouped = self.min_cohort <= self.group_size <= self.num_participants
+        require(self.group_size == 0 or grouped, "A group has from min_cohort to K clients.")
+        require(0.0 <= self.coverage <= MAX_COVERAGE, "The coverage is out of range.")
+        require(0.0 <= self.floor <= 1.0, "The floor is no share.")
+        require(0.0 <= self.local_skew <= MAX_LOCAL_SKEW, "The local skew is out of range.")
+        require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
+
+    def num_volunteers(self, num_registered: int) -> int:
+        """Return how many of the registered clients shall draw a yes in a draw, on average."""
+        return expected_volunteers(self.num_participants, self.volunteer_tries, num_registered)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReply:
+    """Whether the node joins, under which alias, and its key for sealed delivery."""
+
+    status: int
+    alias: str
+    public_key: bytes
+
+    def __post_init__(self) -> None:
+        require(self.status in set(JoinStatus), f"{self.status} is no join status.")
+        require(_is_alias(self.alias), "An alias has 1 to 256 bytes.")
+        require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
+
+
+def _is_alias(alias: str) -> bool:
+    return 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
