@@ -228,7 +228,7 @@ class TestParticipate:
             assert isinstance(reply, dict)
             assert state.probability == probability[row]
             assert state.num_registered == NUM_CLIENTS
-            draws = np.array([seeded_draws(7, str(row), r, 4) for r in (1, 2, 3)])
+            draws = np.array([seeded_draws(7, str(row), r, 1, 4) for r in (1, 2, 3)])
             expected = np.packbits((draws < probability[row]).ravel()).tobytes()
             assert (reply["decisions"], reply["unwilling"]) == (expected, b"\x00")
             assert state.num_draws == 12
@@ -478,7 +478,7 @@ class TestCalibrated:
         state = session_state(nodes, node_id)
         assert state.probability == own / SCALE
         row = nodes.ids.index(node_id)
-        draws = np.array([seeded_draws(7, str(row), r, 4) for r in range(1, 9)])
+        draws = np.array([seeded_draws(7, str(row), r, 1, 4) for r in range(1, 9)])
         expected = np.packbits((draws < own / SCALE).ravel()).tobytes()
         assert reply["decisions"] == expected
         if own in {0, SCALE}:
