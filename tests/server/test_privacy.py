@@ -1,7 +1,7 @@
 """What the server receives over a whole run tells it nobody's labels."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import Context, RecordDict
@@ -10,7 +10,7 @@ from support import LABEL_COUNTS, NUM_NODES, SELECTION, initial_parameters, nump
 from support import strategy_server_app as server_app
 
 from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry, registry
-from dubhe_flwr.protocol import SessionState, decode
+from dubhe_flwr.protocol import SessionState
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid
 
@@ -84,7 +84,7 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
         secrets += encodings(counts / counts.sum())
         secrets += encodings(registry(codebook.unrank(int(slot)), codebook))
     for context in grid.contexts.values():
-        state = decode(SessionState, context.state.config_records["dubhe"])
+        state = SessionState.from_bytes(cast("bytes", context.state["dubhe"]["session"]))
         modulus = int.from_bytes(state.modulus, "big")
         p = int.from_bytes(state.secret_key, "big")
         for prime in (p, modulus // p):
