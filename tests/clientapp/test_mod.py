@@ -78,12 +78,12 @@ def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
     """What an older version or a fault left behind costs the epoch, not the node."""
     app, node = numpy_client_app(), context()
     header = Envelope(b"e" * 16, "join", 1)
-    for left in ({"session": b"{}"}, {"epoch": b"e" * 16}):
-        node.state["dubhe"] = ConfigRecord(left)
+    damaged, older = ConfigRecord({"session": b"{}"}), ConfigRecord({"sequence": 1})
+    for left in (damaged, older):
+        node.state["dubhe"] = left
         reply = app(request(header.seal(JOIN), "join"), node)
-        assert isinstance(
-            open_reply(dict(reply.content.config_records["dubhe"]), header), JoinReply
-        )
+        joined = open_reply(dict(reply.content.config_records["dubhe"]), header)
+        assert isinstance(joined, JoinReply)
 
 
 def test_other_messages_pass_through() -> None:
