@@ -26,26 +26,14 @@ _PAPER_THRESHOLDS: Final[dict[tuple[int, ...], dict[int, float]]] = {(1, 2, 10):
 
 
 def default_thresholds(codebook: Codebook) -> dict[int, float]:
-    """Return the thresholds that the paper found for a reference set.
-
-    Raises
-    ------
-    SettingsError
-        If the paper gives none for this reference set.
+    """Return the thresholds that the paper found for a reference set; none if it gives none.
 
     Examples
     --------
     >>> default_thresholds(Codebook((1, 2, 10)))
     {1: 0.7, 2: 0.1}
     """
-    try:
-        return dict(_PAPER_THRESHOLDS[codebook.reference_set])
-    except KeyError:
-        sizes = codebook.reference_set[:-1]
-        raise SettingsError(
-            f"There are no default thresholds for reference_set={codebook.reference_set}; pass "
-            f"thresholds with a share for each of {sizes}."
-        ) from None
+    return dict(_PAPER_THRESHOLDS.get(codebook.reference_set, {}))
 
 
 def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dict[int, float]:

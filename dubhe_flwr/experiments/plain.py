@@ -4,7 +4,7 @@ Nothing is encrypted and nothing is sent, but all that decides who trains is the
 protocol: registry, probabilities, draws, agents, tries or groups, and the agent's choice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
+    best_candidate,
     fixed_point_distribution,
     moments,
     overall_registry,
     participation_probability,
+    search_contribution,
     seeded_draws,
     with_square,
 )
@@ -25,8 +27,9 @@ from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.agent import best_selections, fixed_point_probabilities
 from dubhe_flwr.protocol.epoch import Roster
 from dubhe_flwr.protocol.parameters import epoch_parameters
-from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of
+from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of, num_tries_of_search
 from dubhe_flwr.protocol.rounds import DrawnRound, choose_agents
+from dubhe_flwr.protocol.search import search_agents, search_tries
 
 __all__ = ["plain_rounds"]
 
@@ -66,12 +69,14 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
     clients = _Clients(settings, np.asarray(label_counts, dtype=np.int64))
     roster = Roster(
         first_round=1,
-        parameters=epoch_parameters(settings.announced()),
+        parameters=epoch_parameters(settings.announced(len(clients.aliases))),
         aliases=dict(enumerate(clients.aliases)),
     )
-    num_tries = num_tries_of(settings, roster)
-    interval = num_rounds_of(settings, roster)
     while True:
+        thresholds, roster = clients.search(roster)
+        clients.register(thresholds)
+        num_tries = num_tries_of(settings, roster)
+        interval = num_rounds_of(settings, roster)
         rounds = range(roster.first_round, roster.first_round + interval)
         for server_round, undetermined in clients.draw(rounds, num_tries):
             # No agent's turn comes more often in an epoch than its sums allow.
@@ -79,13 +84,15 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
             drawn = determined[server_round]
             chosen = clients.best_selections(drawn) if drawn.chosen is None else drawn.chosen
             yield np.sort(np.concatenate([drawn.selections[index] for index in chosen]))
-        roster = replace(roster, first_round=roster.first_round + interval)
+        found = epoch_parameters(settings.announced(len(clients.aliases), thresholds))
+        first_round = roster.first_round + interval
+        roster = replace(roster, first_round=first_round, parameters=found, num_sums={})
 
 
 class _Clients:
     """All clients in the clear: their data in fixed point, and their probabilities.
 
-    Their label counts stay, so that every epoch has the same registry and probabilities.
+    Their label counts stay, so that the probabilities change with the thresholds only.
     """
 
     def __init__(self, settings: Settings, label_counts: NDArray[np.int64]) -> None:
@@ -98,23 +105,57 @@ class _Clients:
             )
         self.seed = settings.seed
         self.aliases = [str(row) for row in range(len(label_counts))]
-        self._announced = settings.announced()
+        self._settings = settings
+        self._label_counts = label_counts
+        self._announced = settings.announced(len(label_counts))
         self._distributions = np.array(
             [with_square(fixed_point_distribution(counts)) for counts in label_counts]
         )
-        self._probability = self._probabilities(settings, label_counts)
+
+    def search(self, roster: Roster) -> tuple[Mapping[int, float], Roster]:
+        """Find the best thresholds as the agent of a search does, where there is a choice."""
+        candidates = roster.parameters.candidates
+        if len(candidates) == 1:
+            return candidates[0], roster
+        num_clients = len(self.aliases)
+        agent = search_agents(self.seed, roster.first_round, num_clients)[0]
+        registered = [self._overall_registry(sigma) for sigma in candidates]
+        num_tries = num_tries_of_search(self._settings, roster)
+        volunteers = self._announced.num_volunteers(num_clients)
+        if num_tries:
+            probabilities = [
+                participation_probability(overall, volunteers)[slots]
+                for overall, slots in registered
+            ]
+            draws = self._draws(range(1), num_tries * len(candidates))[:, 0]
+            decisions = draws < np.repeat(np.array(probabilities).T, num_tries, axis=1)
+            num_participants = self._announced.num_participants
+            everyone = np.ones(num_clients, dtype=bool)
+            tries = search_tries(decisions, everyone, agent, num_participants, self.seed)
+            sums = np.array([self._distributions[rows, :-1].sum(axis=0) for rows in tries])
+            shares = sums.reshape(len(candidates), num_tries, -1).sum(axis=1)
+            table = np.column_stack([shares, shares.sum(axis=1)])
+            roster = replace(roster, num_sums={agent: len(tries)})
+        else:
+            overall = np.array([counts for counts, _ in registered])
+            slots = np.array([of_clients for _, of_clients in registered])
+            width = self._distributions.shape[1]
+            table = np.zeros((len(candidates), width), dtype=np.int64)
+            for row in set(range(num_clients)) - {agent}:
+                own = self._distributions[row, :-1]
+                table += search_contribution(own, slots[:, row], overall, volunteers)
+        return candidates[best_candidate(table)], roster
+
+    def register(self, thresholds: Mapping[int, float]) -> None:
+        """Compute everyone's probability under the thresholds that hold."""
+        self._probability = self._probabilities(thresholds)
 
     def draw(self, rounds: range, num_tries: int) -> Iterator[tuple[int, DrawnRound]]:
         """Let every client draw for these rounds, some at a time."""
         available = np.ones(len(self.aliases), dtype=bool)
         for begin in range(0, len(rounds), _ROUNDS_AT_ONCE):
             some = rounds[begin : begin + _ROUNDS_AT_ONCE]
-            decisions = np.array(
-                [
-                    seeded_draws(self.seed, alias, some.start, len(some), num_tries) < probability
-                    for alias, probability in zip(self.aliases, self._probability, strict=True)
-                ]
-            )
+            decisions = self._draws(some, num_tries) < self._probability[:, None, None]
             for offset, server_round in enumerate(some):
                 yield server_round, DrawnRound(decisions[:, offset], available)
 
@@ -124,14 +165,25 @@ class _Clients:
         sizes = [len(indices) for indices in drawn.selections]
         return best_selections(np.array(sums), np.array(sizes), self._announced)
 
-    def _probabilities(
-        self, settings: Settings, label_counts: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        codebook = settings.codebook
-        thresholds = epoch_parameters(self._announced).thresholds
-        overall, slots = overall_registry(label_counts, codebook, thresholds)
+    def _draws(self, rounds: range, num_tries: int) -> NDArray[np.float64]:
+        """Return everyone's uniform numbers, of shape (N, T, H)."""
+        return np.array(
+            [
+                seeded_draws(self.seed, alias, rounds.start, len(rounds), num_tries)
+                for alias in self.aliases
+            ]
+        )
+
+    def _overall_registry(
+        self, thresholds: Mapping[int, float]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return overall_registry(self._label_counts, self._settings.codebook, thresholds)
+
+    def _probabilities(self, thresholds: Mapping[int, float]) -> NDArray[np.float64]:
+        settings, codebook = self._settings, self._settings.codebook
+        overall, slots = self._overall_registry(thresholds)
         if settings.participation == "paper":
-            volunteers = self._announced.num_volunteers(len(label_counts))
+            volunteers = self._announced.num_volunteers(len(self.aliases))
             return participation_probability(overall, volunteers)[slots]
         table = np.zeros((codebook.length, codebook.num_classes + 1), dtype=np.int64)
         for distribution, slot in zip(self._distributions, slots.tolist(), strict=True):

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import get_args
 
-from dubhe_flwr.core import Codebook, default_thresholds
+from dubhe_flwr.core import Codebook, candidate_grid, default_thresholds
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.settings import DeterminationRule, ParticipationRule
+from dubhe_flwr.protocol.settings import DeterminationRule, ParticipationRule, ThresholdSearch
 
 __all__ = ["StudySettings"]
 
@@ -30,20 +30,20 @@ class StudySettings:
         EMD_avg: how much clients differ, from 0 to 2.
     generator : {"dirichlet", "mixture"} (default: "dirichlet")
         How clients differ: see `client_distributions`.
-    participation : {"paper", "calibrated"} (default: "paper")
+    participation : {"paper", "calibrated"} (default: "calibrated")
         How a client's probability is computed: see `Settings`.
-    determination : {"tries", "grouped", "one-off"} (default: "tries")
+    determination : {"auto", "tries", "grouped", "one-off"} (default: "auto")
         What an agent chooses from: see `Settings`.
     tries : int (default: 20)
         ``H``: tentative selections of a round, or with groups as many volunteers.
-    group_size : int (default: 4)
+    group_size : int (default: 0, which stands for that of `Settings`)
         ``g``: fewest clients in a group.
     coverage, floor : float (default: 1.0 and 0.1)
         Of calibrated participation: see `Settings`.
     local_skew : float (default: 0.0)
         Price that the agent puts on the clients' own skew.
-    thresholds : tuple of float, optional (default: the paper's, where it gives any)
-        ``sigma_i`` in the order of the reference set, without ``sigma_C``.
+    thresholds : tuple of float, "search" or "search-tries", optional (default: see `Settings`)
+        ``sigma_i`` in the order of the reference set, without ``sigma_C``, or how to search.
     reference_set : tuple of int (default: (1, 2, 10))
         ``G``: possible numbers of dominating classes.
     num_classes : int, optional (default: the largest of `reference_set`)
@@ -83,14 +83,14 @@ class StudySettings:
     rho: float = 10.0
     emd: float = 1.5
     generator: PartitionKind = "dirichlet"
-    participation: ParticipationRule = "paper"
-    determination: DeterminationRule = "tries"
-    tries: int = 20
+    participation: ParticipationRule = Settings.participation
+    determination: DeterminationRule = Settings.determination
+    tries: int = Settings.tries
     group_size: int = Settings.group_size
     coverage: float = Settings.coverage
     floor: float = Settings.floor
     local_skew: float = Settings.local_skew
-    thresholds: tuple[float, ...] | None = None
+    thresholds: tuple[float, ...] | ThresholdSearch | None = None
     reference_set: tuple[int, ...] = (1, 2, 10)
     num_classes: int | None = None
     num_samples: int = 128
@@ -106,8 +106,8 @@ class StudySettings:
         if self.num_classes is None:
             object.__setattr__(self, "num_classes", codebook.num_classes)
         if self.thresholds is None:
-            thresholds = tuple(default_thresholds(codebook).values())
-            object.__setattr__(self, "thresholds", thresholds)
+            paper = tuple(default_thresholds(codebook).values())
+            object.__setattr__(self, "thresholds", paper or "search")
         if self.registration_interval is None:
             object.__setattr__(self, "registration_interval", self._affordable_interval())
         self.protocol_settings()
@@ -147,8 +147,10 @@ class StudySettings:
                 f"generator={self.generator!r} must be one of {get_args(PartitionKind)}."
             )
 
-    def _thresholds_by_size(self) -> dict[int, float]:
+    def _thresholds_by_size(self) -> dict[int, float] | ThresholdSearch:
         thresholds = self.thresholds or ()
+        if isinstance(thresholds, str):
+            return thresholds
         sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
         if len(thresholds) != len(sizes):
             raise SettingsError(
@@ -159,5 +161,8 @@ class StudySettings:
 
     def _affordable_interval(self) -> int:
         """More tries a round, earlier a new epoch: the budget of draws stays what it is."""
-        draws = self.tries if self.determination == "tries" else 1
-        return max(1, min(_LONGEST_INTERVAL, Settings.max_draws_per_epoch // draws))
+        draws = 1 if self.determination == "one-off" else self.tries
+        left = Settings.max_draws_per_epoch
+        if self.thresholds == "search-tries":
+            left -= draws * self.tries * len(candidate_grid(Codebook(self.reference_set)))
+        return max(1, min(_LONGEST_INTERVAL, left // draws))

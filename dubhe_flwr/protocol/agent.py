@@ -40,10 +40,18 @@ from dubhe_flwr.protocol.parameters import (
     epoch_parameters,
     sealing_context,
 )
-from dubhe_flwr.protocol.registrant import check_calibrated, read_overall_registry
+from dubhe_flwr.protocol.reading import read_candidate_registry
+from dubhe_flwr.protocol.registrant import check_calibrated
 from dubhe_flwr.protocol.session_state import SessionState
 
-__all__ = ["best_selections", "calibrate", "determine", "fixed_point_probabilities", "make_key"]
+__all__ = [
+    "best_selections",
+    "calibrate",
+    "decrypted_sums",
+    "determine",
+    "fixed_point_probabilities",
+    "make_key",
+]
 
 
 def make_key(state: SessionState, request: KeygenRequest) -> tuple[KeygenReply, SessionState]:
@@ -76,7 +84,9 @@ def calibrate(
     digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.moments).digest()
     if state.moments_digest not in {b"", digest}:
         raise RefusedError("There is one sum of moments in an epoch, and this is another.")
-    counts, state = read_overall_registry(state, request.overall_registry, request.num_registered)
+    counts, state = read_candidate_registry(
+        state, request.overall_registry, request.num_registered, request.candidate
+    )
     sums = state.decrypt(MOMENTS, request.moments, request.num_clients)
     table = sums.reshape(len(counts), -1)
     members, rest = np.divmod(table[:, :-1].sum(axis=1), FIXED_POINT_SCALE)
@@ -93,30 +103,60 @@ def determine(
 ) -> tuple[DetermineReply, SessionState]:
     """Decrypt the sums of each round, and name its best try or its best groups."""
     announced = state.parameters
-    num_sums = state.num_sums + sum(request.num_sums)
-    if num_sums > min(announced.max_sums, (state.num_registered - 1) // 2):
-        raise RefusedError("The sums that this node decrypts in an epoch are used up.")
-    if min(request.num_clients) < announced.min_cohort:
-        raise RefusedError(f"A sum over {min(request.num_clients)} clients is too few.")
-    size = epoch_parameters(announced).layout.field_bytes(DISTRIBUTION)
-    if len(request.sums) != size * sum(request.num_sums):
-        raise RefusedError("The sums are not as many as announced.")
-    sums = np.array(
-        [
-            state.decrypt(DISTRIBUTION, request.sums[index * size : (index + 1) * size], number)
-            for index, number in enumerate(request.num_clients)
-        ]
-    )
     sizes = np.array(request.num_clients, dtype=np.int64)
-    if (sums[:, :-1].sum(axis=1) != sizes * FIXED_POINT_SCALE).any():
-        raise RefusedError("A sum does not cover the clients it is said to cover.")
+    sums, state = decrypted_sums(state, request.sums, sizes)
     ends = np.cumsum(request.num_sums)[:-1]
     chosen = [
         index
         for of_round, clients in zip(np.split(sums, ends), np.split(sizes, ends), strict=True)
         for index in best_selections(of_round, clients, announced)
     ]
-    return DetermineReply(tuple(chosen)), replace(state, num_sums=num_sums)
+    return DetermineReply(tuple(chosen)), state
+
+
+def decrypted_sums(
+    state: SessionState, vectors: bytes, num_clients: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], SessionState]:
+    """Decrypt sums of ``p_l`` and ``||p_l||^2``, at the expense of the agent's budget.
+
+    Parameters
+    ----------
+    state : SessionState
+        Of the agent.
+    vectors : bytes
+        The sums, end to end.
+    num_clients : ndarray of int64, shape (M,)
+        Clients that each is said to cover.
+
+    Returns
+    -------
+    sums : ndarray of int64, shape (M, C + 1)
+    state : SessionState
+        With less of the budget.
+
+    Raises
+    ------
+    RefusedError
+        If the budget is spent, or a sum covers too few clients or others than it is said to.
+    """
+    announced = state.parameters
+    num_sums = state.num_sums + len(num_clients)
+    if num_sums > min(announced.max_sums, (state.num_registered - 1) // 2):
+        raise RefusedError("The sums that this node decrypts in an epoch are used up.")
+    if num_clients.min() < announced.min_cohort:
+        raise RefusedError(f"A sum over {num_clients.min()} clients is too few.")
+    size = epoch_parameters(announced).layout.field_bytes(DISTRIBUTION)
+    if len(vectors) != size * len(num_clients):
+        raise RefusedError("The sums are not as many as announced.")
+    sums = np.array(
+        [
+            state.decrypt(DISTRIBUTION, vectors[index * size : (index + 1) * size], number)
+            for index, number in enumerate(num_clients.tolist())
+        ]
+    )
+    if (sums[:, :-1].sum(axis=1) != num_clients * FIXED_POINT_SCALE).any():
+        raise RefusedError("A sum does not cover the clients it is said to cover.")
+    return sums, replace(state, num_sums=num_sums)
 
 
 def fixed_point_probabilities(

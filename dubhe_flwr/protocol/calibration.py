@@ -40,7 +40,9 @@ class Calibration:
 
     def begin(self, state: CoordinatorState, epoch: Epoch) -> tuple[CoordinatorState, Batch]:
         """Ask all registered nodes for their moments, right after they registered."""
-        request = MomentsRequest(epoch.overall_registry, len(epoch.registered))
+        request = MomentsRequest(
+            epoch.overall_registry, len(epoch.registered), epoch.candidate or 0
+        )
         requests = dict.fromkeys(epoch.registered, request)
         return send(state, epoch.identity, Stage.MOMENTS, requests)
 
@@ -76,6 +78,7 @@ class Calibration:
             num_registered=len(epoch.registered),
             moments=homomorphic_sum(epoch.public_key, valid, num_ciphertexts),
             num_clients=len(valid),
+            candidate=epoch.candidate or 0,
         )
         return self._ask_agent(replace(state, attempt=0), epoch, request)
 

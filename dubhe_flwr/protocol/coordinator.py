@@ -13,8 +13,15 @@ from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import ParticipateReply, ParticipateRequest, Stage
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.registration import Registration
-from dubhe_flwr.protocol.renewal import draws_left, is_over, num_rounds_of, num_tries_of
+from dubhe_flwr.protocol.renewal import (
+    draws_charged,
+    draws_left,
+    is_over,
+    num_rounds_of,
+    num_tries_of,
+)
 from dubhe_flwr.protocol.rounds import drawn_rounds, participants
+from dubhe_flwr.protocol.search import Search
 from dubhe_flwr.protocol.selector import Selector, accept_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
@@ -37,6 +44,7 @@ class Coordinator(Selector[CoordinatorState]):
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._registration = Registration(settings)
+        self._search = Search(settings)
         self._calibration = Calibration(settings)
         self._determination = Determination(settings)
 
@@ -49,6 +57,10 @@ class Coordinator(Selector[CoordinatorState]):
         """Return the state before the first round."""
         seed = self.settings.seed
         return CoordinatorState(seed=secrets.randbits(63) if seed is None else seed)
+
+    def search_again(self, state: CoordinatorState) -> CoordinatorState:
+        """Return the state that registers and searches for thresholds before the next round."""
+        return replace(state, epoch=None, thresholds=None, searched=frozenset())
 
     def begin_round(
         self,
@@ -77,7 +89,7 @@ class Coordinator(Selector[CoordinatorState]):
         )
         epoch = state.epoch
         # Nobody is asked for moments twice: two sums would tell who is in one of them only.
-        if epoch is None or epoch.probabilities is None or is_over(self.settings, state, epoch):
+        if epoch is None or not epoch.is_settled or is_over(self.settings, state, epoch):
             return self._registration.begin(state)
         if server_round in rounds:
             return self._plan(state, epoch)
@@ -93,6 +105,9 @@ class Coordinator(Selector[CoordinatorState]):
             return self._go_on(state, outcome)
         epoch = state.epoch
         assert epoch is not None  # noqa: S101 - complete after the registration
+        if epoch.candidate is None:
+            state, outcome = self._search.step(state, epoch, batch, replies)
+            return self._go_on(state, outcome)
         if epoch.probabilities is None:
             state, outcome = self._calibration.step(state, epoch, batch, replies)
             return self._go_on(state, outcome)
@@ -105,6 +120,8 @@ class Coordinator(Selector[CoordinatorState]):
 
     def _settled(self, state: CoordinatorState, epoch: Epoch) -> Step:
         """Let the nodes draw, once it is settled how they compute their probabilities."""
+        if epoch.candidate is None:
+            return self._search.begin(state, epoch)
         if epoch.probabilities is None:
             if self.settings.participation == "calibrated":
                 return self._calibration.begin(state, epoch)
@@ -128,7 +145,7 @@ class Coordinator(Selector[CoordinatorState]):
         num_rounds = min(
             self.settings.rounds_per_draw,
             epoch.first_round + num_rounds_of(self.settings, epoch) - state.server_round,
-            draws_left(self.settings, epoch) // num_tries,
+            draws_left(self.settings, epoch) // draws_charged(epoch, num_tries),
         )
         request = ParticipateRequest(
             overall_registry=epoch.overall_registry,
@@ -137,10 +154,13 @@ class Coordinator(Selector[CoordinatorState]):
             first_round=state.server_round,
             num_rounds=num_rounds,
             num_tries=num_tries,
+            candidate=epoch.candidate or 0,
         )
         here = [node_id for node_id in epoch.registered if node_id in state.present]
         check_quorum(state, len(here), "registered and there", self.settings.quorum)
-        epoch = replace(epoch, num_draws=epoch.num_draws + num_rounds * num_tries)
+        epoch = replace(
+            epoch, num_draws=epoch.num_draws + draws_charged(epoch, num_rounds * num_tries)
+        )
         state = replace(state, epoch=epoch)
         return send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
 
@@ -195,6 +215,7 @@ class Coordinator(Selector[CoordinatorState]):
             num_registered=len(epoch.registered),
             num_selections=len(drawn.selections),
             chosen=drawn.chosen or (),
+            thresholds=epoch.parameters.candidates[epoch.candidate or 0],
             notes=state.notes,
             stages=state.stages,
         )

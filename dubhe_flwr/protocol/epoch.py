@@ -1,7 +1,9 @@
 """What the server knows of an epoch: who registered, and their ciphertexts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from dubhe_flwr.errors import InvalidCiphertextError
 from dubhe_flwr.he import PublicKey, homomorphic_sum, sealed_bytes
@@ -108,6 +110,8 @@ class Epoch(Roster):
         Encrypted ``R_A``.
     distributions : mapping of int to bytes
         Encrypted ``p_l`` of each registered node.
+    candidate : int or None (default: None)
+        The candidate whose thresholds hold; None as long as they are searched for.
     probabilities : bytes or None (default: None)
         Encrypted probability of each category; empty where nodes compute their own by eq. 6, and
         None as long as that is not settled.
@@ -121,8 +125,20 @@ class Epoch(Roster):
     public_key: PublicKey
     overall_registry: bytes
     distributions: Mapping[int, bytes]
+    candidate: int | None = None
     probabilities: bytes | None = None
     num_draws: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is settled how the nodes compute their probabilities."""
+        return self.candidate is not None and self.probabilities is not None
+
+    def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
+        """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over some clients, by index."""
+        vectors = (self.distributions[self.registered[index]] for index in indices)
+        num_ciphertexts = self.parameters.layout.num_ciphertexts(DISTRIBUTION)
+        return homomorphic_sum(self.public_key, vectors, num_ciphertexts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +235,7 @@ class Enrolment:
                 self.parameters.layout.num_ciphertexts(REGISTRY),
             ),
             distributions={node: reply.distribution for node, reply in replies.items()},
+            candidate=0 if len(self.parameters.candidates) == 1 else None,
         )
 
     def _key(self) -> PublicKey:

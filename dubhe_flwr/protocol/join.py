@@ -8,6 +8,7 @@ from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import MalformedMessageError
 
 __all__ = [
+    "MAX_CANDIDATES",
     "MAX_COVERAGE",
     "MAX_LOCAL_SKEW",
     "PUBLIC_KEY_BYTES",
@@ -19,6 +20,7 @@ __all__ = [
     "require",
 ]
 
+MAX_CANDIDATES: Final = 64
 MAX_COVERAGE: Final = 1e6
 MAX_LOCAL_SKEW: Final = 1000.0
 PUBLIC_KEY_BYTES: Final = 32
@@ -67,7 +69,8 @@ class JoinRequest:
     reference_set : tuple of int
         ``G``, ascending.
     thresholds : tuple of float
-        ``sigma_i`` in the order of the reference set, without ``sigma_C``.
+        ``sigma_i`` in the order of the reference set, without ``sigma_C``; where there are several
+        candidates, those of one after those of another.
     num_participants : int
         ``K``.
     key_bits : int
@@ -109,7 +112,7 @@ class JoinRequest:
     local_skew: float = 0.0
 
     def __post_init__(self) -> None:
-        require(len(self.reference_set) == len(self.thresholds) + 1, "One threshold for each i.")
+        require(self._fits_candidates(), "Each candidate has one threshold for each i.")
         require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
         require(self.max_clients >= 1 and self.seed >= -1, "A parameter is below its least value.")
         require(self.volunteer_tries >= 1, "Fewer volunteers than K are asked for.")
@@ -119,6 +122,25 @@ class JoinRequest:
         require(0.0 <= self.floor <= 1.0, "The floor is no share.")
         require(0.0 <= self.local_skew <= MAX_LOCAL_SKEW, "The local skew is out of range.")
         require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
+
+    def draws_charged(self, num_draws: int, num_registered: int) -> int:
+        """Return what some draws cost of the budget of a node.
+
+        One draw for H times as many volunteers tells as much of a probability as H draws.
+        """
+        return num_draws * -(-self.num_volunteers(num_registered) // self.num_participants)
+
+    @property
+    def num_candidates(self) -> int:
+        """How many candidates there are for the thresholds; 1 where nothing is searched."""
+        return len(self.thresholds) // max(1, len(self.reference_set) - 1) or 1
+
+    def _fits_candidates(self) -> bool:
+        num_sizes = len(self.reference_set) - 1
+        if num_sizes < 1:
+            return num_sizes == len(self.thresholds) == 0
+        whole = len(self.thresholds) % num_sizes == 0
+        return whole and 1 <= self.num_candidates <= MAX_CANDIDATES
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return how many of the registered clients shall draw a yes in a draw, on average."""

@@ -27,6 +27,8 @@ __all__ = [
     "CalibrateRequest",
     "DetermineReply",
     "DetermineRequest",
+    "ExpectReply",
+    "ExpectRequest",
     "HelloReply",
     "HelloRequest",
     "JoinReply",
@@ -41,6 +43,8 @@ __all__ = [
     "ParticipateRequest",
     "RegisterReply",
     "RegisterRequest",
+    "SearchReply",
+    "SearchRequest",
     "Stage",
 ]
 
@@ -54,6 +58,8 @@ class Stage(StrEnum):
     JOIN = "join"
     KEYGEN = "keygen"
     REGISTER = "register"
+    EXPECT = "expect"
+    SEARCH = "search"
     MOMENTS = "moments"
     CALIBRATE = "calibrate"
     PARTICIPATE = "participate"
@@ -99,11 +105,66 @@ class RegisterReply:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectRequest:
+    """The encrypted overall registries of all candidates, to find the best thresholds.
+
+    Without tries a node tells what it adds to the expected data of each candidate; else it draws.
+    """
+
+    overall_registry: bytes
+    num_registered: int
+    num_tries: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.num_registered >= 1, "A registry covers at least one client.")
+        require(0 <= self.num_tries <= MAX_DRAWS, "More draws than any node makes.")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectReply:
+    """The encrypted ``P_k p_l`` and ``P_k`` of each candidate, or a bit for each of its tries."""
+
+    expectations: bytes
+    decisions: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """The encrypted sum of what many clients told, or a sum of ``p_l`` for each try.
+
+    Parameters
+    ----------
+    sums : bytes
+        One sum over all candidates, or those of all tries of all candidates, end to end.
+    num_tries : int
+        Tries of each candidate; 0 for expectations.
+    num_clients : int
+        Clients that each sum covers.
+    """
+
+    sums: bytes
+    num_tries: int
+    num_clients: int
+
+    def __post_init__(self) -> None:
+        require(self.num_clients >= 1, "A sum covers a client.")
+        require(0 <= self.num_tries <= MAX_DRAWS, "More sums than any agent decrypts.")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReply:
+    """The index of the best candidate; nothing else."""
+
+    candidate: int
+
+
+@dataclass(frozen=True, slots=True)
 class MomentsRequest:
     """The encrypted overall registry, for the node to find out who shares its category."""
 
     overall_registry: bytes
     num_registered: int
+    candidate: int = 0
 
     def __post_init__(self) -> None:
         require(self.num_registered >= 1, "A registry covers at least one client.")
@@ -124,6 +185,7 @@ class CalibrateRequest:
     num_registered: int
     moments: bytes
     num_clients: int
+    candidate: int = 0
 
     def __post_init__(self) -> None:
         fits = self.num_registered >= self.num_clients >= 1
@@ -141,7 +203,8 @@ class CalibrateReply:
 class ParticipateRequest:
     """The encrypted overall registry, and the rounds and tries for which to draw.
 
-    The encrypted probabilities are empty where nodes compute their own by eq. 6.
+    The encrypted probabilities are empty where nodes compute their own by eq. 6; the candidate is
+    the best one of a search for thresholds, and 0 without a search.
     """
 
     overall_registry: bytes
@@ -150,6 +213,7 @@ class ParticipateRequest:
     num_rounds: int
     num_tries: int
     probabilities: bytes = b""
+    candidate: int = 0
 
     def __post_init__(self) -> None:
         positive = min(self.num_registered, self.first_round, self.num_rounds, self.num_tries) >= 1
@@ -205,6 +269,10 @@ Message = (
     | KeygenReply
     | RegisterRequest
     | RegisterReply
+    | ExpectRequest
+    | ExpectReply
+    | SearchRequest
+    | SearchReply
     | MomentsRequest
     | MomentsReply
     | CalibrateRequest
@@ -220,6 +288,8 @@ REQUESTS: Final[dict[str, type[Message]]] = {
     Stage.JOIN: JoinRequest,
     Stage.KEYGEN: KeygenRequest,
     Stage.REGISTER: RegisterRequest,
+    Stage.EXPECT: ExpectRequest,
+    Stage.SEARCH: SearchRequest,
     Stage.MOMENTS: MomentsRequest,
     Stage.CALIBRATE: CalibrateRequest,
     Stage.PARTICIPATE: ParticipateRequest,
@@ -230,6 +300,8 @@ REPLIES: Final[dict[str, type[Message]]] = {
     Stage.JOIN: JoinReply,
     Stage.KEYGEN: KeygenReply,
     Stage.REGISTER: RegisterReply,
+    Stage.EXPECT: ExpectReply,
+    Stage.SEARCH: SearchReply,
     Stage.MOMENTS: MomentsReply,
     Stage.CALIBRATE: CalibrateReply,
     Stage.PARTICIPATE: ParticipateReply,

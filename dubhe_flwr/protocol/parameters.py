@@ -16,6 +16,7 @@ from dubhe_flwr.protocol.messages import JoinRequest
 
 __all__ = [
     "DISTRIBUTION",
+    "EXPECTATIONS",
     "MOMENTS",
     "PROBABILITIES",
     "REGISTRY",
@@ -28,12 +29,13 @@ REGISTRY: Final = "registry"
 DISTRIBUTION: Final = "distribution"
 MOMENTS: Final = "moments"
 PROBABILITIES: Final = "probabilities"
+EXPECTATIONS: Final = "expectations"
 MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
 MAX_KEY_BITS: Final = 8192
 
 
 class EpochParameters:
-    """Codebook, thresholds and layout of an epoch, checked.
+    """Codebook, candidates for the thresholds, and layout of an epoch, checked.
 
     Parameters
     ----------
@@ -60,18 +62,21 @@ class EpochParameters:
         try:
             self.codebook = Codebook(announced.reference_set)
             sizes = announced.reference_set[:-1]
-            self.thresholds = check_thresholds(
-                self.codebook, dict(zip(sizes, announced.thresholds, strict=True))
+            self.candidates = tuple(
+                check_thresholds(self.codebook, dict(zip(sizes, shares, strict=True)))
+                for shares in batched_thresholds(announced)
             )
+            num_candidates = len(self.candidates)
             num_moments = self.codebook.num_classes + 1  # p_l and ||p_l||^2
             self.layout = Layout(
                 announced.key_bits,
                 announced.max_clients,
                 (
-                    Field(REGISTRY, self.codebook.length, 1),
+                    Field(REGISTRY, num_candidates * self.codebook.length, 1),
                     Field(DISTRIBUTION, num_moments, FIXED_POINT_SCALE),
                     Field(MOMENTS, self.codebook.length * num_moments, FIXED_POINT_SCALE),
                     Field(PROBABILITIES, self.codebook.length, FIXED_POINT_SCALE),
+                    Field(EXPECTATIONS, num_candidates * num_moments, FIXED_POINT_SCALE),
                 ),
             )
         except SettingsError as error:
@@ -102,3 +107,19 @@ def sealing_context(
         modulus_digest=public_key.digest(),
         layout_digest=layout.digest(),
     )
+
+
+def batched_thresholds(announced: JoinRequest) -> list[tuple[float, ...]]:
+    """Return the thresholds of each candidate.
+
+    Examples
+    --------
+    >>> announced = JoinRequest((1, 2, 10), (0.7, 0.1, 0.5, 0.2), 20, 2048, 1000, 3, 1000, 500, -1)
+    >>> batched_thresholds(announced)
+    [(0.7, 0.1), (0.5, 0.2)]
+    """
+    size = len(announced.thresholds) // announced.num_candidates
+    return [
+        announced.thresholds[index * size : (index + 1) * size]
+        for index in range(announced.num_candidates)
+    ]

@@ -1,7 +1,7 @@
 """What goes out and what comes of it: batches of requests, plans of rounds, and their reports."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dubhe_flwr.protocol.codec import Fields, wire_size
 from dubhe_flwr.protocol.envelope import Envelope
@@ -98,6 +98,8 @@ class Plan:
         Tentative selections, or groups, among which the agent chose.
     chosen : tuple of int
         Indices of the best one, or of the best groups.
+    thresholds : mapping of int to float
+        ``sigma_i`` that hold in the epoch, given or found; empty for selection without any.
     notes : tuple of str
         What did not go as planned, in sentences.
     stages : tuple of StageReport
@@ -111,6 +113,7 @@ class Plan:
     num_registered: int = 0
     num_selections: int = 1
     chosen: tuple[int, ...] = (0,)
+    thresholds: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
 

@@ -39,14 +39,16 @@ from dubhe_flwr.protocol.parameters import (
     sealing_context,
 )
 from dubhe_flwr.protocol.policy import NodePolicy, is_willing, read_label_counts
+from dubhe_flwr.protocol.reading import read_candidate_registry
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS, SessionState
 
 __all__ = [
     "check_calibrated",
+    "draw",
     "join",
     "participate",
-    "read_overall_registry",
     "register",
+    "spend_draws",
     "tell_moments",
 ]
 
@@ -66,11 +68,14 @@ def join(
     )
     if counts is not None:
         parameters = epoch_parameters(request)
-        category = dominating_category(counts, parameters.codebook, parameters.thresholds)
+        categories = [
+            dominating_category(counts, parameters.codebook, thresholds)
+            for thresholds in parameters.candidates
+        ]
         state = replace(
             state,
             distribution=tuple(fixed_point_distribution(counts).tolist()),
-            slot=parameters.codebook.rank(category),
+            slots=tuple(parameters.codebook.rank(category) for category in categories),
         )
     return JoinReply(int(status), policy.alias, recipient_key.public_bytes), state
 
@@ -89,9 +94,9 @@ def register(state: SessionState, request: RegisterRequest) -> tuple[RegisterRep
         sealing_context(state.epoch, request.agent_public_key, public_key, layout),
         public_key,
     )
-    own_registry = registry(codebook.unrank(state.slot), codebook)
+    registries = [registry(codebook.unrank(slot), codebook) for slot in state.slots]
     reply = RegisterReply(
-        registry=secret_key.encrypt(layout.pack(REGISTRY, own_registry)),
+        registry=secret_key.encrypt(layout.pack(REGISTRY, np.concatenate(registries))),
         distribution=secret_key.encrypt(layout.pack(DISTRIBUTION, with_square(state.distribution))),
     )
     return reply, replace(state, modulus=request.modulus, secret_key=secret_key.to_bytes())
@@ -100,7 +105,9 @@ def register(state: SessionState, request: RegisterRequest) -> tuple[RegisterRep
 def tell_moments(state: SessionState, request: MomentsRequest) -> tuple[MomentsReply, SessionState]:
     """Encrypt what this node adds to the sums of its category."""
     check_calibrated(state.parameters)
-    counts, state = read_overall_registry(state, request.overall_registry, request.num_registered)
+    counts, state = read_candidate_registry(
+        state, request.overall_registry, request.num_registered, request.candidate
+    )
     codebook = epoch_parameters(state.parameters).codebook
     table = moments(state.distribution, state.slot, counts, codebook, state.parameters.min_cohort)
     return MomentsReply(state.encrypt(MOMENTS, table.ravel())), state
@@ -110,27 +117,15 @@ def participate(
     policy: NodePolicy, state: SessionState, request: ParticipateRequest
 ) -> tuple[ParticipateReply, SessionState]:
     """Draw whether to take part, for each round and try."""
-    announced = state.parameters
-    num_draws = state.num_draws + request.num_rounds * request.num_tries
-    if num_draws > announced.max_draws:
-        raise RefusedError("The draws of this epoch are used up.")
     state = _read_probability(state, request)
+    state = spend_draws(state, request.num_rounds * request.num_tries)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
-    if policy.seeded_draws and announced.seed != -1:
-        draws = seeded_draws(
-            announced.seed,
-            policy.alias,
-            request.first_round,
-            request.num_rounds,
-            request.num_tries,
-        )
-    else:
-        draws = private_draws(request.num_rounds * request.num_tries)
+    draws = draw(policy, state, rounds, request.num_tries)
     reply = ParticipateReply(
         decisions=np.packbits(draws < state.probability).tobytes(),
         unwilling=np.packbits([not is_willing(policy, r) for r in rounds]).tobytes(),
     )
-    return reply, replace(state, num_draws=num_draws)
+    return reply, state
 
 
 def check_calibrated(announced: JoinRequest) -> None:
@@ -139,25 +134,29 @@ def check_calibrated(announced: JoinRequest) -> None:
         raise RefusedError("The probabilities of this epoch are not calibrated.")
 
 
-def read_overall_registry(
-    state: SessionState, vector: bytes, num_registered: int
-) -> tuple[NDArray[np.int64], SessionState]:
-    """Decrypt and check ``R_A``; there is one in an epoch, since two would tell a difference."""
-    digest = hashlib.sha256(num_registered.to_bytes(8, "big") + vector).digest()
-    if state.registry_digest not in {b"", digest}:
-        raise RefusedError("There is one overall registry in an epoch, and this is another.")
-    if num_registered < state.parameters.min_cohort:
-        raise RefusedError(f"A registry of {num_registered} clients is too few.")
-    counts = state.decrypt(REGISTRY, vector, num_registered)
-    if counts.sum() != num_registered or counts[state.slot] < 1:
-        raise RefusedError("The overall registry is not the sum it is said to be.")
-    return counts, replace(state, registry_digest=digest, num_registered=num_registered)
+def spend_draws(state: SessionState, num_draws: int) -> SessionState:
+    """Charge some draws to the budget of the epoch; refuse if it is spent."""
+    num_draws = state.num_draws + state.parameters.draws_charged(num_draws, state.num_registered)
+    if num_draws > state.parameters.max_draws:
+        raise RefusedError("The draws of this epoch are used up.")
+    return replace(state, num_draws=num_draws)
+
+
+def draw(
+    policy: NodePolicy, state: SessionState, rounds: range, num_tries: int
+) -> NDArray[np.float64]:
+    """Return uniform numbers, in the order of rounds and tries."""
+    seed = state.parameters.seed
+    if policy.seeded_draws and seed != -1:
+        return seeded_draws(seed, policy.alias, rounds.start, len(rounds), num_tries)
+    return private_draws(len(rounds) * num_tries)
 
 
 def _read_probability(state: SessionState, request: ParticipateRequest) -> SessionState:
     """Compute the probability of this epoch, once: by eq. 6, or as the agent calibrated it."""
     digest = hashlib.sha256(
         request.num_registered.to_bytes(8, "big")
+        + request.candidate.to_bytes(8, "big", signed=True)
         + len(request.probabilities).to_bytes(8, "big")
         + request.probabilities
         + request.overall_registry
@@ -166,7 +165,9 @@ def _read_probability(state: SessionState, request: ParticipateRequest) -> Sessi
         return state
     if state.probability_digest:
         raise RefusedError("A node has one probability in an epoch, and this is another.")
-    counts, state = read_overall_registry(state, request.overall_registry, request.num_registered)
+    counts, state = read_candidate_registry(
+        state, request.overall_registry, request.num_registered, request.candidate
+    )
     if request.probabilities:
         check_calibrated(state.parameters)
         calibrated = state.decrypt(PROBABILITIES, request.probabilities, 1)

@@ -1,7 +1,7 @@
 """Registration on the server: nodes join, an agent makes the key, all register."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dubhe_flwr.core import generator
@@ -41,7 +41,7 @@ class Registration:
 
     def begin(self, state: CoordinatorState) -> tuple[CoordinatorState, Batch]:
         """Ask all nodes that are there to join a new epoch."""
-        announced = self.settings.announced()
+        announced = self.settings.announced(len(state.present), self._found(state))
         enrolment = Enrolment(
             identity=secrets.token_bytes(EPOCH_ID_BYTES),
             first_round=state.server_round,
@@ -51,6 +51,12 @@ class Registration:
         state = replace(state, epoch=None, enrolment=enrolment, rounds={}, attempt=0)
         requests = dict.fromkeys(sorted(state.present), announced)
         return send(state, enrolment.identity, Stage.JOIN, requests)
+
+    def _found(self, state: CoordinatorState) -> Mapping[int, float] | None:
+        """Return the thresholds that a search found among mostly the same nodes."""
+        changed = len(state.present ^ state.searched)
+        stale = changed > self.settings.max_changed * max(1, len(state.searched))
+        return None if stale else state.thresholds
 
     def step(self, state: CoordinatorState, enrolment: Enrolment, replies: Replies) -> Step:
         """Go on with the replies to the last batch, until the epoch is complete."""

@@ -4,12 +4,33 @@ from dubhe_flwr.protocol.epoch import Epoch, Roster
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState
 
-__all__ = ["draws_left", "is_over", "num_rounds_of", "num_tries_of"]
+__all__ = [
+    "draws_charged",
+    "draws_left",
+    "is_over",
+    "num_rounds_of",
+    "num_tries_of",
+    "num_tries_of_search",
+]
 
 
 def num_tries_of(settings: Settings, roster: Roster) -> int:
     """Return the draws of a node for a round; no more than an agent may decrypt sums."""
-    return max(1, min(settings.draws_per_round, roster.sums_per_agent))
+    if settings.determination == "one-off" or roster.parameters.announced.group_size:
+        return 1
+    return max(1, min(settings.tries, roster.sums_per_agent))
+
+
+def num_tries_of_search(settings: Settings, roster: Roster) -> int:
+    """Return the draws of a node for each candidate; 0 where the search needs none."""
+    if settings.thresholds != "search-tries":
+        return 0
+    return max(1, min(settings.tries, roster.sums_per_agent // len(roster.parameters.candidates)))
+
+
+def draws_charged(roster: Roster, num_draws: int) -> int:
+    """Return what some draws cost of the budget of the nodes."""
+    return roster.parameters.announced.draws_charged(num_draws, len(roster.registered))
 
 
 def num_rounds_of(settings: Settings, roster: Roster) -> int:
@@ -30,8 +51,8 @@ def draws_left(settings: Settings, epoch: Epoch) -> int:
 def is_over(settings: Settings, state: CoordinatorState, epoch: Epoch) -> bool:
     """Tell whether it is time to register anew."""
     # After rounds that were given up, the draws may be spent before the interval is over.
-    left = draws_left(settings, epoch)
-    spent = state.server_round not in state.rounds and left < num_tries_of(settings, epoch)
+    needed = draws_charged(epoch, num_tries_of(settings, epoch))
+    spent = state.server_round not in state.rounds and draws_left(settings, epoch) < needed
     return (
         state.server_round >= epoch.first_round + num_rounds_of(settings, epoch)
         or _many_are_unregistered(settings, state, epoch)

@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import generator, groups_of_round, tries_of_round
-from dubhe_flwr.he import homomorphic_sum
 from dubhe_flwr.protocol.epoch import Epoch, Roster
 from dubhe_flwr.protocol.messages import DetermineRequest, ParticipateReply, ParticipateRequest
-from dubhe_flwr.protocol.parameters import DISTRIBUTION
 
 __all__ = [
     "DrawnRound",
@@ -180,19 +178,18 @@ def determine_requests(
     asked : dict of int to list of int
         The rounds that each agent is asked about, in order.
     """
-    num_ciphertexts = epoch.parameters.layout.num_ciphertexts(DISTRIBUTION)
     asked: dict[int, list[int]] = {}
     for server_round, drawn in sorted(rounds.items()):
         if drawn.agent is not None:
             asked.setdefault(epoch.registered[drawn.agent], []).append(server_round)
 
-    def total(indices: Iterable[np.int64]) -> bytes:
-        vectors = (epoch.distributions[epoch.registered[index]] for index in indices)
-        return homomorphic_sum(epoch.public_key, vectors, num_ciphertexts)
-
     requests = {
         agent: DetermineRequest(
-            sums=b"".join(total(indices) for r in asked_about for indices in rounds[r].selections),
+            sums=b"".join(
+                epoch.sum_of_distributions(indices)
+                for r in asked_about
+                for indices in rounds[r].selections
+            ),
             num_sums=tuple(len(rounds[r].selections) for r in asked_about),
             num_clients=tuple(
                 len(indices) for r in asked_about for indices in rounds[r].selections

@@ -1,15 +1,18 @@
 """The client side of the protocol: one session for a node's three roles."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.agent import calibrate, determine, make_key
 from dubhe_flwr.protocol.codec import Fields
 from dubhe_flwr.protocol.envelope import Envelope, open_request
+from dubhe_flwr.protocol.expectations import search, tell_expectations
 from dubhe_flwr.protocol.messages import (
     CalibrateRequest,
     DetermineRequest,
+    ExpectRequest,
     HelloReply,
     HelloRequest,
     JoinRequest,
@@ -18,12 +21,20 @@ from dubhe_flwr.protocol.messages import (
     MomentsRequest,
     ParticipateRequest,
     RegisterRequest,
+    SearchRequest,
 )
 from dubhe_flwr.protocol.policy import NodePolicy, is_willing
-from dubhe_flwr.protocol.registrant import join, participate, register, tell_moments
+from dubhe_flwr.protocol.registrant import (
+    join,
+    participate,
+    register,
+    tell_moments,
+)
 from dubhe_flwr.protocol.session_state import SessionState
 
 __all__ = ["ClientSession"]
+
+_Answer = tuple[Message, SessionState]
 
 
 class ClientSession:
@@ -90,20 +101,19 @@ class ClientSession:
             raise StaleMessageError("The request was answered before.")
         if not state.distribution:
             raise RefusedError("This node did not join that epoch.")
-        return self._act(replace(state, sequence=header.sequence), request)
+        answer = _ANSWERS.get(type(request))
+        if answer is None:
+            raise RefusedError(f"A node answers no {type(request).__name__}.")
+        return answer(self.policy, replace(state, sequence=header.sequence), request)
 
-    def _act(self, state: SessionState, request: Message) -> tuple[Message, SessionState]:
-        match request:
-            case KeygenRequest():
-                return make_key(state, request)
-            case RegisterRequest():
-                return register(state, request)
-            case MomentsRequest():
-                return tell_moments(state, request)
-            case CalibrateRequest():
-                return calibrate(state, request)
-            case ParticipateRequest():
-                return participate(self.policy, state, request)
-            case DetermineRequest():
-                return determine(state, request)
-        raise RefusedError(f"A node answers no {type(request).__name__}.")
+
+_ANSWERS: Final[dict[type, Callable[[NodePolicy, SessionState, Any], _Answer]]] = {
+    KeygenRequest: lambda _policy, state, request: make_key(state, request),
+    RegisterRequest: lambda _policy, state, request: register(state, request),
+    ExpectRequest: tell_expectations,
+    SearchRequest: lambda _policy, state, request: search(state, request),
+    MomentsRequest: lambda _policy, state, request: tell_moments(state, request),
+    CalibrateRequest: lambda _policy, state, request: calibrate(state, request),
+    ParticipateRequest: participate,
+    DetermineRequest: lambda _policy, state, request: determine(state, request),
+}

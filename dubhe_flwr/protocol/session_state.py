@@ -38,20 +38,26 @@ class SessionState:
         Private half of the key for sealed delivery.
     distribution : tuple of int
         ``p_l`` in fixed-point integers; empty if the node did not join.
-    slot : int
-        Slot of the node's category ``u``; -1 if the node did not join.
+    slots : tuple of int
+        Slot of the node's category ``u`` under each candidate; empty if the node did not join.
+    candidate : int
+        The candidate for the thresholds that was chosen; -1 as long as none was named.
     modulus, secret_key : bytes
         The epoch's Paillier key; empty before registration.
     registry_digest : bytes
         SHA-256 of the overall registry that was read; empty before.
     moments_digest : bytes
         SHA-256 of the sum of moments that this node decrypted as agent; empty before.
+    expectations_digest : bytes
+        SHA-256 of the sum of expectations that this node decrypted as agent; empty before.
     probability_digest : bytes
         SHA-256 of what the probability was computed from; empty before.
     num_registered : int
         Number of clients in the overall registry.
     probability : float
         ``P``, the node's participation probability.
+    expected : bool
+        Whether the node told its expectations of the candidates.
     num_draws, num_sums : int
         What has been spent of the budgets of the epoch.
     """
@@ -62,19 +68,27 @@ class SessionState:
     parameters: JoinRequest
     recipient_key: bytes
     distribution: tuple[int, ...] = ()
-    slot: int = -1
+    slots: tuple[int, ...] = ()
+    candidate: int = -1
     modulus: bytes = b""
     secret_key: bytes = b""
     registry_digest: bytes = b""
     moments_digest: bytes = b""
+    expectations_digest: bytes = b""
     probability_digest: bytes = b""
     num_registered: int = 0
     probability: float = 0.0
+    expected: bool = False
     num_draws: int = 0
     num_sums: int = 0
 
     def __repr__(self) -> str:
         return f"SessionState(epoch={self.epoch.hex()[:8]}, sequence={self.sequence}, <hidden>)"
+
+    @property
+    def slot(self) -> int:
+        """Slot of the node's category under the thresholds that hold."""
+        return self.slots[max(0, self.candidate)]
 
     def to_bytes(self) -> bytes:
         """Return what the node keeps on its own host."""
@@ -100,10 +114,11 @@ class SessionState:
             if kept.pop("version") != _VERSION:
                 raise ValueError  # noqa: TRY301 - no other than what cannot be read
             parameters = _read_parameters(kept.pop("parameters"))
+            kept = _with_tuples(kept) | {"parameters": parameters}
             for name in _BYTES:
                 kept[name] = bytes.fromhex(kept[name])
             return cls(
-                **kept | {"parameters": parameters, "distribution": tuple(kept["distribution"])}
+                **kept,
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             raise MalformedMessageError("The kept session is not readable.") from None
@@ -153,8 +168,9 @@ def _write_parameters(parameters: JoinRequest) -> str:
 
 @lru_cache(maxsize=16)
 def _read_parameters(text: str) -> JoinRequest:
-    kept: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in json.loads(text).items()
-    }
-    return JoinRequest(**kept)
+    return JoinRequest(**_with_tuples(json.loads(text)))
+
+
+def _with_tuples(kept: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON made lists of as it was."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items()}

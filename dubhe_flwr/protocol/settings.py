@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import index
 from typing import Literal, get_args
 
-from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
+from dubhe_flwr.core import Codebook, candidate_grid, check_thresholds, default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol.join import MAX_COVERAGE, MAX_LOCAL_SKEW, JoinRequest
-from dubhe_flwr.protocol.messages import MAX_DRAWS
-from dubhe_flwr.protocol.parameters import epoch_parameters
+from dubhe_flwr.protocol.join import JoinRequest
+from dubhe_flwr.protocol.parameters import MOMENTS, epoch_parameters
+from dubhe_flwr.protocol.settings_checks import check_choices, check_draws, checked_numbers
 
-__all__ = ["DeterminationRule", "ParticipationRule", "Settings"]
+__all__ = ["DeterminationRule", "ParticipationRule", "Settings", "ThresholdSearch"]
 
 ParticipationRule = Literal["paper", "calibrated"]
-DeterminationRule = Literal["tries", "grouped", "one-off"]
+DeterminationRule = Literal["auto", "tries", "grouped", "one-off"]
+ThresholdSearch = Literal["search", "search-tries"]
+
+_MOST_MOMENTS = 256
+_LARGE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,20 +30,24 @@ class Settings:
         ``K``: clients that train in a round.
     reference_set : iterable of int
         ``G``: possible numbers of dominating classes; the largest is the number of classes.
-    thresholds : mapping of int to float, optional (default: the paper's, where it gives any)
-        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
+    thresholds : mapping of int to float, "search" or "search-tries", optional
+        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate. By
+        default the paper's, or where it gives none they are searched for: "search" finds the best
+        of a grid from the expected data of all candidates, "search-tries" from `tries` tries of
+        each, as in the paper.
     num_classes : int, optional (default: the largest of `reference_set`)
         ``C``; given, it is checked that the reference set contains it.
-    participation : "paper" or "calibrated" (default: "paper")
+    participation : "paper" or "calibrated" (default: "calibrated")
         How a node's probability is computed: by eq. 6, or solved for by an agent from encrypted
         sums of each category's data.
-    determination : "tries", "grouped" or "one-off" (default: "tries")
+    determination : "auto", "tries", "grouped" or "one-off" (default: "auto")
         What an agent chooses from: the best of `tries` selections; the best groups of a pool of
-        volunteers, ``tries * K`` on average; or nothing.
-    tries : int (default: 10)
+        volunteers, ``tries * K`` on average; or nothing. "auto" groups where there are at least
+        four times as many nodes as participants, and else tries.
+    tries : int (default: 20)
         ``H``: tentative selections of a round, of which the agent picks the best. With 1 there
         is no determination.
-    group_size : int (default: 4)
+    group_size : int (default: 4, or `num_participants` if that is less)
         ``g``: fewest clients in a group.
     coverage : float (default: 1.0)
         Calibrated participation: price of calling the same clients again and again, relative to
@@ -59,12 +66,15 @@ class Settings:
         Fewest registered and willing nodes with which a round goes on.
     max_unregistered : float (default: 0.2)
         Share of the present nodes that may be unregistered before an early registration.
+    max_changed : float (default: 0.2)
+        Share of the nodes that may come or go before thresholds are searched for again.
     key_bits : int (default: 2048)
         Size of the Paillier modulus.
     max_clients : int (default: 10000)
         Largest federation whose counters fit a slot.
     max_draws_per_epoch : int (default: 1000)
-        Budget of draws of a node between registrations, ``H`` a round.
+        Budget of draws of a node between registrations, ``H`` a round; one draw for ``H`` times
+        as many volunteers counts as ``H``.
     max_sums_per_epoch : int (default: 500)
         Budget of sums that one agent decrypts between registrations, ``H`` a round. Whatever is
         set here, an agent stops before it has half as many sums as there are clients.
@@ -91,12 +101,12 @@ clients a round or lower min_cohort.
 
     num_participants: int
     reference_set: Iterable[int]
-    thresholds: Mapping[int, float] | None = None
+    thresholds: Mapping[int, float] | ThresholdSearch | None = None
     num_classes: int | None = None
-    participation: ParticipationRule = "paper"
-    determination: DeterminationRule = "tries"
-    tries: int = 10
-    group_size: int = 4
+    participation: ParticipationRule = "calibrated"
+    determination: DeterminationRule = "auto"
+    tries: int = 20
+    group_size: int = 0
     coverage: float = 1.0
     floor: float = 0.1
     local_skew: float = 0.0
@@ -105,6 +115,7 @@ clients a round or lower min_cohort.
     min_cohort: int = 3
     quorum: int = 0
     max_unregistered: float = 0.2
+    max_changed: float = 0.2
     key_bits: int = 2048
     max_clients: int = 10_000
     max_draws_per_epoch: int = 1000
@@ -114,43 +125,79 @@ clients a round or lower min_cohort.
     codebook: Codebook = field(init=False)
 
     def __post_init__(self) -> None:
-        self._check_counts()
+        for name, number in checked_numbers(self).items():
+            object.__setattr__(self, name, number)
+        check_choices(self)
         codebook = Codebook(self.reference_set)
         if self.num_classes not in {None, codebook.num_classes}:
             raise SettingsError(
                 f"reference_set={codebook.reference_set} lacks num_classes={self.num_classes} as "
                 "its largest size; add it, for clients without a dominating class."
             )
-        given = self.thresholds if self.thresholds is not None else default_thresholds(codebook)
-        derived = {
+        derived: dict[str, object] = {
             "codebook": codebook,
             "reference_set": codebook.reference_set,
-            "thresholds": check_thresholds(codebook, given),
+            "thresholds": self._checked_thresholds(codebook),
             "quorum": self.quorum or self.min_cohort,
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+        check_draws(self)
         try:
-            epoch_parameters(self.announced())
+            layout = epoch_parameters(self.announced(self.max_clients)).layout
         except RefusedError as error:
             raise SettingsError(str(error)) from None
+        num_ciphertexts = layout.num_ciphertexts(MOMENTS)
+        if self.participation == "calibrated" and num_ciphertexts > _MOST_MOMENTS:
+            raise SettingsError(
+                f"participation='calibrated' takes {num_ciphertexts} ciphertexts of each client "
+                f"with the {codebook.length} categories of reference_set="
+                f"{codebook.reference_set}; choose participation='paper' or leave out a size."
+            )
 
     @property
-    def volunteer_tries(self) -> int:
-        """How many times K clients shall draw a yes in a draw, on average."""
-        return self.tries if self.determination == "grouped" else 1
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """The names among which `participation` and `determination` choose."""
+        return {
+            "participation": get_args(ParticipationRule),
+            "determination": get_args(DeterminationRule),
+        }
 
     @property
-    def draws_per_round(self) -> int:
-        """Draws of a node for a round."""
-        return self.tries if self.determination == "tries" else 1
+    def candidates(self) -> tuple[Mapping[int, float], ...]:
+        """The thresholds that hold, or among which to search."""
+        if isinstance(self.thresholds, Mapping):
+            return (self.thresholds,)
+        return tuple(candidate_grid(self.codebook))
 
-    def announced(self) -> JoinRequest:
-        """Return what every node is told of the settings when it is asked to join."""
-        codebook, thresholds = self.codebook, self.thresholds or {}
+    @property
+    def fallback_candidate(self) -> int:
+        """Which candidate holds if a search fails: the paper's, or the one in the middle."""
+        paper = default_thresholds(self.codebook)
+        return self.candidates.index(paper) if paper else len(self.candidates) // 2
+
+    def groups(self, num_nodes: int) -> bool:
+        """Tell whether groups are determined in a federation of that size."""
+        if self.determination == "auto":
+            return num_nodes >= _LARGE * self.num_participants
+        return self.determination == "grouped"
+
+    def announced(self, num_nodes: int, found: Mapping[int, float] | None = None) -> JoinRequest:
+        """Return what every node is told of the settings when it is asked to join.
+
+        Parameters
+        ----------
+        num_nodes : int
+            How many nodes are asked.
+        found : mapping of int to float, optional
+            The thresholds that an earlier search found.
+        """
+        codebook = self.codebook
+        candidates = self.candidates if found is None else (found,)
+        grouped = self.groups(num_nodes)
         return JoinRequest(
             reference_set=codebook.reference_set,
-            thresholds=tuple(thresholds.values()),
+            thresholds=tuple(share for sigma in candidates for share in sigma.values()),
             num_participants=self.num_participants,
             key_bits=self.key_bits,
             max_clients=self.max_clients,
@@ -158,102 +205,24 @@ clients a round or lower min_cohort.
             max_draws=self.max_draws_per_epoch,
             max_sums=self.max_sums_per_epoch,
             seed=-1 if self.seed is None else self.seed,
-            volunteer_tries=self.volunteer_tries,
-            group_size=self.group_size if self.determination == "grouped" else 0,
+            volunteer_tries=self.tries if grouped else 1,
+            group_size=self.group_size if grouped else 0,
             calibrated=self.participation == "calibrated",
             coverage=float(self.coverage),
             floor=float(self.floor),
             local_skew=float(self.local_skew),
         )
 
-    def _check_counts(self) -> None:
-        least = {
-            "num_participants": 1,
-            "tries": 1,
-            "registration_interval": 1,
-            "rounds_per_draw": 1,
-            "min_cohort": 2,
-            "quorum": 0,
-            "group_size": 0,
-            "key_bits": 512,
-            "max_clients": 1,
-            "max_draws_per_epoch": 1,
-            "max_sums_per_epoch": 0,
-            "agent_attempts": 1,
-        }
-        for name, smallest in least.items():
-            value = _integer(name, getattr(self, name))
-            object.__setattr__(self, name, value)
-            if value < smallest:
-                raise SettingsError(f"{name}={value} must be at least {smallest}.")
-        if self.min_cohort > self.num_participants:
+    def _checked_thresholds(self, codebook: Codebook) -> Mapping[int, float] | str:
+        given = self.thresholds
+        if given is None:
+            given = default_thresholds(codebook) or "search"
+        if not isinstance(given, str):
+            return check_thresholds(codebook, given)
+        if given not in get_args(ThresholdSearch):
             raise SettingsError(
-                f"min_cohort={self.min_cohort} is above num_participants={self.num_participants}; "
-                "select more clients a round or lower min_cohort."
+                f"thresholds={given!r} must be one of {get_args(ThresholdSearch)}, or a share for "
+                "each size of the reference set."
             )
-        if 0 != self.quorum < self.min_cohort:
-            raise SettingsError(
-                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
-            )
-        if self.num_participants > self.max_clients:
-            raise SettingsError(
-                f"num_participants={self.num_participants} is above max_clients="
-                f"{self.max_clients}; raise max_clients to the size of the federation."
-            )
-        if not 0.0 <= self.max_unregistered <= 1.0:
-            raise SettingsError(
-                f"max_unregistered={self.max_unregistered} must be a share from 0 to 1."
-            )
-        self._check_choices()
-        draws = self.draws_per_round * self.registration_interval
-        if draws > self.max_draws_per_epoch:
-            raise SettingsError(
-                f"tries={self.draws_per_round} in each of registration_interval="
-                f"{self.registration_interval} rounds make {draws} draws, above "
-                f"max_draws_per_epoch={self.max_draws_per_epoch}; lower one of them or accept the "
-                "price in privacy by raising the budget."
-            )
-        if self.draws_per_round * self.rounds_per_draw > MAX_DRAWS:
-            raise SettingsError(
-                f"tries={self.tries} in each of rounds_per_draw={self.rounds_per_draw} rounds are "
-                f"more than {MAX_DRAWS} draws in one message; lower one of them."
-            )
-        if self.seed is not None:
-            self._check_seed(_integer("seed", self.seed))
-
-    def _check_seed(self, seed: int) -> None:
-        if not 0 <= seed < 2**63:
-            raise SettingsError(f"seed={seed} must be from 0 to 2**63 - 1.")
-        object.__setattr__(self, "seed", seed)
-
-    def _check_choices(self) -> None:
-        for name, choices in (
-            ("participation", get_args(ParticipationRule)),
-            ("determination", get_args(DeterminationRule)),
-        ):
-            if getattr(self, name) not in choices:
-                raise SettingsError(f"{name}={getattr(self, name)!r} must be one of {choices}.")
-        if self.determination == "grouped" and not (
-            self.min_cohort <= self.group_size <= self.num_participants
-        ):
-            raise SettingsError(
-                f"group_size={self.group_size} must be from min_cohort={self.min_cohort} to "
-                f"num_participants={self.num_participants}."
-            )
-        if not 0.0 <= self.coverage <= MAX_COVERAGE or not 0.0 <= self.floor <= 1.0:
-            raise SettingsError(
-                f"coverage={self.coverage} must be from 0 to {MAX_COVERAGE:.0f} and "
-                f"floor={self.floor} from 0 to 1."
-            )
-        if not 0.0 <= self.local_skew <= MAX_LOCAL_SKEW:
-            raise SettingsError(
-                f"local_skew={self.local_skew} must be from 0 to {MAX_LOCAL_SKEW:.0f}; "
-                "1 is a lot already."
-            )
-
-
-def _integer(name: str, value: object) -> int:
-    try:
-        return index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise SettingsError(f"{name}={value!r} must be a whole number.") from None
+        # With C as the only size there is nothing to search for.
+        return given if len(codebook.reference_set) > 1 else {}

@@ -7,7 +7,7 @@ from typing import Final
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.epoch import Enrolment, Epoch
-from dubhe_flwr.protocol.messages import Message, Stage
+from dubhe_flwr.protocol.messages import ExpectReply, Message, Stage
 from dubhe_flwr.protocol.plan import Batch, StageReport
 from dubhe_flwr.protocol.rounds import DrawnRound
 
@@ -36,6 +36,12 @@ class CoordinatorState:
         The epoch in the making.
     epoch : Epoch or None
         The epoch that is on.
+    thresholds : mapping of int to float or None
+        What the last search found; None before, or where nothing is searched.
+    searched : frozenset of int
+        Ids of the nodes that were registered then.
+    expectations : mapping of int to ExpectReply
+        What the nodes of an epoch answered to a search that is on.
     rounds : mapping of int to DrawnRound
         The rounds drawn so far that have not begun.
     asked_about : mapping of int to list of int
@@ -58,6 +64,9 @@ class CoordinatorState:
     batch: Batch | None = None
     enrolment: Enrolment | None = None
     epoch: Epoch | None = None
+    thresholds: Mapping[int, float] | None = None
+    searched: frozenset[int] = frozenset()
+    expectations: Mapping[int, ExpectReply] = field(default_factory=dict)
     rounds: Mapping[int, DrawnRound] = field(default_factory=dict)
     asked_about: Mapping[int, Sequence[int]] = field(default_factory=dict)
     failed_agents: frozenset[int] = frozenset()

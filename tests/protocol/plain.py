@@ -41,10 +41,12 @@ class PlainRound:
 def plain_probability(settings: Settings, label_counts: ArrayLike) -> NDArray[np.float64]:
     """Return the probability of each client, as precise as it travels."""
     counts = np.asarray(label_counts)
-    thresholds = dict(settings.thresholds or {})
+    thresholds = dict(settings.candidates[0])
     overall, slots = overall_registry(counts, settings.codebook, thresholds)
     volunteers = expected_volunteers(
-        settings.num_participants, settings.volunteer_tries, len(counts)
+        settings.num_participants,
+        settings.tries if settings.groups(len(counts)) else 1,
+        len(counts),
     )
     if settings.participation == "paper":
         return participation_probability(overall, volunteers)[slots]
@@ -77,7 +79,7 @@ def plain_round(
     counts = np.asarray(label_counts)
     num_clients, num_participants = len(counts), settings.num_participants
     seed = settings.seed or 0
-    overall, _ = overall_registry(counts, settings.codebook, dict(settings.thresholds or {}))
+    overall, _ = overall_registry(counts, settings.codebook, dict(settings.candidates[0]))
     probability = plain_probability(settings, counts)
     # An agent decrypts fewer sums than half the clients.
     most_sums = min(settings.max_sums_per_epoch, (num_clients - 1) // 2)

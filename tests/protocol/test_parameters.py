@@ -18,7 +18,7 @@ def test_codebook_thresholds_and_layout() -> None:
     parameters = epoch_parameters(ANNOUNCED)
     assert parameters.announced == ANNOUNCED
     assert parameters.codebook.reference_set == (1, 2, 10)
-    assert parameters.thresholds == {1: 0.7, 2: 0.1}
+    assert parameters.candidates == ({1: 0.7, 2: 0.1},)
     layout = parameters.layout
     assert (layout.key_bits, layout.max_clients) == (2048, 1000)
     fields = [(f.name, f.num_slots, f.max_value) for f in layout.fields]

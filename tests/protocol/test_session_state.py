@@ -19,7 +19,8 @@ STATE = SessionState(
     parameters=JOIN,
     recipient_key=b"recipient key 31415",
     distribution=(31415, 27182),
-    slot=31415,
+    slots=(27182, 31415),
+    candidate=1,
     modulus=b"modulus 31415",
     secret_key=b"secret 31415",
     registry_digest=b"digest",
@@ -33,7 +34,7 @@ STATE = SessionState(
 
 
 @given(
-    slot=st.integers(-1, 4095),
+    slots=st.lists(st.integers(0, 4095)).map(tuple),
     distribution=st.lists(st.integers(0, 2**20)).map(tuple),
     probability=st.floats(0, 1),
     secret_key=st.binary(),
@@ -56,7 +57,7 @@ def test_round_trip(**changes: object) -> None:
         STATE.to_bytes().replace(b'"version": 1', b'"version": 2'),
         STATE.to_bytes().replace(b'"sequence": 5, ', b""),
         STATE.to_bytes().replace(b'"epoch": "ab', b'"epoch": "xy'),
-        STATE.to_bytes().replace(b'"slot"', b'"place"'),
+        STATE.to_bytes().replace(b'"slots"', b'"places"'),
     ],
 )
 def test_what_cannot_be_read_is_refused_without_a_detail(data: bytes) -> None:

@@ -13,13 +13,64 @@ from dubhe_flwr.protocol.messages import JoinRequest
 VALID: dict[str, Any] = {"num_participants": 20, "reference_set": (1, 2, 10)}
 
 
-def test_defaults_are_the_papers() -> None:
-    """The paper's thresholds, ten tries, and a quorum of the smallest cohort."""
+def test_defaults() -> None:
+    """The paper's thresholds, calibration, twenty tries or groups of four, and a small quorum."""
     settings = Settings(**VALID)
     assert settings.thresholds == {1: 0.7, 2: 0.1}
     assert settings.codebook == Codebook((1, 2, 10))
-    assert (settings.tries, settings.registration_interval, settings.rounds_per_draw) == (10, 50, 1)
+    assert (settings.tries, settings.registration_interval, settings.rounds_per_draw) == (20, 50, 1)
     assert (settings.min_cohort, settings.quorum, settings.key_bits) == (3, 3, 2048)
+    assert (settings.participation, settings.determination) == ("calibrated", "auto")
+    assert settings.group_size == 4
+
+
+@pytest.mark.parametrize(
+    ("num_participants", "min_cohort", "group_size"), [(3, 2, 3), (3, 3, 3), (20, 3, 4), (20, 6, 6)]
+)
+def test_the_usual_group_fits_the_cohort_and_the_round(
+    num_participants: int, min_cohort: int, group_size: int
+) -> None:
+    """Four clients, but no fewer than the cohort and no more than the participants."""
+    settings = Settings(
+        num_participants=num_participants, min_cohort=min_cohort, reference_set=(1, 2, 10)
+    )
+    assert settings.group_size == group_size
+
+
+@pytest.mark.parametrize(
+    ("determination", "grouped"),
+    [("auto", (False, True)), ("tries", (False, False)), ("grouped", (True, True))],
+)
+def test_groups_where_there_are_enough_nodes(
+    determination: Any, grouped: tuple[bool, bool]
+) -> None:
+    """By itself from four times as many nodes as participants on."""
+    settings = Settings(**VALID, determination=determination)
+    assert (settings.groups(79), settings.groups(80)) == grouped
+    announced = [settings.announced(79), settings.announced(80)]
+    assert tuple(a.group_size == 4 and a.volunteer_tries == 20 for a in announced) == grouped
+
+
+def test_thresholds_are_searched_for_where_the_paper_gives_none() -> None:
+    """The grid is announced whole, and after a search only what it found."""
+    settings = Settings(num_participants=5, reference_set=(1, 3, 7))
+    assert settings.thresholds == "search"
+    assert len(settings.candidates) == settings.announced(50).num_candidates == 9
+    assert settings.fallback_candidate == 4
+    assert settings.announced(50, {1: 0.5, 3: 0.2}).thresholds == (0.5, 0.2)
+
+
+def test_with_one_category_there_is_nothing_to_search() -> None:
+    """C alone has no threshold."""
+    settings = Settings(num_participants=5, reference_set=(7,), thresholds="search")
+    assert settings.thresholds == {}
+    assert settings.announced(50).num_candidates == 1
+
+
+def test_a_search_falls_back_to_the_papers_thresholds() -> None:
+    """Where the paper gives some."""
+    settings = Settings(**VALID, thresholds="search")
+    assert settings.candidates[settings.fallback_candidate] == {1: 0.7, 2: 0.1}
 
 
 def test_a_reference_set_is_put_in_order() -> None:
@@ -28,7 +79,7 @@ def test_a_reference_set_is_put_in_order() -> None:
         num_participants=5, reference_set=iter([10, 1, 2, 1]), thresholds={2: 0.2, 1: 0.5}
     )
     assert settings.reference_set == (1, 2, 10)
-    assert settings.thresholds is not None
+    assert isinstance(settings.thresholds, dict)
     assert list(settings.thresholds.items()) == [(1, 0.5), (2, 0.2)]
 
 
@@ -47,32 +98,25 @@ def test_what_is_announced_is_what_was_set() -> None:
         max_sums_per_epoch=11,
         seed=5,
     )
-    assert settings.announced() == JoinRequest(
+    assert settings.announced(100) == JoinRequest(
         *((1, 3), (0.5,), 4, 512, 80, 2, 90, 11, 5),
-        *(1, 0, False, 1.0, 0.1, 0.0),
+        *(6, 3, True, 1.0, 0.1, 0.0),
     )
 
 
 def test_what_is_announced_of_calibration_and_groups() -> None:
     """Numbers travel as floats, and the size of the groups only where there are groups."""
     options: dict[str, Any] = VALID | {"tries": 6, "group_size": 5, "coverage": 2, "floor": 1}
-    calibrated = Settings(**options, participation="calibrated", local_skew=1).announced()
+    calibrated = Settings(**options, determination="tries", local_skew=1).announced(100)
     assert (calibrated.volunteer_tries, calibrated.group_size) == (1, 0)
     assert calibrated.calibrated is True
     weights = calibrated.coverage, calibrated.floor, calibrated.local_skew
     assert weights == (2.0, 1.0, 1.0)
     assert {type(weight) for weight in weights} == {float}
-    grouped = Settings(**options, determination="grouped").announced()
+    grouped = Settings(**options, participation="paper", determination="grouped").announced(100)
     assert (grouped.volunteer_tries, grouped.group_size, grouped.calibrated) == (6, 5, False)
-    alone = Settings(**options, determination="one-off").announced()
+    alone = Settings(**options, determination="one-off").announced(100)
     assert (alone.volunteer_tries, alone.group_size) == (1, 0)
-
-
-@pytest.mark.parametrize(("determination", "draws"), [("tries", 6), ("grouped", 1), ("one-off", 1)])
-def test_only_tries_are_drawn_one_by_one(determination: Any, draws: int) -> None:
-    """Groups are cut from the volunteers of a single draw."""
-    settings = Settings(**VALID, tries=6, determination=determination)
-    assert settings.draws_per_round == draws
 
 
 def test_numbers_of_numpy_become_plain_ones() -> None:
@@ -80,13 +124,13 @@ def test_numbers_of_numpy_become_plain_ones() -> None:
     names = ("num_participants", "tries", "quorum", "min_cohort", "seed", "max_clients")
     settings = Settings(**VALID | {name: np.int64(20) for name in names} | {"tries": np.int8(9)})
     assert {type(getattr(settings, name)) for name in names} == {int}
-    assert decode(JoinRequest, encode(settings.announced())) == settings.announced()
+    assert decode(JoinRequest, encode(settings.announced(100))) == settings.announced(100)
 
 
 def test_without_a_seed_none_is_announced() -> None:
     """Nodes then draw in private, whatever their policy."""
-    assert Settings(**VALID).announced().seed == -1
-    assert Settings(**VALID, seed=0).announced().seed == 0
+    assert Settings(**VALID).announced(100).seed == -1
+    assert Settings(**VALID, seed=0).announced(100).seed == 0
 
 
 @pytest.mark.parametrize(
