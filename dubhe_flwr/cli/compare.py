@@ -9,7 +9,13 @@ from rich.markup import escape
 
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments import METHODS, CompareSettings, summary_sentence, summary_table
+from dubhe_flwr.experiments import (
+    COMPARED,
+    METHODS,
+    CompareSettings,
+    summary_sentence,
+    summary_table,
+)
 from dubhe_flwr.report import save_figures
 from dubhe_flwr.report.style import require_matplotlib
 
@@ -52,8 +58,11 @@ def compare(
         typer.Option(help="Folder of the data set's files.", show_default="the user's cache"),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Ways of selecting, separated by commas.")
-    ] = ",".join(METHODS),
+        str,
+        typer.Option(
+            help=f"Ways of selecting, separated by commas, of all these: {', '.join(METHODS)}."
+        ),
+    ] = ",".join(COMPARED),
     num_clients: Annotated[
         int | None, typer.Option(help="N.", show_default=_defaults("num_clients"))
     ] = None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, TypeVar, cast
+from typing import Annotated, Final, TypeVar, cast, get_args
 
 import typer
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.markup import escape
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings, study_sentence, study_table
-from dubhe_flwr.protocol.settings import DeterminationRule, ParticipationRule
+from dubhe_flwr.protocol.settings import DeterminationRule, ParticipationRule, ThresholdSearch
 from dubhe_flwr.report import save_study_figure
 from dubhe_flwr.report.style import require_matplotlib
 
@@ -44,13 +44,16 @@ def study(
         str, typer.Option(help="Probabilities of Dubhe: paper or calibrated.")
     ] = StudySettings.participation,
     determination: Annotated[
-        str, typer.Option(help="What Dubhe's agent chooses from: one-off, tries or grouped.")
+        str,
+        typer.Option(
+            help="What Dubhe's agent chooses from: tries, grouped, one-off (nothing), or auto."
+        ),
     ] = StudySettings.determination,
     tries: Annotated[
         int, typer.Option(help="H: tentative selections of a round of Dubhe.")
     ] = StudySettings.tries,
     group_size: Annotated[
-        int, typer.Option(help="g: fewest clients in a group.")
+        int, typer.Option(help="g: fewest clients in a group; 0 stands for the usual 4.")
     ] = StudySettings.group_size,
     coverage: Annotated[
         float, typer.Option(help="Price of the same clients again and again, if calibrated.")
@@ -63,7 +66,10 @@ def study(
     ] = StudySettings.local_skew,
     thresholds: Annotated[
         str | None,
-        typer.Option(help="Shares in the order of the reference set.", show_default="the paper's"),
+        typer.Option(
+            help="Shares in the order of the reference set, or search, or search-tries.",
+            show_default="the paper's",
+        ),
     ] = None,
     reference_set: Annotated[
         str, typer.Option(help="G: possible numbers of dominating classes.")
@@ -108,7 +114,7 @@ def study(
         coverage=coverage,
         floor=floor,
         local_skew=local_skew,
-        thresholds=None if thresholds is None else _numbers("thresholds", thresholds, float),
+        thresholds=_thresholds(thresholds),
         reference_set=_numbers("reference_set", reference_set, int),
         num_classes=num_classes,
         num_samples=num_samples,
@@ -137,6 +143,12 @@ def study(
     console.print(study_sentence(results), highlight=False)
     if written := [escape(str(path)) for path in (json, figure) if path is not None]:
         console.print(f"Written: {', '.join(written)}.", highlight=False)
+
+
+def _thresholds(text: str | None) -> tuple[float, ...] | ThresholdSearch | None:
+    if text is None or text in get_args(ThresholdSearch):
+        return cast("ThresholdSearch | None", text)
+    return _numbers("thresholds", text, float)
 
 
 def _numbers(name: str, text: str, kind: Callable[[str], NumberT]) -> tuple[NumberT, ...]:

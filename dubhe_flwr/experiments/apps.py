@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.clientapp import DubheMod
+from dubhe_flwr.experiments.methods import DUBHE_RULES
 from dubhe_flwr.experiments.recording import RecordedSelection
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
@@ -95,8 +96,8 @@ def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
 
 def _selector(method: str, scenario: Scenario) -> Selector[Any]:
     settings = scenario.settings
-    if method == "dubhe":
-        return Coordinator(settings.protocol_settings())
+    if method in DUBHE_RULES:
+        return Coordinator(settings.protocol_settings(method))
     if method == "greedy":
         return GreedySelector(
             settings.num_participants, scenario.federation.label_distributions, settings.seed

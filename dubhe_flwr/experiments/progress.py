@@ -14,7 +14,7 @@ from rich.progress import (
 )
 
 from dubhe_flwr.experiments.engine import flower_log_level
-from dubhe_flwr.experiments.settings import METHODS, CompareSettings
+from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.experiments.study_settings import StudySettings
 from dubhe_flwr.report.style import method_label
 
@@ -76,7 +76,7 @@ def study_progress(
     >>> with study_progress(Console(quiet=True), StudySettings(num_rounds=1)) as update:
     ...     update("random", 1)
     """
-    with _bar(console, len(METHODS) * settings.num_rounds) as advance:
+    with _bar(console, 3 * settings.num_rounds) as advance:
         yield lambda method, _server_round: advance(method, 1, "")
 
 

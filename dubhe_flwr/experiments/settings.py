@@ -7,12 +7,10 @@ from typing import Any, Final, Self
 
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.methods import COMPARED, DUBHE_RULES, METHODS
 from dubhe_flwr.protocol import Settings
 
-__all__ = ["ENGINES", "METHODS", "CompareSettings"]
-
-METHODS: Final = ("random", "dubhe", "greedy")
-"""The ways of selecting that can be compared."""
+__all__ = ["ENGINES", "CompareSettings"]
 
 ENGINES: Final = ("inprocess", "ray")
 """How the nodes are simulated."""
@@ -26,7 +24,7 @@ _SCALES: Final[Mapping[str, Mapping[str, Any]]] = {"digits": _SMALL}
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """What a comparison is made of.
+    r"""What a comparison is made of.
 
     Parameters
     ----------
@@ -40,8 +38,8 @@ class CompareSettings:
         Of Adam, on the clients.
     data_dir : str, optional (default: the user's cache)
         Folder of the data set's files.
-    methods : tuple of str (default: all)
-        Which ways of selecting to compare.
+    methods : tuple of str (default: random, dubhe-paper, dubhe, greedy)
+        Which ways of selecting to compare, of all `METHODS`.
     num_participants : int (default: 20)
         ``K``: clients that train in a round.
     tries : int (default: 20)
@@ -78,7 +76,8 @@ class CompareSettings:
     1000
     >>> CompareSettings.for_dataset("digits", methods=("random", "best"))
     Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: methods names 'best'; choose from random, dubhe, greedy.
+    dubhe_flwr.errors.SettingsError: methods names 'best'; choose from random, dubhe-one-off, \
+dubhe-paper, dubhe-grouped, dubhe-calibrated, dubhe-balanced, dubhe-wide, dubhe, greedy.
     """
 
     dataset: str
@@ -86,7 +85,7 @@ class CompareSettings:
     num_samples: int
     learning_rate: float
     data_dir: str | None = None
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[str, ...] = COMPARED
     num_participants: int = 20
     tries: int = 20
     num_rounds: int = 60
@@ -123,8 +122,8 @@ class CompareSettings:
             raise SettingsError(f"learning_rate={self.learning_rate} must be above 0.")
         if not 0 <= self.seed < 2**63:
             raise SettingsError(f"seed={self.seed} must be from 0 to 2**63 - 1.")
-        if "dubhe" in self.methods:
-            self.protocol_settings()
+        for method in DUBHE_RULES.keys() & set(self.methods):
+            self.protocol_settings(method)
 
     @classmethod
     def for_dataset(cls, dataset: str, **given: Any) -> Self:
@@ -142,9 +141,10 @@ class CompareSettings:
         own = {name: value for name, value in given.items() if value is not None}
         return cls(dataset=dataset, **{**_SCALES.get(dataset, _PAPER), **own})
 
-    def protocol_settings(self) -> Settings:
-        """Return the settings of Dubhe's selection."""
+    def protocol_settings(self, method: str) -> Settings:
+        """Return the settings of one of Dubhe's rules, a key of `DUBHE_RULES`."""
         return Settings(
+            **DUBHE_RULES[method],
             num_participants=self.num_participants,
             reference_set=_REFERENCE_SET,
             tries=self.tries,

@@ -22,7 +22,6 @@ from dubhe_flwr.experiments.findings import (
 )
 from dubhe_flwr.experiments.in_memory import rounds_in_memory
 from dubhe_flwr.experiments.plain import plain_rounds
-from dubhe_flwr.experiments.settings import METHODS
 from dubhe_flwr.experiments.study_settings import StudySettings
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector
 from dubhe_flwr.report import SelectionResult, StudyResults
@@ -30,6 +29,7 @@ from dubhe_flwr.report import SelectionResult, StudyResults
 __all__ = ["study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
+_METHODS: Final = ("random", "dubhe", "greedy")
 _EARLY_ROUNDS: Final = 100
 
 
@@ -85,7 +85,7 @@ def study(
                 partial(on_round, method),
                 encrypted=settings.encrypted,
             )
-            for method in METHODS
+            for method in _METHODS
         },
     )
 

@@ -2,9 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import comb
 from typing import Literal, get_args
 
-from dubhe_flwr.core import Codebook, candidate_grid, check_thresholds, default_thresholds
+from dubhe_flwr.core import (
+    Codebook,
+    candidate_grid,
+    check_thresholds,
+    default_thresholds,
+    expected_volunteers,
+)
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.join import JoinRequest
 from dubhe_flwr.protocol.parameters import MOMENTS, epoch_parameters
@@ -17,7 +24,8 @@ DeterminationRule = Literal["auto", "tries", "grouped", "one-off"]
 ThresholdSearch = Literal["search", "search-tries"]
 
 _MOST_MOMENTS = 256
-_LARGE = 4
+_LARGE = 5
+_MANY = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +51,7 @@ class Settings:
     determination : "auto", "tries", "grouped" or "one-off" (default: "auto")
         What an agent chooses from: the best of `tries` selections; the best groups of a pool of
         volunteers, ``tries * K`` on average; or nothing. "auto" groups where there are at least
-        four times as many nodes as participants, and else tries.
+        five times as many nodes as participants and the groups leave many more choices than tries.
     tries : int (default: 20)
         ``H``: tentative selections of a round, of which the agent picks the best. With 1 there
         is no determination.
@@ -178,9 +186,12 @@ clients a round or lower min_cohort.
 
     def groups(self, num_nodes: int) -> bool:
         """Tell whether groups are determined in a federation of that size."""
-        if self.determination == "auto":
-            return num_nodes >= _LARGE * self.num_participants
-        return self.determination == "grouped"
+        if self.determination != "auto":
+            return self.determination == "grouped"
+        volunteers = expected_volunteers(self.num_participants, self.tries, num_nodes)
+        choices = comb(volunteers // self.group_size, self.num_participants // self.group_size)
+        # In a small federation nearly all would volunteer, and calibration would come to nothing.
+        return choices >= _MANY * self.tries and num_nodes >= _LARGE * self.num_participants
 
     def announced(self, num_nodes: int, found: Mapping[int, float] | None = None) -> JoinRequest:
         """Return what every node is told of the settings when it is asked to join.

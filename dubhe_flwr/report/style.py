@@ -16,9 +16,18 @@ __all__ = [
 ]
 
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/); the known methods keep their colours.
-_KNOWN_COLOURS: Final = {"random": "#D55E00", "dubhe": "#0072B2", "greedy": "#009E73"}
-_LABELS: Final = {"dubhe": "Dubhe", "greedy": "greedy (oracle)"}
-_FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+_KNOWN_COLOURS: Final = {
+    "random": "#D55E00",
+    "dubhe-paper": "#56B4E9",
+    "dubhe": "#0072B2",
+    "greedy": "#009E73",
+}
+_LABELS: Final = {
+    "dubhe": "Dubhe",
+    "dubhe-paper": "Dubhe (paper)",
+    "greedy": "greedy (oracle)",
+}
+_FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#F0E442", "#999999")
 
 GLOBAL_COLOUR: Final = "#C9CCD1"
 """Of what all clients hold together."""

@@ -57,7 +57,7 @@ def test_none_stands_for_the_default_of_the_data_set() -> None:
 @pytest.mark.parametrize("tries", [1, 20, 40, 1000])
 def test_many_tries_shorten_the_epoch(tries: int) -> None:
     """The budget of draws holds for any number of tries, with one epoch for few of them."""
-    protocol = small_settings(tries=tries).protocol_settings()
+    protocol = small_settings(tries=tries).protocol_settings("dubhe")
     assert protocol.tries == tries
     assert protocol.registration_interval * tries <= protocol.max_draws_per_epoch
     assert protocol.registration_interval == 50 or tries > 20

@@ -44,11 +44,23 @@ def test_the_usual_group_fits_the_cohort_and_the_round(
 def test_groups_where_there_are_enough_nodes(
     determination: Any, grouped: tuple[bool, bool]
 ) -> None:
-    """By itself from four times as many nodes as participants on."""
+    """By itself from five times as many nodes as participants on."""
     settings = Settings(**VALID, determination=determination)
-    assert (settings.groups(79), settings.groups(80)) == grouped
-    announced = [settings.announced(79), settings.announced(80)]
+    assert (settings.groups(99), settings.groups(100)) == grouped
+    announced = [settings.announced(99), settings.announced(100)]
     assert tuple(a.group_size == 4 and a.volunteer_tries == 20 for a in announced) == grouped
+
+
+@pytest.mark.parametrize(
+    ("num_participants", "num_nodes", "grouped"),
+    [(10, 239, False), (10, 240, True), (5, 1000, False), (8, 1000, True), (100, 1000, True)],
+)
+def test_no_groups_without_many_choices(
+    num_participants: int, num_nodes: int, grouped: bool
+) -> None:
+    """Two groups of many leave few choices, and one group fewer than the tries."""
+    settings = Settings(num_participants=num_participants, reference_set=(1, 2, 10))
+    assert settings.groups(num_nodes) == grouped
 
 
 def test_thresholds_are_searched_for_where_the_paper_gives_none() -> None:
