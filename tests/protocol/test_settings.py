@@ -53,7 +53,7 @@ def test_groups_where_there_are_enough_nodes(
 
 @pytest.mark.parametrize(
     ("num_participants", "num_nodes", "grouped"),
-    [(10, 239, False), (10, 240, True), (5, 1000, False), (8, 1000, True), (100, 1000, True)],
+    [(10, 231, False), (10, 232, True), (5, 1000, False), (8, 1000, True), (100, 1000, True)],
 )
 def test_no_groups_without_many_choices(
     num_participants: int, num_nodes: int, grouped: bool
