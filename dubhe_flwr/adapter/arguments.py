@@ -1,10 +1,13 @@
 """The arguments of both `Dubhe` strategies, in one place."""
 
 from collections.abc import Iterable, Mapping
+from logging import INFO
 from typing import Any
 
+from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.adapter.selecting import EvaluateOn, Selecting
-from dubhe_flwr.protocol import Coordinator, Settings
+from dubhe_flwr.protocol import Coordinator, Plan, Settings, Stage
+from dubhe_flwr.protocol.settings import ThresholdSearch
 
 __all__ = ["DubheArguments"]
 
@@ -20,10 +23,12 @@ class DubheArguments(Selecting):
         ``K``: clients that train in a round.
     reference_set : iterable of int
         ``G``: possible numbers of dominating classes; the largest is the number of classes.
-    thresholds : mapping of int to float, optional (default: the paper's, where it gives any)
-        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
-    tries : int (default: 10)
-        ``H``: tentative selections of a round, of which the agent picks the best.
+    thresholds : mapping of int to float, "search" or "search-tries", optional
+        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate. By
+        default the paper's, or where it gives none they are searched for.
+    tries : int (default: 20)
+        ``H``: tentative selections of a round, of which the agent picks the best; with groups as
+        many volunteers.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int (default: 1)
@@ -51,18 +56,20 @@ class DubheArguments(Selecting):
         If a value cannot work.
     """
 
+    selector: Coordinator
+
     def __init__(
         self,
         strategy: Any,
         *,
         num_participants: int,
         reference_set: Iterable[int],
-        thresholds: Mapping[int, float] | None = None,
-        tries: int = 10,
-        registration_interval: int = 50,
-        rounds_per_draw: int = 1,
+        thresholds: Mapping[int, float] | ThresholdSearch | None = None,
+        tries: int = Settings.tries,
+        registration_interval: int = Settings.registration_interval,
+        rounds_per_draw: int = Settings.rounds_per_draw,
         equal_weights: bool = True,
-        min_cohort: int = 3,
+        min_cohort: int = Settings.min_cohort,
         seed: int | None = None,
         evaluate_on: EvaluateOn = "all",
         expected_nodes: int | None = None,
@@ -90,3 +97,18 @@ class DubheArguments(Selecting):
             wait_timeout=wait_timeout,
             stage_timeout=stage_timeout,
         )
+
+    def search_thresholds(self) -> None:
+        """Search for thresholds anew before the next round, with a registration of all nodes.
+
+        For an operator who knows that the data changed. Where thresholds are given there is
+        nothing to search for, and the nodes register anew only.
+        """
+        self.state = self.selector.search_again(self.state)
+
+    def log_plan(self, plan: Plan, seconds: float) -> None:
+        """Write to Flower's log what the selection did, and the thresholds after a search."""
+        super().log_plan(plan, seconds)
+        if any(report.stage == Stage.EXPECT for report in plan.stages):
+            found = ", ".join(f"{size}: {share:g}" for size, share in plan.thresholds.items())
+            log(INFO, "dubhe: thresholds of the epoch: {%s}", found)

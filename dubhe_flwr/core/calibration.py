@@ -182,6 +182,8 @@ def _minimise(
         # Sherman-Morrison-Woodbury.
         solved = right / curvature[:, None] - scaled @ np.linalg.solve(core, scaled.T @ right)
         step = solved[:, 0] - solved[:, 1] * (solved[:, 0].sum() / solved[:, 1].sum())
+        # Twice, since the first difference may lose digits where weights are at a bound.
+        step -= solved[:, 1] * (step.sum() / solved[:, 1].sum())
         step_lower = target / below - at_lower - at_lower / below * step
         step_upper = target / above - at_upper + at_upper / above * step
         changes = np.concatenate([step / below, -step / above, step_lower / at_lower])

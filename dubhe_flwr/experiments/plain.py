@@ -29,7 +29,7 @@ from dubhe_flwr.protocol.epoch import Roster
 from dubhe_flwr.protocol.parameters import epoch_parameters
 from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of, num_tries_of_search
 from dubhe_flwr.protocol.rounds import DrawnRound, choose_agents
-from dubhe_flwr.protocol.search import search_agents, search_tries
+from dubhe_flwr.protocol.search import fewest_answers, search_agents, search_tries
 
 __all__ = ["plain_rounds"]
 
@@ -121,6 +121,8 @@ class _Clients:
         agent = search_agents(self.seed, roster.first_round, num_clients)[0]
         registered = [self._overall_registry(sigma) for sigma in candidates]
         num_tries = num_tries_of_search(self._settings, roster)
+        if num_clients < fewest_answers(self._settings, num_tries):
+            return candidates[self._settings.fallback_candidate], roster
         volunteers = self._announced.num_volunteers(num_clients)
         if num_tries:
             probabilities = [

@@ -164,5 +164,6 @@ class StudySettings:
         draws = 1 if self.determination == "one-off" else self.tries
         left = Settings.max_draws_per_epoch
         if self.thresholds == "search-tries":
-            left -= draws * self.tries * len(candidate_grid(Codebook(self.reference_set)))
+            a_try = self.tries if self.determination in {"auto", "grouped"} else 1
+            left -= a_try * self.tries * len(candidate_grid(Codebook(self.reference_set)))
         return max(1, min(_LONGEST_INTERVAL, left // draws))

@@ -83,6 +83,7 @@ class Coordinator(Selector[CoordinatorState]):
             present=frozenset(present),
             eligible=frozenset(present if eligible is None else eligible),
             batch=None,
+            expectations={},
             rounds=rounds,
             notes=(),
             stages=(),

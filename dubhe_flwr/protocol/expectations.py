@@ -48,7 +48,8 @@ def search(state: SessionState, request: SearchRequest) -> tuple[SearchReply, Se
     _check_searched(state)
     num_candidates = state.parameters.num_candidates
     if request.num_tries:
-        sizes = np.full(num_candidates * request.num_tries, request.num_clients, dtype=np.int64)
+        # No more than a number is held before the budget is checked.
+        sizes = np.broadcast_to(np.int64(request.num_clients), num_candidates * request.num_tries)
         sums, state = decrypted_sums(state, request.sums, sizes)
         shares = sums[:, :-1].reshape(num_candidates, request.num_tries, -1).sum(axis=1)
         table = np.column_stack([shares, shares.sum(axis=1)])

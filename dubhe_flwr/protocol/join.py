@@ -136,11 +136,8 @@ class JoinRequest:
         return len(self.thresholds) // max(1, len(self.reference_set) - 1) or 1
 
     def _fits_candidates(self) -> bool:
-        num_sizes = len(self.reference_set) - 1
-        if num_sizes < 1:
-            return num_sizes == len(self.thresholds) == 0
-        whole = len(self.thresholds) % num_sizes == 0
-        return whole and 1 <= self.num_candidates <= MAX_CANDIDATES
+        num_thresholds = self.num_candidates * (len(self.reference_set) - 1)
+        return len(self.thresholds) == num_thresholds and self.num_candidates <= MAX_CANDIDATES
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return how many of the registered clients shall draw a yes in a draw, on average."""

@@ -22,10 +22,14 @@ def num_tries_of(settings: Settings, roster: Roster) -> int:
 
 
 def num_tries_of_search(settings: Settings, roster: Roster) -> int:
-    """Return the draws of a node for each candidate; 0 where the search needs none."""
-    if settings.thresholds != "search-tries":
+    """Return the draws of a node for each candidate; 0 where the search needs none.
+
+    It has to do without where an agent may not decrypt a sum for each candidate.
+    """
+    candidates = roster.parameters.candidates
+    if settings.thresholds != "search-tries" or len(candidates) == 1:
         return 0
-    return max(1, min(settings.tries, roster.sums_per_agent // len(roster.parameters.candidates)))
+    return min(settings.tries, roster.sums_per_agent // len(candidates))
 
 
 def draws_charged(roster: Roster, num_draws: int) -> int:
@@ -39,7 +43,9 @@ def num_rounds_of(settings: Settings, roster: Roster) -> int:
     to_decrypt = roster.sums_per_round(num_tries_of(settings, roster))
     if not to_decrypt:
         return interval
-    rounds_of_agents = len(roster.registered) * (roster.sums_per_agent // to_decrypt)
+    # Who searched by tries has hardly a sum left.
+    num_agents = len(roster.registered) - (num_tries_of_search(settings, roster) > 0)
+    rounds_of_agents = num_agents * (roster.sums_per_agent // to_decrypt)
     return min(interval, max(1, rounds_of_agents))
 
 

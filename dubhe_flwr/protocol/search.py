@@ -27,7 +27,7 @@ from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
 
-__all__ = ["Search", "search_agents", "search_tries"]
+__all__ = ["Search", "fewest_answers", "search_agents", "search_tries"]
 
 Step = tuple[CoordinatorState, Batch | Epoch]
 
@@ -36,6 +36,11 @@ def search_agents(seed: int, first_round: int, num_clients: int) -> list[int]:
     """Return who is asked to search, as indices of clients, in the order in which to ask them."""
     order = generator(seed, "search", first_round).permutation(num_clients)
     return [int(index) for index in order]
+
+
+def fewest_answers(settings: Settings, num_tries: int) -> int:
+    """Return with how many answers a search goes on; the agent's own is in no sum it decrypts."""
+    return 1 + max(settings.min_cohort, settings.num_participants if num_tries else 0)
 
 
 def search_tries(
@@ -68,7 +73,7 @@ def search_tries(
 class Search:
     """Settles the thresholds of an epoch: the stages expect and search.
 
-    If it fails, those hold that the settings fall back to.
+    If it fails, those hold that the settings fall back to, until the next epoch.
 
     Parameters
     ----------
@@ -117,20 +122,20 @@ class Search:
                 report = report.without(len(invalid), "invalid ciphertext")
             accepted = {node: reply for node, reply in accepted.items() if node not in invalid}
         state = replace(reported(state, report), attempt=0)
-        # The agent's own answer is in no sum that it decrypts.
-        needed = max(self.settings.min_cohort, self.settings.num_participants if num_bits else 0)
-        if len(accepted) <= needed:
+        if len(accepted) < fewest_answers(self.settings, request.num_tries):
             return self._give_up(state, epoch, "Too few answers came to search for thresholds.")
         state = replace(state, expectations=accepted)
         return self._ask_agent(state, epoch, request.num_tries)
 
     def _ask_agent(self, state: CoordinatorState, epoch: Epoch, num_tries: int) -> Step:
-        num_nodes = len(epoch.registered)
-        if state.attempt >= min(self.settings.agent_attempts, num_nodes):
-            return self._give_up(state, epoch, "No agent searched for thresholds.")
-        agent = search_agents(state.seed, epoch.first_round, num_nodes)[state.attempt]
-        state = replace(state, attempt=state.attempt + 1)
+        order = search_agents(state.seed, epoch.first_round, len(epoch.registered))
         answers = state.expectations
+        # Who did not answer has not read the registry, and without it decrypts no tries.
+        agents = [index for index in order if epoch.registered[index] in answers]
+        if state.attempt >= min(self.settings.agent_attempts, len(agents)):
+            return self._give_up(state, epoch, "No agent searched for thresholds.")
+        agent = agents[state.attempt]
+        state = replace(state, attempt=state.attempt + 1)
         request = (
             self._tries_request(state, epoch, agent, answers, num_tries)
             if num_tries
@@ -193,21 +198,19 @@ class Search:
             state = noted(state, "An agent did not search for thresholds.")
             return self._ask_agent(state, epoch, request.num_tries)
         (reply,) = accepted.values()
+        state = replace(
+            state,
+            thresholds=epoch.parameters.candidates[reply.candidate],
+            searched=frozenset(epoch.registered) | epoch.declined,
+        )
         return self._settle(state, epoch, reply.candidate)
 
     def _give_up(self, state: CoordinatorState, epoch: Epoch, why: str) -> Step:
+        """Go on with thresholds that were not searched for; the next epoch searches again."""
         state = noted(state, f"{why} Thresholds from the settings hold instead.")
         return self._settle(state, epoch, self.settings.fallback_candidate)
 
     @staticmethod
     def _settle(state: CoordinatorState, epoch: Epoch, candidate: int) -> Step:
         epoch = replace(epoch, candidate=candidate)
-        state = replace(
-            state,
-            epoch=epoch,
-            batch=None,
-            expectations={},
-            thresholds=epoch.parameters.candidates[candidate],
-            searched=frozenset(epoch.registered),
-        )
-        return state, epoch
+        return replace(state, epoch=epoch, batch=None, expectations={}), epoch

@@ -15,7 +15,12 @@ from dubhe_flwr.core import (
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.join import JoinRequest
 from dubhe_flwr.protocol.parameters import MOMENTS, epoch_parameters
-from dubhe_flwr.protocol.settings_checks import check_choices, check_draws, checked_numbers
+from dubhe_flwr.protocol.settings_checks import (
+    check_candidates,
+    check_choices,
+    check_draws,
+    checked_numbers,
+)
 
 __all__ = ["DeterminationRule", "ParticipationRule", "Settings", "ThresholdSearch"]
 
@@ -42,7 +47,8 @@ class Settings:
         ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate. By
         default the paper's, or where it gives none they are searched for: "search" finds the best
         of a grid from the expected data of all candidates, "search-tries" from `tries` tries of
-        each, as in the paper.
+        each, as in the paper; where there are too few clients for an agent to decrypt these, it
+        is "search".
     num_classes : int, optional (default: the largest of `reference_set`)
         ``C``; given, it is checked that the reference set contains it.
     participation : "paper" or "calibrated" (default: "calibrated")
@@ -150,6 +156,7 @@ clients a round or lower min_cohort.
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+        check_candidates(self)
         check_draws(self)
         try:
             layout = epoch_parameters(self.announced(self.max_clients)).layout

@@ -4,13 +4,13 @@ from operator import index
 from typing import TYPE_CHECKING, Final
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol.join import MAX_COVERAGE, MAX_LOCAL_SKEW
+from dubhe_flwr.protocol.join import MAX_CANDIDATES, MAX_COVERAGE, MAX_LOCAL_SKEW
 from dubhe_flwr.protocol.messages import MAX_DRAWS
 
 if TYPE_CHECKING:
     from dubhe_flwr.protocol.settings import Settings
 
-__all__ = ["check_choices", "check_draws", "checked_numbers"]
+__all__ = ["check_candidates", "check_choices", "check_draws", "checked_numbers"]
 
 _LEAST: Final = {
     "num_participants": 1,
@@ -100,6 +100,22 @@ def _check_sizes(settings: "Settings") -> None:
         )
 
 
+def check_candidates(settings: "Settings") -> None:
+    """Check that all candidates of a search fit the first message.
+
+    Raises
+    ------
+    SettingsError
+        If they do not.
+    """
+    if (num_candidates := len(settings.candidates)) > MAX_CANDIDATES:
+        raise SettingsError(
+            f"A search over the sizes of reference_set={settings.codebook.reference_set} has "
+            f"{num_candidates} candidates, above {MAX_CANDIDATES}; leave out a size or give "
+            "thresholds."
+        )
+
+
 def check_draws(settings: "Settings") -> None:
     """Check that the draws fit their budget and a message.
 
@@ -108,7 +124,8 @@ def check_draws(settings: "Settings") -> None:
     SettingsError
         If they do not.
     """
-    if settings.tries * settings.rounds_per_draw > MAX_DRAWS:
+    one_by_one = settings.determination in {"auto", "tries"}
+    if one_by_one and settings.tries * settings.rounds_per_draw > MAX_DRAWS:
         raise SettingsError(
             f"tries={settings.tries} in each of rounds_per_draw={settings.rounds_per_draw} rounds "
             f"are more than {MAX_DRAWS} draws in one message; lower one of them."
@@ -122,7 +139,9 @@ def check_draws(settings: "Settings") -> None:
             f"rounds make {draws} draws, above max_draws_per_epoch={budget}; lower one of them or "
             "accept the price in privacy by raising the budget."
         )
-    draws += a_round * settings.tries * len(settings.candidates)
+    # In a search for groups, too, H times as many volunteer in each of H tries.
+    a_try = settings.tries if settings.determination in {"auto", "grouped"} else 1
+    draws += a_try * settings.tries * len(settings.candidates)
     if settings.thresholds == "search-tries" and draws > budget:
         raise SettingsError(
             f"A search with tries={settings.tries} for each of {len(settings.candidates)} "

@@ -39,7 +39,7 @@ class CoordinatorState:
     thresholds : mapping of int to float or None
         What the last search found; None before, or where nothing is searched.
     searched : frozenset of int
-        Ids of the nodes that were registered then.
+        Ids of the nodes that registered or declined then.
     expectations : mapping of int to ExpectReply
         What the nodes of an epoch answered to a search that is on.
     rounds : mapping of int to DrawnRound
@@ -66,7 +66,7 @@ class CoordinatorState:
     epoch: Epoch | None = None
     thresholds: Mapping[int, float] | None = None
     searched: frozenset[int] = frozenset()
-    expectations: Mapping[int, ExpectReply] = field(default_factory=dict)
+    expectations: Mapping[int, ExpectReply] = field(default_factory=dict, repr=False)
     rounds: Mapping[int, DrawnRound] = field(default_factory=dict)
     asked_about: Mapping[int, Sequence[int]] = field(default_factory=dict)
     failed_agents: frozenset[int] = frozenset()

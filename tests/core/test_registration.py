@@ -190,9 +190,8 @@ def test_default_thresholds_are_those_of_the_paper() -> None:
 
 
 def test_no_thresholds_are_made_up() -> None:
-    """For a reference set without published thresholds the user is asked for each size but C."""
-    with pytest.raises(SettingsError, match=r"reference_set=\(1, 3, 52\).*each of \(1, 3\)"):
-        default_thresholds(Codebook((1, 3, 52)))
+    """For a reference set without published thresholds there are none."""
+    assert default_thresholds(Codebook((1, 3, 52))) == {}
 
 
 @pytest.mark.parametrize("given_c", [{}, {10: 0}, {10: 0.0}])

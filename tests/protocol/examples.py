@@ -10,6 +10,8 @@ from dubhe_flwr.protocol.messages import (
     CalibrateRequest,
     DetermineReply,
     DetermineRequest,
+    ExpectReply,
+    ExpectRequest,
     HelloReply,
     HelloRequest,
     JoinReply,
@@ -23,6 +25,8 @@ from dubhe_flwr.protocol.messages import (
     ParticipateRequest,
     RegisterReply,
     RegisterRequest,
+    SearchReply,
+    SearchRequest,
     Stage,
 )
 
@@ -33,9 +37,11 @@ REQUESTS: Final[dict[Stage, Message]] = {
     ),
     Stage.KEYGEN: KeygenRequest(bytes(range(96))),
     Stage.REGISTER: RegisterRequest(b"\x81" * 256, bytes(32), b"sealed"),
-    Stage.MOMENTS: MomentsRequest(b"\x02" * 512, 100),
-    Stage.CALIBRATE: CalibrateRequest(b"\x02" * 512, 100, b"\x08" * 1024, 98),
-    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 7, 5, 10, b"\x09" * 512),
+    Stage.EXPECT: ExpectRequest(b"\x02" * 512, 100, 20),
+    Stage.SEARCH: SearchRequest(b"\x0a" * 512, 20, 98),
+    Stage.MOMENTS: MomentsRequest(b"\x02" * 512, 100, 1),
+    Stage.CALIBRATE: CalibrateRequest(b"\x02" * 512, 100, b"\x08" * 1024, 98, 1),
+    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 7, 5, 10, b"\x09" * 512, 1),
     Stage.DETERMINE: DetermineRequest(b"\x03" * 2560, (3, 2), (4, 4, 5, 4, 5)),
 }
 REPLIES: Final[dict[Stage, Message]] = {
@@ -43,6 +49,8 @@ REPLIES: Final[dict[Stage, Message]] = {
     Stage.JOIN: JoinReply(0, "3", bytes(range(32))),
     Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed"),
     Stage.REGISTER: RegisterReply(b"\x04" * 512, b"\x05" * 512),
+    Stage.EXPECT: ExpectReply(b"\x0a" * 512, b"\x0b" * 3),
+    Stage.SEARCH: SearchReply(8),
     Stage.MOMENTS: MomentsReply(b"\x08" * 1024),
     Stage.CALIBRATE: CalibrateReply(b"\x09" * 512),
     Stage.PARTICIPATE: ParticipateReply(b"\x06" * 7, b"\x07"),

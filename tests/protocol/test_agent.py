@@ -355,7 +355,7 @@ class TestCalibrate:
             np.tile(COUNTS, (4, 1)),
             **SETTINGS
             | {"participation": "calibrated", "determination": "grouped"}
-            | {"tries": tries, "max_clients": 40},
+            | {"tries": tries, "max_clients": 40, "max_draws_per_epoch": 400},
         )
         nodes.play(1)
         found = [session_state(nodes, i).probability for i in nodes.ids]

@@ -6,67 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import (
-    Federation,
-    decrypted,
-    dubhe,
-    epoch_of,
-    node_policies,
-    session_state,
-    skewed_counts,
+from protocol.federation import Federation, decrypted, epoch_of, node_policies, session_state
+from protocol.server import (
+    COUNTS,
+    FAULTS,
+    SETTINGS,
+    agents_in_turn,
+    asked,
+    federation,
+    report_of,
 )
 
-from dubhe_flwr.core import (
-    best_try,
-    fixed_point_distribution,
-    generator,
-    overall_registry,
-    with_square,
-)
+from dubhe_flwr.core import overall_registry
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import (
-    Batch,
-    Coordinator,
-    CoordinatorState,
-    NodeFailure,
-    Plan,
-    Settings,
-    Stage,
-    StageReport,
-    wire_size,
-)
-
-NUM_CLIENTS = 12
-COUNTS = skewed_counts(NUM_CLIENTS)
-FIXED = np.array([with_square(fixed_point_distribution(row)) for row in COUNTS])
-SETTINGS: dict[str, Any] = {
-    "num_participants": 4,
-    "reference_set": (1, 2, 4),
-    "thresholds": {1: 0.6, 2: 0.3},
-    "tries": 3,
-    "max_clients": 20,
-}
-
-
-def federation(num_clients: int = NUM_CLIENTS, **overrides: Any) -> Federation[CoordinatorState]:
-    """Return nodes and a server."""
-    return dubhe(COUNTS[:num_clients], **SETTINGS | overrides)
-
-
-def report_of(plan: Plan, stage: str, position: int = 0) -> StageReport:
-    """Return the report of a stage."""
-    return [report for report in plan.stages if report.stage == stage][position]
-
-
-def asked(nodes: Federation[CoordinatorState], stage: str) -> list[int]:
-    """Return the nodes that were asked at a stage, in order."""
-    return [exchange.node_id for exchange in nodes.exchanges if exchange.stage == stage]
-
-
-def agents_in_turn(nodes: Federation[CoordinatorState], server_round: int = 1) -> list[int]:
-    """Return the nodes in the order in which they are to determine a round of the first epoch."""
-    order = generator(7, "agents", 1).permutation(len(nodes.ids))
-    return [nodes.ids[row] for row in np.roll(order, -(server_round - 1))]
+from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Settings, Stage, wire_size
 
 
 class TestBeforeTheFirstMessage:
@@ -119,33 +72,6 @@ class TestBeforeTheFirstMessage:
         assert Coordinator(Settings(**options)).num_participants == 4
 
 
-def lost(_reply: Any) -> None:
-    """Lose a reply."""
-
-
-def hello(reply: dict[str, Any]) -> dict[str, Any]:
-    """Return a valid reply of another stage."""
-    header = {name: reply[name] for name in ("epoch", "sequence", "version")}
-    return {**header, "stage": "hello", "alias": "3", "willing": True}
-
-
-FAULTS: list[tuple[Any, str]] = [
-    (lost, "no reply"),
-    (lambda _r: NodeFailure("out of memory"), "error reply"),
-    (lambda _r: {}, "MalformedMessageError"),
-    (lambda r: {**r, "label": 3}, "MalformedMessageError"),
-    (lambda r: {**r, "sequence": True}, "MalformedMessageError"),
-    (lambda r: {**r, "epoch": b"short"}, "MalformedMessageError"),
-    (lambda r: {**r, "stage": "train"}, "MalformedMessageError"),
-    (lambda r: {**r, "version": 2}, "StaleMessageError"),
-    (lambda r: {**r, "version": 10**5000}, "MalformedMessageError"),
-    (lambda r: {**r, "epoch": bytes(16)}, "StaleMessageError"),
-    (lambda r: {**r, "sequence": r["sequence"] + 1}, "StaleMessageError"),
-    (lambda r: {**r, "sequence": 2**62}, "StaleMessageError"),
-    (hello, "StaleMessageError"),
-]
-
-
 class TestLosses:
     """Each unfit reply is dropped, counted and reported, and the others go on."""
 
@@ -174,8 +100,8 @@ class TestLosses:
     @pytest.mark.parametrize("stage", list(Stage)[1:])
     def test_replies_of_nodes_that_were_not_asked_are_ignored(self, stage: Stage) -> None:
         """Strangers change nothing, whatever they send."""
-        nodes = federation(participation="calibrated")
-        same = federation(participation="calibrated")
+        nodes = federation(participation="calibrated", thresholds="search")
+        same = federation(participation="calibrated", thresholds="search")
         batch = nodes.until(stage)
         replies: Any = nodes.deliver(batch)
         known = next(iter(replies.values()))
@@ -369,162 +295,8 @@ class TestWilling:
         assert asked(nodes, "determine") == [second]
 
 
-class TestDetermination:
-    """One agent a round, another one if it fails, and none where there is nothing to choose."""
-
-    def test_no_agent_sees_its_own_data(self) -> None:
-        """Every sum that was asked for is that of the tries, without the agent."""
-        nodes = federation(registration_interval=12)
-        agents = []
-        for server_round in range(1, 13):
-            nodes.exchanges.clear()
-            plan = nodes.play(server_round)
-            (exchange,) = [e for e in nodes.exchanges if e.stage == "determine"]
-            agents.append(exchange.node_id)
-            agent = nodes.ids.index(exchange.node_id)
-            tries = nodes.state.rounds[server_round].selections
-            assert all(agent not in members for members in tries)
-            state = session_state(nodes, exchange.node_id)
-            sums = exchange.request["sums"]
-            assert isinstance(sums, bytes)
-            totals = [decrypted(state, "distribution", sums[i : i + 128]) for i in (0, 128, 256)]
-            np.testing.assert_array_equal(totals, [FIXED[members].sum(axis=0) for members in tries])
-            assert str(agent) not in plan.aliases
-            assert plan.num_selections == 3
-            assert state.num_sums == 3
-        assert agents == agents_in_turn(nodes)
-
-    @pytest.mark.parametrize(
-        ("spoil", "reason"),
-        [
-            *FAULTS,
-            (lambda r: {**r, "chosen": b""}, "no such try or groups"),
-            (lambda r: {**r, "chosen": r["chosen"] * 2}, "no such try or groups"),
-            (lambda r: {**r, "chosen": (3).to_bytes(8, "big")}, "no such try or groups"),
-            (lambda r: {**r, "chosen": b"\xff" * 8}, "no such try or groups"),
-            (lambda r: {**r, "chosen": b"\x7f" * 8}, "no such try or groups"),
-            (lambda r: {**r, "chosen": bytes(7)}, "MalformedMessageError"),
-        ],
-    )
-    def test_an_agent_that_fails_is_replaced(self, spoil: Any, reason: str) -> None:
-        """The next one in turn determines tries that lack its data, not the first one's."""
-        nodes = federation()
-        first, second, *_ = agents_in_turn(nodes)
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            spoil(reply) if (stage, node_id) == ("determine", first) else reply
-        )
-        plan = nodes.play(1)
-        assert asked(nodes, "determine") == [first, second]
-        assert report_of(plan, "determine").dropped == {reason: 1}
-        assert report_of(plan, "determine", 1).accepted == 1
-        assert plan.notes == ("An agent did not determine.",)
-        agent = nodes.ids.index(second)
-        tries = nodes.state.rounds[1].selections
-        assert all(agent not in members for members in tries)
-        exchange = nodes.exchanges[-1]
-        sums: Any = exchange.request["sums"]
-        state = session_state(nodes, second)
-        totals = [decrypted(state, "distribution", sums[i : i + 128]) for i in (0, 128, 256)]
-        np.testing.assert_array_equal(totals, [FIXED[members].sum(axis=0) for members in tries])
-        assert plan.participants == tuple(nodes.ids[row] for row in tries[plan.chosen[0]])
-
-    @pytest.mark.parametrize("attempts", [1, 2, 5])
-    def test_at_last_the_first_try_is_taken(self, attempts: int) -> None:
-        """The round goes on undetermined, and the plan says so."""
-        nodes = federation(agent_attempts=attempts)
-        nodes.alter_reply = lambda stage, _n, reply: None if stage == "determine" else reply
-        plan = nodes.play(1)
-        assert asked(nodes, "determine") == agents_in_turn(nodes)[:attempts]
-        tries = nodes.state.rounds[1].selections
-        assert plan.participants == tuple(nodes.ids[row] for row in tries[0])
-        assert plan.chosen == (0,)
-        assert plan.notes == (
-            *["An agent did not determine."] * (attempts - 1),
-            "No agent determined; the choice is random.",
-        )
-
-    def test_when_no_agent_is_left_the_first_try_is_taken(self) -> None:
-        """Seven nodes cannot be asked eight times."""
-        nodes = federation(7, agent_attempts=50)
-        nodes.alter_reply = lambda stage, _n, reply: None if stage == "determine" else reply
-        plan = nodes.play(1)
-        assert asked(nodes, "determine") == agents_in_turn(nodes)
-        assert plan.chosen == (0,)
-        assert plan.notes == (
-            *["An agent did not determine."] * 7,
-            "No agent is left to determine; the choice is random.",
-        )
-        assert len(plan.participants) == 4
-
-    def test_an_agent_that_failed_is_asked_in_a_later_round(self) -> None:
-        """A failure counts in its round only, but its sums are spent."""
-        nodes = federation()
-        first, second, third, *_ = agents_in_turn(nodes)
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            None if (stage, node_id) == ("determine", first) else reply
-        )
-        nodes.play(1)
-        assert epoch_of(nodes).num_sums == {first: 3, second: 3}
-        nodes.alter_reply = lambda _s, _n, reply: reply
-        nodes.play(2)
-        assert asked(nodes, "determine") == [first, second, third]
-
-    @pytest.mark.parametrize(
-        ("num_clients", "num_participants", "tries", "determined"),
-        [
-            (12, 4, 1, False),
-            (12, 4, 2, True),
-            (3, 3, 3, False),
-            (4, 3, 3, False),
-            (5, 3, 3, True),
-            (4, 4, 3, False),
-            (5, 4, 3, False),
-            (6, 4, 3, True),
-            (12, 12, 3, False),
-            (12, 11, 3, False),
-            (12, 10, 3, True),
-        ],
-    )
-    def test_small_federations(
-        self, num_clients: int, num_participants: int, tries: int, determined: bool
-    ) -> None:
-        """Where there is one try or one possible set, nobody is asked; exactly K train."""
-        nodes = federation(num_clients, num_participants=num_participants, tries=tries)
-        for server_round in range(1, 6):
-            plan = nodes.play(server_round)
-            assert len(plan.participants) == num_participants
-            assert plan.notes == ()
-        assert bool(asked(nodes, "determine")) == determined
-
-    @pytest.mark.parametrize(("num_clients", "tries"), [(5, 2), (6, 2), (7, 3), (12, 5)])
-    def test_tries_stay_below_half_the_clients(self, num_clients: int, tries: int) -> None:
-        """In a small federation there are fewer tries than the operator asked for."""
-        nodes = federation(num_clients, num_participants=3, tries=10)
-        assert nodes.play(1).num_selections == tries
-
-    def test_an_epoch_ends_when_its_agents_have_spent_their_sums(self) -> None:
-        """Five nodes with two sums each determine five rounds of two tries."""
-        nodes = federation(5, num_participants=3, tries=10, registration_interval=50)
-        epochs = [nodes.play(server_round).epoch for server_round in range(1, 12)]
-        assert [epochs.index(epoch) for epoch in epochs] == [0] * 5 + [5] * 5 + [10]
-        assert all(number == 2 for number in epoch_of(nodes).num_sums.values())
-
-    def test_without_determination_an_epoch_lasts_its_interval(self) -> None:
-        """Sums that nobody decrypts end no epoch."""
-        nodes = federation(4, num_participants=3, tries=1, registration_interval=9)
-        epochs = [nodes.play(server_round).epoch for server_round in range(1, 11)]
-        assert [epochs.index(epoch) for epoch in epochs] == [0] * 9 + [9]
-
-
 class TestEpochs:
     """When a registration begins, and what it reads."""
-
-    def test_an_epoch_lasts_its_interval(self) -> None:
-        """A new one begins every `registration_interval` rounds."""
-        nodes = federation(registration_interval=3)
-        epochs = [nodes.play(server_round).epoch for server_round in range(1, 8)]
-        assert [epochs.index(epoch) for epoch in epochs] == [0, 0, 0, 3, 3, 3, 6]
-        assert asked(nodes, "join").count(nodes.ids[0]) == 3
 
     def test_labels_are_read_anew(self) -> None:
         """Once in each epoch, and in no other stage."""
@@ -549,39 +321,6 @@ class TestEpochs:
             counts = np.vstack([labels[row], COUNTS[1:]])
             expected, _ = overall_registry(counts, codebook, SETTINGS["thresholds"])
             np.testing.assert_array_equal(registry, expected)
-
-    @pytest.mark.parametrize(
-        ("newcomers", "share", "early"),
-        [(1, 0.0, False), (2, 0.0, False), (3, 0.0, True), (3, 0.25, True), (3, 0.26, False)],
-    )
-    def test_newcomers_bring_an_early_registration(
-        self, newcomers: int, share: float, early: bool
-    ) -> None:
-        """From a cohort and a share of the present nodes on, never for fewer."""
-        nodes = federation(max_unregistered=share)
-        known = nodes.ids[: NUM_CLIENTS - newcomers]
-        first = nodes.play(1, known)
-        second = nodes.play(2)
-        assert (second.epoch != first.epoch) == early
-        assert second.num_registered == (NUM_CLIENTS if early else len(known))
-        assert nodes.play(3).epoch == second.epoch
-
-    def test_a_cohort_of_newcomers_is_as_large_as_the_operator_says(self) -> None:
-        """`min_cohort` is the least number of newcomers, whatever the share."""
-        nodes = federation(max_unregistered=0.0, min_cohort=4)
-        first = nodes.play(1, nodes.ids[:9])
-        assert nodes.play(2).epoch == first.epoch
-        nodes = federation(max_unregistered=0.0, min_cohort=4)
-        first = nodes.play(1, nodes.ids[:8])
-        assert nodes.play(2).epoch != first.epoch
-
-    def test_who_was_asked_is_no_newcomer(self) -> None:
-        """Nodes that stay out do not make everybody register again and again."""
-        nodes = federation(max_unregistered=0.0)
-        for node_id in nodes.ids[:6]:
-            nodes.policies[node_id] = replace(nodes.policies[node_id], willing=lambda _r: False)
-        first = nodes.play(1)
-        assert nodes.play(2).epoch == first.epoch
 
     def test_newcomers_do_not_train_before_they_register(self) -> None:
         """They wait for the next epoch."""
@@ -619,25 +358,6 @@ class TestEpochs:
         nodes.alter_reply = lambda _s, _n, reply: reply
         plan = nodes.play(3)
         assert [report.stage for report in plan.stages] == ["participate", "determine"]
-
-    def test_spent_draws_bring_an_early_registration(self) -> None:
-        """Draws of rounds that were given up count, so that no node is asked for too many."""
-        nodes = federation(
-            rounds_per_draw=4, registration_interval=4, max_draws_per_epoch=18, max_unregistered=1
-        )
-        nodes.until(Stage.DETERMINE)
-        first = epoch_of(nodes).identity
-        epochs, draws = [], []
-        for server_round in (2, 3, 4):
-            nodes.exchanges.clear()
-            epochs.append(nodes.play(server_round).epoch)
-            asked_for = [
-                e.request["num-rounds"] for e in nodes.exchanges if e.stage == Stage.PARTICIPATE
-            ]
-            draws.append(asked_for[:1])
-        assert [epoch == first for epoch in epochs] == [True, True, False]
-        assert draws == [[2], [], [4]]
-        assert nodes.errors == []
 
 
 class TestRoundsPerDraw:
@@ -688,52 +408,6 @@ class TestRoundsPerDraw:
         assert len(plan.participants) == 4
         assert set(drawn[2:]) <= set(plan.participants)
         assert not gone & set(plan.participants)
-
-    def test_each_round_has_its_agent(self) -> None:
-        """All agents are asked in one batch, about one round each."""
-        nodes = federation(rounds_per_draw=4)
-        nodes.play(1)
-        assert sorted(asked(nodes, "determine")) == sorted(agents_in_turn(nodes)[:4])
-        requests = [e.request for e in nodes.exchanges if e.stage == "determine"]
-        three = np.array([3], dtype=">i8").tobytes()
-        fours = np.full(3, 4, dtype=">i8").tobytes()
-        assert {(r["num-sums"], r["num-clients"]) for r in requests} == {(three, fours)}
-
-    def test_one_of_several_agents_fails(self) -> None:
-        """Only its round is determined again."""
-        nodes, same = federation(rounds_per_draw=4), federation(rounds_per_draw=4)
-        lost_agent = agents_in_turn(nodes)[2]
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            None if (stage, node_id) == ("determine", lost_agent) else reply
-        )
-        plans = [nodes.play(server_round) for server_round in range(1, 5)]
-        others = [same.play(server_round) for server_round in range(1, 5)]
-        assert asked(nodes, "determine")[4:] == [agents_in_turn(nodes)[4]]
-        for mine, theirs in zip(plans, others, strict=True):
-            if mine.server_round != 3:
-                assert mine.aliases == theirs.aliases
-
-    def test_few_agents_determine_several_rounds_each(self) -> None:
-        """An agent that stands in for the unwilling gets its rounds in one request."""
-        nodes = federation(rounds_per_draw=3, tries=2, num_participants=3)
-        stand_in = nodes.ids[4]
-        spent = {node_id: 4 for node_id in nodes.ids if node_id != stand_in}
-        batch = nodes.until(Stage.PARTICIPATE)
-        epoch = replace(epoch_of(nodes), num_sums=spent)
-        nodes.state = replace(nodes.state, epoch=epoch)
-        outcome = nodes.step(nodes.deliver(batch))
-        assert isinstance(outcome, Batch)
-        assert list(outcome.requests) == [stand_in]
-        plan = nodes.step(nodes.deliver(outcome))
-        assert isinstance(plan, Plan)
-        chosen = [nodes.state.rounds[r].chosen for r in (1, 2, 3)]
-        sums = [
-            [FIXED[members, :-1].sum(axis=0) for members in nodes.state.rounds[r].selections]
-            for r in (1, 2)
-        ]
-        assert chosen == [(best_try(sums[0]),), (best_try(sums[1]),), (0,)]
-        assert nodes.state.rounds[3].agent is None
-        assert plan.notes == ("No agent is left to determine; the choice is random.",)
 
     def test_a_round_that_was_given_up_is_drawn_anew(self) -> None:
         """A batch that never came back leaves no half-determined round behind."""

@@ -114,11 +114,12 @@ class TestGroups:
             assert epoch_of(nodes).num_sums[exchange.node_id] == len(groups)
 
     def test_one_draw_a_round(self) -> None:
-        """A node tells a single yes or no, however many tries worth of volunteers there are."""
-        nodes = federation(tries=100, max_draws_per_epoch=50)
+        """A node tells a single yes or no, which counts as often as there are K volunteers."""
+        nodes = federation(tries=100, registration_interval=10)
         nodes.play(1)
+        assert epoch_of(nodes).num_draws == 2
         assert {e.request["num-tries"] for e in nodes.exchanges if e.stage == "participate"} == {1}
-        assert {session_state(nodes, node_id).num_draws for node_id in nodes.ids} == {1}
+        assert {session_state(nodes, node_id).num_draws for node_id in nodes.ids} == {2}
 
     @pytest.mark.parametrize(("most_sums", "rounds"), [(5, 20), (6, 40)])
     def test_an_epoch_ends_when_its_agents_have_spent_their_sums(
@@ -132,6 +133,7 @@ class TestGroups:
             tries=100,
             registration_interval=50,
             max_sums_per_epoch=most_sums,
+            max_draws_per_epoch=5000,
         )
         first = nodes.play(1).epoch
         assert epoch_of(nodes).groups_per_round == 3
@@ -320,7 +322,7 @@ class TestPools:
 
     def test_the_unwilling_are_in_no_group(self) -> None:
         """Their yes does not count."""
-        nodes = federation(tries=100)
+        nodes = federation(tries=100, registration_interval=10)
         for node_id in nodes.ids[::2]:
             nodes.policies[node_id] = replace(nodes.policies[node_id], willing=lambda r: r != 2)
         nodes.play(1)

@@ -34,18 +34,19 @@ class Trouble:
     lossy: Stage | None
     participation: str = "paper"
     determination: str = "tries"
+    thresholds: Any = None
 
     def federation(self) -> Federation[CoordinatorState]:
         """Return nodes with a will of their own, and budgets as tight as they can be."""
         nodes = dubhe(
             COUNTS,
             num_participants=self.num_participants,
-            reference_set=(1, 2, 4),
-            thresholds={1: 0.6, 2: 0.3},
+            reference_set=(1, 4) if self.thresholds == "search-tries" else (1, 2, 4),
+            thresholds=self.thresholds or {1: 0.6, 2: 0.3},
             tries=self.tries,
             rounds_per_draw=self.rounds_per_draw,
             registration_interval=self.registration_interval,
-            max_draws_per_epoch=self.draws_per_round() * self.registration_interval,
+            max_draws_per_epoch=self.draws_per_epoch(),
             participation=self.participation,
             determination=self.determination,
             group_size=3,
@@ -58,9 +59,12 @@ class Trouble:
             )
         return nodes
 
-    def draws_per_round(self) -> int:
-        """Return how often a node draws for a round."""
-        return self.tries if self.determination == "tries" else 1
+    def draws_per_epoch(self) -> int:
+        """Return the least budget that the settings allow, with a search among three."""
+        draws = 1 if self.determination == "one-off" else self.tries
+        a_try = self.tries if self.determination == "grouped" else 1
+        search = 3 * a_try * self.tries if self.thresholds == "search-tries" else 0
+        return draws * self.registration_interval + search
 
     def willing(self, row: int, server_round: int) -> bool:
         """Tell whether a node is willing in a round."""
@@ -82,6 +86,7 @@ troubles = st.builds(
     lossy=st.sampled_from([None, *list(Stage)[1:]]),
     participation=st.sampled_from(["paper", "calibrated"]),
     determination=st.sampled_from(["tries", "grouped", "one-off"]),
+    thresholds=st.sampled_from([None, "search", "search-tries"]),
 )
 
 

@@ -35,12 +35,13 @@ FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf")
 
 
 def federation(determination: str = "tries") -> Federation[CoordinatorState]:
-    """Return twelve nodes and a server that calibrates."""
+    """Return twelve nodes and a server that searches for thresholds and calibrates."""
+    one_by_one = determination == "tries"
     return dubhe(
         COUNTS,
         num_participants=3,
-        reference_set=(1, 2, 4),
-        thresholds={1: 0.6, 2: 0.3},
+        reference_set=(1, 2, 4) if one_by_one else (1, 4),
+        thresholds="search" if one_by_one else "search-tries",
         participation="calibrated",
         determination=determination,
         tries=3,
@@ -186,7 +187,10 @@ def test_a_node_answers_or_refuses(
 
 @pytest.mark.parametrize(
     ("stage", "determination"),
-    [*((stage, "tries") for stage in list(Stage)[1:]), (Stage.DETERMINE, "grouped")],
+    [
+        *((stage, "tries") for stage in list(Stage)[1:]),
+        *((stage, "grouped") for stage in (Stage.EXPECT, Stage.SEARCH, Stage.DETERMINE)),
+    ],
 )
 def test_the_server_goes_on_or_gives_up(
     stage: Stage, determination: str, caplog: pytest.LogCaptureFixture

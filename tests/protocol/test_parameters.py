@@ -27,6 +27,7 @@ def test_codebook_thresholds_and_layout() -> None:
         ("distribution", 11, 2**20),
         ("moments", 56 * 11, 2**20),
         ("probabilities", 56, 2**20),
+        ("expectations", 11, 2**20),
     ]
     assert layout.field_bytes("registry") == layout.field_bytes("distribution") == 512
     assert layout.field_bytes("probabilities") == 512

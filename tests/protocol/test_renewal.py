@@ -1,0 +1,93 @@
+"""Tests of the end of an epoch: after its interval, for newcomers, or when a budget is spent."""
+
+from dataclasses import replace
+
+import pytest
+from protocol.federation import epoch_of
+from protocol.server import NUM_CLIENTS, asked, federation
+
+from dubhe_flwr.protocol import Stage
+
+
+@pytest.mark.parametrize(("num_clients", "tries"), [(5, 2), (6, 2), (7, 3), (12, 5)])
+def test_tries_stay_below_half_the_clients(num_clients: int, tries: int) -> None:
+    """In a small federation there are fewer tries than the operator asked for."""
+    nodes = federation(num_clients, num_participants=3, tries=10)
+    assert nodes.play(1).num_selections == tries
+
+
+def test_an_epoch_lasts_its_interval() -> None:
+    """A new one begins every `registration_interval` rounds."""
+    nodes = federation(registration_interval=3)
+    epochs = [nodes.play(server_round).epoch for server_round in range(1, 8)]
+    assert [epochs.index(epoch) for epoch in epochs] == [0, 0, 0, 3, 3, 3, 6]
+    assert asked(nodes, "join").count(nodes.ids[0]) == 3
+
+
+def test_an_epoch_ends_when_its_agents_have_spent_their_sums() -> None:
+    """Five nodes with two sums each determine five rounds of two tries."""
+    nodes = federation(5, num_participants=3, tries=10, registration_interval=50)
+    epochs = [nodes.play(server_round).epoch for server_round in range(1, 12)]
+    assert [epochs.index(epoch) for epoch in epochs] == [0] * 5 + [5] * 5 + [10]
+    assert all(number == 2 for number in epoch_of(nodes).num_sums.values())
+
+
+def test_without_determination_an_epoch_lasts_its_interval() -> None:
+    """Sums that nobody decrypts end no epoch."""
+    nodes = federation(4, num_participants=3, tries=1, registration_interval=9)
+    epochs = [nodes.play(server_round).epoch for server_round in range(1, 11)]
+    assert [epochs.index(epoch) for epoch in epochs] == [0] * 9 + [9]
+
+
+@pytest.mark.parametrize(
+    ("newcomers", "share", "early"),
+    [(1, 0.0, False), (2, 0.0, False), (3, 0.0, True), (3, 0.25, True), (3, 0.26, False)],
+)
+def test_newcomers_bring_an_early_registration(newcomers: int, share: float, early: bool) -> None:
+    """From a cohort and a share of the present nodes on, never for fewer."""
+    nodes = federation(max_unregistered=share)
+    known = nodes.ids[: NUM_CLIENTS - newcomers]
+    first = nodes.play(1, known)
+    second = nodes.play(2)
+    assert (second.epoch != first.epoch) == early
+    assert second.num_registered == (NUM_CLIENTS if early else len(known))
+    assert nodes.play(3).epoch == second.epoch
+
+
+def test_a_cohort_of_newcomers_is_as_large_as_the_operator_says() -> None:
+    """`min_cohort` is the least number of newcomers, whatever the share."""
+    nodes = federation(max_unregistered=0.0, min_cohort=4)
+    first = nodes.play(1, nodes.ids[:9])
+    assert nodes.play(2).epoch == first.epoch
+    nodes = federation(max_unregistered=0.0, min_cohort=4)
+    first = nodes.play(1, nodes.ids[:8])
+    assert nodes.play(2).epoch != first.epoch
+
+
+def test_who_was_asked_is_no_newcomer() -> None:
+    """Nodes that stay out do not make everybody register again and again."""
+    nodes = federation(max_unregistered=0.0)
+    for node_id in nodes.ids[:6]:
+        nodes.policies[node_id] = replace(nodes.policies[node_id], willing=lambda _r: False)
+    first = nodes.play(1)
+    assert nodes.play(2).epoch == first.epoch
+
+
+def test_spent_draws_bring_an_early_registration() -> None:
+    """Draws of rounds that were given up count, so that no node is asked for too many."""
+    nodes = federation(
+        rounds_per_draw=4, registration_interval=4, max_draws_per_epoch=18, max_unregistered=1
+    )
+    nodes.until(Stage.DETERMINE)
+    first = epoch_of(nodes).identity
+    epochs, draws = [], []
+    for server_round in (2, 3, 4):
+        nodes.exchanges.clear()
+        epochs.append(nodes.play(server_round).epoch)
+        asked_for = [
+            e.request["num-rounds"] for e in nodes.exchanges if e.stage == Stage.PARTICIPATE
+        ]
+        draws.append(asked_for[:1])
+    assert [epoch == first for epoch in epochs] == [True, True, False]
+    assert draws == [[2], [], [4]]
+    assert nodes.errors == []
