@@ -5,10 +5,12 @@ from dataclasses import replace
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.agent import calibrate, determine, make_key
+from dubhe_flwr.protocol.checker import check_blocks
 from dubhe_flwr.protocol.codec import Fields
 from dubhe_flwr.protocol.envelope import Envelope, open_request
 from dubhe_flwr.protocol.messages import (
     CalibrateRequest,
+    CheckRequest,
     DetermineRequest,
     HelloReply,
     HelloRequest,
@@ -92,12 +94,16 @@ class ClientSession:
             raise RefusedError("This node did not join that epoch.")
         return self._act(replace(state, sequence=header.sequence), request)
 
-    def _act(self, state: SessionState, request: Message) -> tuple[Message, SessionState]:
+    def _act(  # noqa: PLR0911 - one for each request
+        self, state: SessionState, request: Message
+    ) -> tuple[Message, SessionState]:
         match request:
             case KeygenRequest():
-                return make_key(state, request)
+                return make_key(self.policy, state, request)
             case RegisterRequest():
-                return register(state, request)
+                return register(self.policy, state, request)
+            case CheckRequest():
+                return check_blocks(state, request)
             case MomentsRequest():
                 return tell_moments(state, request)
             case CalibrateRequest():

@@ -40,6 +40,9 @@ class SessionState:
         Slot of the node's category ``u``; -1 if the node did not join.
     modulus, secret_key : bytes
         The epoch's Paillier key; empty before registration.
+    blocks_digest : bytes
+        SHA-256 of the registry that the blocks which this node checked add up to; empty if it
+        checked none.
     registry_digest : bytes
         SHA-256 of the overall registry that was read; empty before.
     moments_digest : bytes
@@ -63,6 +66,7 @@ class SessionState:
     slot: int = -1
     modulus: bytes = b""
     secret_key: bytes = b""
+    blocks_digest: bytes = b""
     registry_digest: bytes = b""
     moments_digest: bytes = b""
     probability_digest: bytes = b""

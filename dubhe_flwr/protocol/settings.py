@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 from operator import index
 from typing import Literal, get_args
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import TrustedKeys
 from dubhe_flwr.protocol.join import MAX_COVERAGE, MAX_LOCAL_SKEW, JoinRequest
 from dubhe_flwr.protocol.messages import MAX_DRAWS
 from dubhe_flwr.protocol.parameters import epoch_parameters
@@ -70,6 +73,12 @@ class Settings:
         set here, an agent stops before it has half as many sums as there are clients.
     agent_attempts : int (default: 3)
         Agents that are asked, one after the other, before a step is given up.
+    block_size : int (default: 0, for no blocks)
+        Fewest nodes in a block of registrations, which an agent checks before they are summed
+        up, so that a broken one costs its block and no more.
+    trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
+        The nodes' public keys for signatures. The server needs them only to leave out a node
+        with a missing or wrong key, where agents would otherwise refuse to make a key at all.
     seed : int, optional (default: from the operating system)
         Makes the server's choices repeat, and those of nodes that are simulated with
         `seeded_draws`.
@@ -110,6 +119,8 @@ clients a round or lower min_cohort.
     max_draws_per_epoch: int = 1000
     max_sums_per_epoch: int = 500
     agent_attempts: int = 3
+    block_size: int = 0
+    trusted_keys: Iterable[Ed25519PublicKey] | None = None
     seed: int | None = None
     codebook: Codebook = field(init=False)
 
@@ -127,9 +138,11 @@ clients a round or lower min_cohort.
             "reference_set": codebook.reference_set,
             "thresholds": check_thresholds(codebook, given),
             "quorum": self.quorum or self.min_cohort,
+            "trusted_keys": None if self.trusted_keys is None else tuple(self.trusted_keys),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+        _ = self.trusted  # refuses keys that cannot work
         try:
             epoch_parameters(self.announced())
         except RefusedError as error:
@@ -144,6 +157,11 @@ clients a round or lower min_cohort.
     def draws_per_round(self) -> int:
         """Draws of a node for a round."""
         return self.tries if self.determination == "tries" else 1
+
+    @property
+    def trusted(self) -> TrustedKeys | None:
+        """The keys whose signatures count, where the server knows them."""
+        return None if self.trusted_keys is None else TrustedKeys(self.trusted_keys)
 
     def announced(self) -> JoinRequest:
         """Return what every node is told of the settings when it is asked to join."""
@@ -164,6 +182,7 @@ clients a round or lower min_cohort.
             coverage=float(self.coverage),
             floor=float(self.floor),
             local_skew=float(self.local_skew),
+            block_size=self.block_size,
         )
 
     def _check_counts(self) -> None:
@@ -180,26 +199,14 @@ clients a round or lower min_cohort.
             "max_draws_per_epoch": 1,
             "max_sums_per_epoch": 0,
             "agent_attempts": 1,
+            "block_size": 0,
         }
         for name, smallest in least.items():
             value = _integer(name, getattr(self, name))
             object.__setattr__(self, name, value)
             if value < smallest:
                 raise SettingsError(f"{name}={value} must be at least {smallest}.")
-        if self.min_cohort > self.num_participants:
-            raise SettingsError(
-                f"min_cohort={self.min_cohort} is above num_participants={self.num_participants}; "
-                "select more clients a round or lower min_cohort."
-            )
-        if 0 != self.quorum < self.min_cohort:
-            raise SettingsError(
-                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
-            )
-        if self.num_participants > self.max_clients:
-            raise SettingsError(
-                f"num_participants={self.num_participants} is above max_clients="
-                f"{self.max_clients}; raise max_clients to the size of the federation."
-            )
+        self._check_cohorts()
         if not 0.0 <= self.max_unregistered <= 1.0:
             raise SettingsError(
                 f"max_unregistered={self.max_unregistered} must be a share from 0 to 1."
@@ -220,6 +227,28 @@ clients a round or lower min_cohort.
             )
         if self.seed is not None:
             self._check_seed(_integer("seed", self.seed))
+
+    def _check_cohorts(self) -> None:
+        if self.min_cohort > self.num_participants:
+            raise SettingsError(
+                f"min_cohort={self.min_cohort} is above num_participants={self.num_participants}; "
+                "select more clients a round or lower min_cohort."
+            )
+        if 0 != self.block_size <= self.min_cohort or self.block_size > self.max_clients:
+            raise SettingsError(
+                f"block_size={self.block_size} must be above min_cohort={self.min_cohort}, since "
+                f"an agent knows its own part, and up to max_clients={self.max_clients}; 10 is a "
+                "good size."
+            )
+        if 0 != self.quorum < self.min_cohort:
+            raise SettingsError(
+                f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
+            )
+        if self.num_participants > self.max_clients:
+            raise SettingsError(
+                f"num_participants={self.num_participants} is above max_clients="
+                f"{self.max_clients}; raise max_clients to the size of the federation."
+            )
 
     def _check_seed(self, seed: int) -> None:
         if not 0 <= seed < 2**63:

@@ -46,6 +46,7 @@ def federation(determination: str = "tries") -> Federation[CoordinatorState]:
         tries=3,
         group_size=3,
         max_clients=20,
+        block_size=4,
     )
 
 

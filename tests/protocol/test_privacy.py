@@ -55,6 +55,7 @@ BEYOND: dict[str, Any] = SETTINGS | {
     "determination": "grouped",
     "num_participants": 3,
     "group_size": 3,
+    "block_size": 4,
 }
 
 
@@ -124,9 +125,10 @@ def test_a_reply_has_no_room_for_anything_else() -> None:
     nodes, beyond = run(), run(settings=BEYOND)
     header = {"epoch", "stage", "sequence", "version"}
     expected = {
-        "join": {"status", "alias", "public-key"},
-        "keygen": {"modulus", "sealed-keys"},
+        "join": {"status", "alias", "public-key", "signature"},
+        "keygen": {"modulus", "sealed-keys", "signature"},
         "register": {"registry", "distribution"},
+        "check": {"passed"},
         "moments": {"moments"},
         "calibrate": {"probabilities"},
         "participate": {"decisions", "unwilling"},
