@@ -89,6 +89,7 @@ def calibrate(
     """Solve for the probabilities of all categories, and encrypt them for the other nodes."""
     announced = state.parameters
     check_calibrated(announced)
+    _check_not_checker(state)
     if request.num_clients < announced.min_cohort:
         raise RefusedError(f"Moments of {request.num_clients} clients are too few.")
     # Two sums over different clients would tell their difference.
@@ -112,6 +113,7 @@ def determine(
 ) -> tuple[DetermineReply, SessionState]:
     """Decrypt the sums of each round, and name its best try or its best groups."""
     announced = state.parameters
+    _check_not_checker(state)
     num_sums = state.num_sums + sum(request.num_sums)
     if num_sums > min(announced.max_sums, (state.num_registered - 1) // 2):
         raise RefusedError("The sums that this node decrypts in an epoch are used up.")
@@ -188,6 +190,12 @@ def best_selections(
         return [best_scored_try(sums, announced.local_skew)]
     wanted = group_sizes(announced.num_participants, announced.group_size)
     return [int(g) for g in best_groups(sums, num_clients, wanted, announced.local_skew)]
+
+
+def _check_not_checker(state: SessionState) -> None:
+    """Refuse sums beside those of blocks: a group may be a whole block but for one client."""
+    if state.blocks_digest:
+        raise RefusedError("A node that checked the blocks of an epoch is its agent no more.")
 
 
 def _for_all_members(

@@ -55,9 +55,10 @@ class Blocks:
         )
         return CheckRequest(registries, distributions, tuple(map(len, self.members)))
 
-    def sums_of_agents(self) -> dict[int, int]:
-        """Return how many sums each agent was given to decrypt."""
-        return dict.fromkeys(self.agents[: self.num_asked], len(self.members))
+    @property
+    def asked(self) -> frozenset[int]:
+        """The agents that were given the sums of the blocks."""
+        return frozenset(self.agents[: self.num_asked])
 
 
 def cut_blocks(

@@ -18,19 +18,19 @@ __all__ = ["check_blocks"]
 def check_blocks(state: SessionState, request: CheckRequest) -> tuple[CheckReply, SessionState]:
     """Decrypt the sums of each block, and tell whether they are those of so many clients.
 
-    From then on the node reads no overall registry but the sum of the blocks that passed, so
-    that none of its sums differ by fewer clients than a block has.
+    In this epoch the node then decrypts nothing else but the sum of the registries that passed, so
+    that no two of its sums differ by fewer clients than a block has.
     """
     announced = state.parameters
     layout = epoch_parameters(announced).layout
     num_blocks, num_clients = len(request.num_clients), sum(request.num_clients)
     if not announced.block_size:
         raise RefusedError("The registrations of this epoch are not checked by blocks.")
-    if state.blocks_digest or state.registry_digest:
-        raise RefusedError("This node checks blocks once, and before it knows their sum.")
+    if state.blocks_digest or state.registry_digest or state.num_sums:
+        raise RefusedError("A node checks blocks once, and before it knows any other sum.")
     if min(request.num_clients) < announced.block_size:
         raise RefusedError(f"A block of {min(request.num_clients)} clients is too few.")
-    if state.num_sums + num_blocks > min(announced.max_sums, (num_clients - 1) // 2):
+    if num_blocks > min(announced.max_sums, (num_clients - 1) // 2):
         raise RefusedError("The sums that this node decrypts in an epoch are used up.")
     sizes = layout.field_bytes(REGISTRY), layout.field_bytes(DISTRIBUTION)
     if (len(request.registries), len(request.distributions)) != (
@@ -49,7 +49,7 @@ def check_blocks(state: SessionState, request: CheckRequest) -> tuple[CheckReply
             total += counts
     reply = CheckReply(np.packbits(passed).tobytes())
     digest = hashlib.sha256(total.tobytes()).digest()
-    return reply, replace(state, num_sums=state.num_sums + num_blocks, blocks_digest=digest)
+    return reply, replace(state, num_sums=num_blocks, blocks_digest=digest)
 
 
 def _registry_of(

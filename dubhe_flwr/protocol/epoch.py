@@ -54,12 +54,15 @@ class Roster:
         Alias of each registered node, by node id in the order of the aliases.
     num_sums : mapping of int to int (default: none)
         Sums that each agent was given to decrypt.
+    checkers : frozenset of int (default: none)
+        Nodes that were given the sums of blocks, and are agents for nothing else.
     """
 
     first_round: int
     parameters: EpochParameters
     aliases: Mapping[int, str]
     num_sums: Mapping[int, int] = field(default_factory=dict)
+    checkers: frozenset[int] = frozenset()
 
     @property
     def registered(self) -> tuple[int, ...]:
@@ -235,7 +238,7 @@ class Enrolment:
                 self.parameters.layout.num_ciphertexts(REGISTRY),
             ),
             distributions={node: reply.distribution for node, reply in replies.items()},
-            num_sums=self.blocks.sums_of_agents() if self.blocks is not None else {},
+            checkers=frozenset() if self.blocks is None else self.blocks.asked,
         )
 
     def paillier_key(self) -> PublicKey:

@@ -18,7 +18,8 @@ def num_rounds_of(settings: Settings, roster: Roster) -> int:
     to_decrypt = roster.sums_per_round(num_tries_of(settings, roster))
     if not to_decrypt:
         return interval
-    rounds_of_agents = len(roster.registered) * (roster.sums_per_agent // to_decrypt)
+    num_agents = len(roster.aliases.keys() - roster.checkers)
+    rounds_of_agents = num_agents * (roster.sums_per_agent // to_decrypt)
     return min(interval, max(1, rounds_of_agents))
 
 

@@ -34,7 +34,9 @@ REQUESTS: Final[dict[Stage, Message]] = {
         (1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1, 10, 4, True, 1.0, 0.1, 0.05, 9
     ),
     Stage.KEYGEN: KeygenRequest(bytes(range(96)), bytes(3 * 96)),
-    Stage.REGISTER: RegisterRequest(b"\x81" * 256, bytes(32), b"sealed", b"\x0a" * 32, b"\x0b" * 96),
+    Stage.REGISTER: RegisterRequest(
+        b"\x81" * 256, bytes(32), b"sealed", b"\x0a" * 32, b"\x0b" * 96
+    ),
     Stage.CHECK: CheckRequest(b"\x0c" * 1024, b"\x0d" * 1024, (9, 10)),
     Stage.MOMENTS: MomentsRequest(b"\x02" * 512, 100),
     Stage.CALIBRATE: CalibrateRequest(b"\x02" * 512, 100, b"\x08" * 1024, 98),

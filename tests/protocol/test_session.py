@@ -106,9 +106,7 @@ class TestOrder:
     @pytest.mark.parametrize("stage", list(Stage)[2:])
     def test_another_epoch_is_stale(self, stage: Stage) -> None:
         """A request of the past epoch, or of a foreign one, is refused whatever its number."""
-        nodes = federation(
-            participation="calibrated", registration_interval=1, block_size=4
-        )
+        nodes = federation(participation="calibrated", registration_interval=1, block_size=4)
         node_id, request = next_request(nodes, stage)
         foreign = {**request, "epoch": bytes(16), "sequence": 1000}
         refuses(nodes, node_id, foreign, StaleMessageError, "an epoch that this node is not in")
