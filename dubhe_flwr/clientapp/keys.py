@@ -78,7 +78,8 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
     path : str or Path
         A file in OpenSSH or PEM format.
     password : bytes, optional
-        What the file is encrypted with.
+        What the file is encrypted with. OpenSSH's own format then needs the package bcrypt; PEM
+        needs nothing more.
 
     Raises
     ------
