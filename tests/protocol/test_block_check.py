@@ -150,6 +150,7 @@ def test_nobody_checks() -> None:
     nodes.alter_request = lambda s, _n, request: None if s == Stage.CHECK else request
     plan = nodes.play(1)
     assert plan.num_registered == NUM_CLIENTS
+    assert [report.stage for report in plan.stages].count("check") == 2
     assert plan.notes[-1] == "No agent checked the blocks; all go on unchecked."
     assert len(plan.participants) == 6
 
@@ -221,3 +222,20 @@ def test_settings_that_cannot_work_are_refused(overrides: dict[str, Any], match:
     with pytest.raises(SettingsError, match=match):
         make(**overrides)
     assert make(block_size=4).announced().block_size == 4
+
+
+def test_another_node_checks_in_each_epoch() -> None:
+    """The checkers are drawn anew in each epoch and from the server's seed, so that runs repeat."""
+
+    def checkers(seed: int) -> list[str]:
+        nodes = federation(seed=seed, registration_interval=1)
+        found = []
+        for server_round in range(1, 7):
+            nodes.play(server_round)
+            (checker,) = epoch_of(nodes).checkers
+            found.append(epoch_of(nodes).aliases[checker])
+        return found
+
+    first = checkers(1)
+    assert len(set(first)) > 3
+    assert first == checkers(1) != checkers(2)

@@ -219,3 +219,22 @@ def test_before_registration_there_is_nothing_to_check() -> None:
         **sizes(NUM_CLIENTS),
     }
     refuses(nodes, node_id, request, RefusedError, "has not registered")
+
+
+def test_no_seed_lets_a_checker_calibrate() -> None:
+    """Whoever is drawn to check, another node calibrates, also where all but one have checked."""
+    for seed in range(12):
+        nodes = federation(block_size=4, participation="calibrated", seed=seed, agent_attempts=8)
+        asked: list[int] = []
+
+        def lose(stage: str, node_id: int, reply: Fields, asked: list[int] = asked) -> Any:
+            if stage == Stage.CHECK:
+                asked.append(node_id)
+            return None if stage == Stage.CHECK and len(asked) < 8 else reply
+
+        nodes.alter_reply = lose
+        nodes.play(1)
+        assert len(set(asked)) == 8
+        (agent,) = [e.node_id for e in nodes.exchanges if e.stage == Stage.CALIBRATE]
+        assert agent not in asked
+        assert nodes.errors == []

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dubhe_flwr.core import Codebook
 from dubhe_flwr.errors import SettingsError
@@ -182,3 +183,22 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
 def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
     """The limits themselves are within."""
     assert Settings(**VALID | change).codebook.num_classes == 10
+
+
+def test_trusted_keys_are_checked_and_not_announced() -> None:
+    """Any iterable will do and is read once; nodes are told nothing of them."""
+    keys = [Ed25519PrivateKey.generate().public_key() for _ in range(3)]
+    settings = Settings(**VALID, trusted_keys=iter(keys))
+    assert settings.trusted is not None
+    assert len(settings.trusted) == len(Settings(**VALID, trusted_keys=keys).trusted or ()) == 3
+    assert settings.announced() == Settings(**VALID).announced()
+    assert Settings(**VALID).trusted is None
+    for wrong in ([], [*keys, keys[0]], ["node.pub"]):
+        with pytest.raises(SettingsError, match="trusted_keys"):
+            Settings(**VALID, trusted_keys=wrong)  # type: ignore[arg-type]
+
+
+def test_the_size_of_blocks_is_announced() -> None:
+    """Nodes know from the start whether blocks are checked, and how small one may be."""
+    assert Settings(**VALID).announced().block_size == 0
+    assert Settings(**VALID, block_size=10).announced().block_size == 10

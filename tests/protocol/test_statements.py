@@ -1,6 +1,8 @@
 """Tests of what nodes sign: every part counts, and a server that substitutes any is found out."""
 
 import copy
+import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -10,7 +12,7 @@ from protocol.federation import Federation, session_state
 from protocol.node import NUM_CLIENTS, federation
 from protocol.pinned import KEYS, TRUSTED, pin, pinned_federation, signing_key
 
-from dubhe_flwr.errors import QuorumError, UntrustedError
+from dubhe_flwr.errors import ProtocolError, QuorumError, UntrustedError
 from dubhe_flwr.he import (
     NO_SIGNATURE,
     SIGNATURE_BYTES,
@@ -438,3 +440,48 @@ def test_the_agent_signs_what_it_made() -> None:
         state.epoch, state.parameters, own, modulus, recipients_digest(keys)
     )
     KEYS[nodes.ids.index(agent)].public_key().verify(signature[32:], statement)
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_a_thousand_wrong_keys_of_a_thousand_are_refused(with_keys: bool) -> None:
+    """Wrong agent, epoch, layout or recipient, or one bit flipped on the way: nobody registers."""
+    nodes = pinned_federation() if with_keys else federation()
+    requests = dict(nodes.until(Stage.REGISTER).fields())
+    rng = random.Random(5)
+    signed = ["recipients-digest", "signature"] if with_keys else []
+    refused: Counter[str] = Counter()
+    for _ in range(1000):
+        node_id, other = rng.sample(nodes.ids, 2)
+        session, request = nodes.session(node_id), requests[node_id]
+        state = session_state(nodes, node_id)
+        kind = rng.choice(["bit", "bit", "epoch", "layout", "recipient", "agent"])
+        if kind == "bit":
+            name = rng.choice(["sealed-key", "modulus", "agent-public-key", *signed])
+            request = {**request, name: flipped(request[name], rng)}
+        elif kind == "epoch":
+            foreign = rng.randbytes(16)
+            session.state = replace(state, epoch=foreign)
+            request = {**request, "epoch": foreign}
+        elif kind == "layout":
+            larger = replace(state.parameters, max_clients=rng.randrange(21, 10_000))
+            session.state = replace(state, parameters=larger)
+        elif kind == "recipient":
+            request = requests[other]
+        else:
+            public_key = RecipientKey.generate().public_bytes
+            request = {**request, "agent-public-key": public_key}
+        kept = session.state
+        with pytest.raises(ProtocolError):
+            session.handle(request)
+        assert session.state is kept
+        refused[kind] += 1
+    assert refused.total() == 1000
+    assert min(refused.values()) > 100
+
+
+def flipped(value: object, rng: random.Random) -> bytes:
+    """Return bytes with one bit changed."""
+    assert isinstance(value, bytes)
+    changed = bytearray(value)
+    changed[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
