@@ -12,6 +12,7 @@ __all__ = [
     "SealError",
     "SettingsError",
     "StaleMessageError",
+    "UntrustedError",
 ]
 
 
@@ -53,6 +54,10 @@ class StaleMessageError(ProtocolError):
 
 class RefusedError(ProtocolError):
     """A well-formed request that a guard refuses, such as a sum over too few clients."""
+
+
+class UntrustedError(ProtocolError):
+    """A key or bundle without a signature by a pinned key; somebody may have substituted it."""
 
 
 class QuorumError(DubheError):

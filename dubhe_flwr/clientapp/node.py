@@ -1,15 +1,23 @@
 """One node's answers to the stages, with its session kept in Flower's Context."""
 
+import threading
 from collections.abc import Callable, Mapping
-from logging import WARNING
+from logging import ERROR, WARNING
 from typing import Final, cast
 
 from flwr.app import ConfigRecord, Context
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.adapter.exchange import log
-from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.protocol import ClientSession, Fields, NodePolicy, SessionState
+from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
+from dubhe_flwr.errors import (
+    MalformedMessageError,
+    RefusedError,
+    SettingsError,
+    UntrustedError,
+)
+from dubhe_flwr.he import PinnedKeys
+from dubhe_flwr.protocol import ClientSession, Fields, NodePolicy, SessionState, Stage
 
 __all__ = ["LabelCounts", "Node", "Willing"]
 
@@ -21,6 +29,11 @@ Willing = Callable[[Context, int], bool]
 
 _RECORD: Final = "dubhe"
 _STATE: Final = "session"
+_NOT_PINNED: Final = (
+    "dubhe: this node has no signing_key and trusted_keys: it takes the server's word for whose "
+    "keys it is given, and a server that substitutes keys can read what the node sends"
+)
+_told = threading.Lock()  # taken for good by whoever is the first to tell
 
 
 class Node:
@@ -39,6 +52,19 @@ class Node:
         Fewest clients that any sum must cover which this node helps to decrypt.
     min_key_bits : int (default: 2048)
         Smallest Paillier modulus under which this node encrypts.
+    signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
+        The node's own key for signatures; see `load_signing_key`.
+    trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> such, optional
+        The public keys of all nodes, this one included, brought to the node past the server; see
+        `load_trusted_keys`. With both, the node takes part only where every other one proves to
+        hold a trusted key; with neither, a warning says once what is not protected.
+
+    Raises
+    ------
+    SettingsError
+        If one of `signing_key` and `trusted_keys` is missing, or they do not fit together. Those
+        that are found by a callable are checked when the first request comes: the sentence is
+        then in the node's log, and the request is refused.
     """
 
     def __init__(
@@ -49,12 +75,15 @@ class Node:
         seeded_draws: bool | Callable[[Context], bool] = False,
         min_cohort: int = 3,
         min_key_bits: int = 2048,
+        signing_key: SigningKey | None = None,
+        trusted_keys: TrustedKeysOfNode | None = None,
     ) -> None:
         self.label_counts = label_counts
         self.willing = willing or (lambda _context, _server_round: True)
         self.seeded_draws = seeded_draws
         self.min_cohort = min_cohort
         self.min_key_bits = min_key_bits
+        self._pinned_keys = pinned_keys(signing_key, trusted_keys)
 
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
         """Answer one request and keep the session in `context.state`.
@@ -64,13 +93,30 @@ class Node:
         ProtocolError
             If the request is refused; the state is then unchanged.
         """
-        session = ClientSession(self._policy(context), _kept_state(context))
-        reply = session.handle(fields)
+        pinned = self._pinned(context)
+        if pinned is None and fields.get("stage") == Stage.JOIN and _told.acquire(blocking=False):
+            log(WARNING, _NOT_PINNED)
+        session = ClientSession(self._policy(context, pinned), _kept_state(context))
+        try:
+            reply = session.handle(fields)
+        except UntrustedError as error:  # its owner should know, and the server is no messenger
+            log(ERROR, "dubhe: %s", error)
+            raise
         if session.state is not None:
             context.state[_RECORD] = ConfigRecord({_STATE: session.state.to_bytes()})
         return reply
 
-    def _policy(self, context: Context) -> NodePolicy:
+    def _pinned(self, context: Context) -> PinnedKeys | None:
+        """Find the node's keys; one that has none by mistake takes part in nothing."""
+        try:
+            return self._pinned_keys(context)
+        except SettingsError as error:
+            log(ERROR, "dubhe: %s", error)
+        except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+            log(ERROR, "dubhe: looking for the node's keys raised %s.", type(error).__name__)
+        raise RefusedError("This node cannot use its keys; its log says why.")
+
+    def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
         seeded = self.seeded_draws
         return NodePolicy(
             label_counts=lambda: self.label_counts(context),
@@ -79,6 +125,7 @@ class Node:
             seeded_draws=seeded(context) if callable(seeded) else seeded,
             min_cohort=self.min_cohort,
             min_key_bits=self.min_key_bits,
+            pinned=pinned,
         )
 
 

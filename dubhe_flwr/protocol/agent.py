@@ -40,9 +40,16 @@ from dubhe_flwr.protocol.parameters import (
     epoch_parameters,
     sealing_context,
 )
-from dubhe_flwr.protocol.reading import read_candidate_registry
+from dubhe_flwr.protocol.policy import NodePolicy
+from dubhe_flwr.protocol.reading import check_no_checker, read_candidate_registry
 from dubhe_flwr.protocol.registrant import check_calibrated
 from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol.statements import (
+    bundle_statement,
+    check_recipients,
+    recipients_digest,
+    sign,
+)
 
 __all__ = [
     "best_selections",
@@ -54,7 +61,9 @@ __all__ = [
 ]
 
 
-def make_key(state: SessionState, request: KeygenRequest) -> tuple[KeygenReply, SessionState]:
+def make_key(
+    policy: NodePolicy, state: SessionState, request: KeygenRequest
+) -> tuple[KeygenReply, SessionState]:
     """Make a fresh key pair and seal its secret half to each of the others."""
     parameters = epoch_parameters(state.parameters)
     own_public_key = RecipientKey.from_bytes(state.recipient_key).public_bytes
@@ -66,10 +75,20 @@ def make_key(state: SessionState, request: KeygenRequest) -> tuple[KeygenReply, 
         raise RefusedError("The recipients are not distinct, or lack the agent itself.")
     if not state.parameters.min_cohort <= len(recipients) <= state.parameters.max_clients:
         raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
+    if policy.pinned is not None:
+        check_recipients(policy.pinned, state.epoch, state.parameters, request)
     secret_key = generate_secret_key(state.parameters.key_bits)
     context = sealing_context(state.epoch, own_public_key, secret_key.public_key, parameters.layout)
     sealed = b"".join(_seal_or_fill(secret_key, key, context) for key in recipients)
-    return KeygenReply(secret_key.public_key.to_bytes(), sealed), state
+    modulus = secret_key.public_key.to_bytes()
+    statement = bundle_statement(
+        state.epoch,
+        state.parameters,
+        own_public_key,
+        modulus,
+        recipients_digest(request.public_keys),
+    )
+    return KeygenReply(modulus, sealed, sign(policy.pinned, statement)), state
 
 
 def calibrate(
@@ -78,6 +97,7 @@ def calibrate(
     """Solve for the probabilities of all categories, and encrypt them for the other nodes."""
     announced = state.parameters
     check_calibrated(announced)
+    check_no_checker(state)
     if request.num_clients < announced.min_cohort:
         raise RefusedError(f"Moments of {request.num_clients} clients are too few.")
     # Two sums over different clients would tell their difference.
@@ -103,6 +123,7 @@ def determine(
 ) -> tuple[DetermineReply, SessionState]:
     """Decrypt the sums of each round, and name its best try or its best groups."""
     announced = state.parameters
+    check_no_checker(state)
     sizes = np.array(request.num_clients, dtype=np.int64)
     sums, state = decrypted_sums(state, request.sums, sizes)
     ends = np.cumsum(request.num_sums)[:-1]

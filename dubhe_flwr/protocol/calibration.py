@@ -83,11 +83,11 @@ class Calibration:
         return self._ask_agent(replace(state, attempt=0), epoch, request)
 
     def _ask_agent(self, state: CoordinatorState, epoch: Epoch, request: CalibrateRequest) -> Step:
-        num_nodes = len(epoch.registered)
-        if state.attempt >= min(self.settings.agent_attempts, num_nodes):
+        agents = [node_id for node_id in epoch.registered if node_id not in epoch.checkers]
+        if state.attempt >= min(self.settings.agent_attempts, len(agents)):
             return self._give_up(state, epoch, "No agent calibrated.")
-        order = generator(state.seed, "calibrate", epoch.first_round).permutation(num_nodes)
-        agent = epoch.registered[order[state.attempt]]
+        order = generator(state.seed, "calibrate", epoch.first_round).permutation(len(agents))
+        agent = agents[order[state.attempt]]
         state = replace(state, attempt=state.attempt + 1)
         return send(state, epoch.identity, Stage.CALIBRATE, {agent: request})
 

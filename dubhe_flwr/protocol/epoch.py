@@ -7,6 +7,7 @@ import numpy as np
 
 from dubhe_flwr.errors import InvalidCiphertextError
 from dubhe_flwr.he import PublicKey, homomorphic_sum, sealed_bytes
+from dubhe_flwr.protocol.blocks import Blocks
 from dubhe_flwr.protocol.messages import (
     JoinReply,
     KeygenReply,
@@ -16,6 +17,7 @@ from dubhe_flwr.protocol.messages import (
 )
 from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, EpochParameters
 from dubhe_flwr.protocol.selector import alias_order
+from dubhe_flwr.protocol.statements import recipients_digest
 
 __all__ = ["Enrolment", "Epoch", "Roster", "invalid_vectors"]
 
@@ -54,12 +56,15 @@ class Roster:
         Alias of each registered node, by node id in the order of the aliases.
     num_sums : mapping of int to int (default: none)
         Sums that each agent was given to decrypt.
+    checkers : frozenset of int (default: none)
+        Nodes that were given the sums of blocks, and are agents for nothing else.
     """
 
     first_round: int
     parameters: EpochParameters
     aliases: Mapping[int, str]
     num_sums: Mapping[int, int] = field(default_factory=dict)
+    checkers: frozenset[int] = frozenset()
 
     @property
     def registered(self) -> tuple[int, ...]:
@@ -161,10 +166,14 @@ class Enrolment:
         Alias of each node that joined, in the order of the aliases.
     public_keys : mapping of int to bytes
         Key for sealed delivery of each node that joined.
+    signatures : mapping of int to bytes
+        Its signature of that key, or zeros.
     agents : tuple of int
         Nodes that may make the key, in the order in which to ask them.
     public_key : PublicKey or None
         The epoch's modulus, once there is one.
+    blocks : Blocks or None
+        What nodes registered, while an agent checks it.
     """
 
     identity: bytes
@@ -174,8 +183,10 @@ class Enrolment:
     declined: frozenset[int] = frozenset()
     aliases: Mapping[int, str] = field(default_factory=dict)
     public_keys: Mapping[int, bytes] = field(default_factory=dict)
+    signatures: Mapping[int, bytes] = field(default_factory=dict)
     agents: tuple[int, ...] = ()
     public_key: PublicKey | None = None
+    blocks: Blocks | None = None
 
     def joined(self, replies: Mapping[int, JoinReply]) -> "Enrolment":
         """Return the enrolment of the nodes that joined."""
@@ -184,11 +195,14 @@ class Enrolment:
             self,
             aliases={node_id: replies[node_id].alias for node_id in order},
             public_keys={node_id: replies[node_id].public_key for node_id in order},
+            signatures={node_id: replies[node_id].signature for node_id in order},
         )
 
     def keygen_request(self) -> KeygenRequest:
         """Return what the agent is asked."""
-        return KeygenRequest(b"".join(self.public_keys.values()))
+        return KeygenRequest(
+            b"".join(self.public_keys.values()), b"".join(self.signatures.values())
+        )
 
     def refuse_keygen(self, reply: KeygenReply) -> str | None:
         """Return why a reply to that request cannot be used, or None."""
@@ -201,11 +215,14 @@ class Enrolment:
     def register_requests(self, agent: int, reply: KeygenReply) -> dict[int, RegisterRequest]:
         """Return what each joined node is asked, with its own sealed key."""
         size = sealed_bytes(self.parameters.layout.key_bits)
+        recipients = recipients_digest(self.keygen_request().public_keys)
         return {
             node_id: RegisterRequest(
                 modulus=reply.modulus,
                 agent_public_key=self.public_keys[agent],
                 sealed_key=reply.sealed_keys[position * size : (position + 1) * size],
+                recipients_digest=recipients,
+                signature=reply.signature,
             )
             for position, node_id in enumerate(self.public_keys)
         }
@@ -216,8 +233,10 @@ class Enrolment:
         registries = {node_id: reply.registry for node_id, reply in replies.items()}
         distributions = {node_id: reply.distribution for node_id, reply in replies.items()}
         return invalid_vectors(
-            self._key(), registries, layout.num_ciphertexts(REGISTRY)
-        ) | invalid_vectors(self._key(), distributions, layout.num_ciphertexts(DISTRIBUTION))
+            self.paillier_key(), registries, layout.num_ciphertexts(REGISTRY)
+        ) | invalid_vectors(
+            self.paillier_key(), distributions, layout.num_ciphertexts(DISTRIBUTION)
+        )
 
     def registered(self, replies: Mapping[int, RegisterReply]) -> Epoch:
         """Return the epoch of the nodes that registered, all of them validly."""
@@ -228,16 +247,18 @@ class Enrolment:
             asked=self.asked,
             declined=self.declined,
             aliases={node: alias for node, alias in self.aliases.items() if node in replies},
-            public_key=self._key(),
+            public_key=self.paillier_key(),
             overall_registry=homomorphic_sum(
-                self._key(),
+                self.paillier_key(),
                 (reply.registry for reply in replies.values()),
                 self.parameters.layout.num_ciphertexts(REGISTRY),
             ),
             distributions={node: reply.distribution for node, reply in replies.items()},
             candidate=0 if len(self.parameters.candidates) == 1 else None,
+            checkers=frozenset() if self.blocks is None else self.blocks.asked,
         )
 
-    def _key(self) -> PublicKey:
+    def paillier_key(self) -> PublicKey:
+        """Return the epoch's modulus, which an agent has made."""
         assert self.public_key is not None  # noqa: S101 - set before nodes are asked to register
         return self.public_key

@@ -12,7 +12,7 @@ from dubhe_flwr.protocol.agent import decrypted_sums
 from dubhe_flwr.protocol.messages import ExpectReply, ExpectRequest, SearchReply, SearchRequest
 from dubhe_flwr.protocol.parameters import EXPECTATIONS
 from dubhe_flwr.protocol.policy import NodePolicy
-from dubhe_flwr.protocol.reading import read_overall_registries
+from dubhe_flwr.protocol.reading import check_no_checker, read_overall_registries
 from dubhe_flwr.protocol.registrant import draw, spend_draws
 from dubhe_flwr.protocol.session_state import SessionState
 
@@ -45,6 +45,7 @@ def tell_expectations(
 
 def search(state: SessionState, request: SearchRequest) -> tuple[SearchReply, SessionState]:
     """Name the candidate under which the selected data is closest to uniform, on average."""
+    check_no_checker(state)
     _check_searched(state)
     num_candidates = state.parameters.num_candidates
     if request.num_tries:

@@ -6,6 +6,7 @@ from typing import Final
 
 from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.he import NO_SIGNATURE, SIGNATURE_BYTES
 
 __all__ = [
     "MAX_CANDIDATES",
@@ -18,6 +19,7 @@ __all__ = [
     "JoinRequest",
     "JoinStatus",
     "require",
+    "require_signature",
 ]
 
 MAX_CANDIDATES: Final = 64
@@ -42,6 +44,11 @@ def require(condition: bool, sentence: str) -> None:
     """Refuse a message whose content makes no sense."""
     if not condition:
         raise MalformedMessageError(sentence)
+
+
+def require_signature(signature: bytes) -> None:
+    """Refuse what cannot be a signature with its signer."""
+    require(len(signature) == SIGNATURE_BYTES, f"A signature has {SIGNATURE_BYTES} bytes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,8 @@ class JoinRequest:
         Whether probabilities are calibrated to the clients' data instead of those of eq. 6.
     coverage, floor, local_skew : float
         How the agent weighs spread, least probability and local skew.
+    block_size : int
+        Fewest clients in a block whose registrations an agent checks; 0 if none does.
     """
 
     reference_set: tuple[int, ...]
@@ -110,6 +119,7 @@ class JoinRequest:
     coverage: float = 0.0
     floor: float = 0.0
     local_skew: float = 0.0
+    block_size: int = 0
 
     def __post_init__(self) -> None:
         require(self._fits_candidates(), "Each candidate has one threshold for each i.")
@@ -121,6 +131,8 @@ class JoinRequest:
         require(0.0 <= self.coverage <= MAX_COVERAGE, "The coverage is out of range.")
         require(0.0 <= self.floor <= 1.0, "The floor is no share.")
         require(0.0 <= self.local_skew <= MAX_LOCAL_SKEW, "The local skew is out of range.")
+        blocks_hide = self.block_size == 0 or self.block_size > self.min_cohort
+        require(blocks_hide, "A block has more clients than min_cohort.")
         require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
 
     def draws_charged(self, num_draws: int, num_registered: int) -> int:
@@ -146,16 +158,21 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """Whether the node joins, under which alias, and its key for sealed delivery."""
+    """Whether the node joins, under which alias, and its key for sealed delivery.
+
+    The signature is zeros from a node without pinned keys.
+    """
 
     status: int
     alias: str
     public_key: bytes
+    signature: bytes = NO_SIGNATURE
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is no join status.")
         require(_is_alias(self.alias), "An alias has 1 to 256 bytes.")
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
+        require_signature(self.signature)
 
 
 def _is_alias(alias: str) -> bool:

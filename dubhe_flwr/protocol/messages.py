@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dubhe_flwr.he import NO_SIGNATURE, SIGNATURE_BYTES
+from dubhe_flwr.protocol.check import CheckReply, CheckRequest
 from dubhe_flwr.protocol.join import (
     PUBLIC_KEY_BYTES,
     HelloReply,
@@ -16,6 +18,7 @@ from dubhe_flwr.protocol.join import (
     JoinRequest,
     JoinStatus,
     require,
+    require_signature,
 )
 
 __all__ = [
@@ -25,6 +28,8 @@ __all__ = [
     "REQUESTS",
     "CalibrateReply",
     "CalibrateRequest",
+    "CheckReply",
+    "CheckRequest",
     "DetermineReply",
     "DetermineRequest",
     "ExpectReply",
@@ -58,6 +63,7 @@ class Stage(StrEnum):
     JOIN = "join"
     KEYGEN = "keygen"
     REGISTER = "register"
+    CHECK = "check"
     EXPECT = "expect"
     SEARCH = "search"
     MOMENTS = "moments"
@@ -68,32 +74,63 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeygenRequest:
-    """Asks the agent for a fresh key pair, its secret half sealed to each of the public keys."""
+    """Asks the agent for a fresh key pair, its secret half sealed to each of the public keys.
+
+    The signatures are those with which the nodes joined, in the order of their keys.
+    """
 
     public_keys: bytes
+    signatures: bytes = b""
 
     def __post_init__(self) -> None:
         require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
+        fits = len(self.signatures) % SIGNATURE_BYTES == 0
+        require(fits, f"Signatures have {SIGNATURE_BYTES} bytes each.")
 
 
 @dataclass(frozen=True, slots=True)
 class KeygenReply:
-    """The Paillier modulus, and a sealed secret key for each recipient in the order asked."""
+    """The Paillier modulus, and a sealed secret key for each recipient in the order asked.
+
+    The signature is zeros from an agent without pinned keys.
+    """
 
     modulus: bytes
     sealed_keys: bytes
+    signature: bytes = NO_SIGNATURE
+
+    def __post_init__(self) -> None:
+        require_signature(self.signature)
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterRequest:
-    """The epoch's modulus, who made it, and this node's own sealed key."""
+    """The epoch's modulus, who made it for whom, and this node's own sealed key.
+
+    Parameters
+    ----------
+    modulus : bytes
+        ``n``.
+    agent_public_key : bytes
+        The agent's own key for sealed delivery.
+    sealed_key : bytes
+        What the agent sealed for this node.
+    recipients_digest : bytes
+        SHA-256 of the keys of all recipients, put end to end.
+    signature : bytes
+        The agent's, or zeros if it has no pinned keys.
+    """
 
     modulus: bytes
     agent_public_key: bytes
     sealed_key: bytes
+    recipients_digest: bytes = bytes(32)
+    signature: bytes = NO_SIGNATURE
 
     def __post_init__(self) -> None:
         require(len(self.agent_public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
+        require(len(self.recipients_digest) == 32, "A digest has 32 bytes.")
+        require_signature(self.signature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +306,8 @@ Message = (
     | KeygenReply
     | RegisterRequest
     | RegisterReply
+    | CheckRequest
+    | CheckReply
     | ExpectRequest
     | ExpectReply
     | SearchRequest
@@ -288,6 +327,7 @@ REQUESTS: Final[dict[str, type[Message]]] = {
     Stage.JOIN: JoinRequest,
     Stage.KEYGEN: KeygenRequest,
     Stage.REGISTER: RegisterRequest,
+    Stage.CHECK: CheckRequest,
     Stage.EXPECT: ExpectRequest,
     Stage.SEARCH: SearchRequest,
     Stage.MOMENTS: MomentsRequest,
@@ -300,6 +340,7 @@ REPLIES: Final[dict[str, type[Message]]] = {
     Stage.JOIN: JoinReply,
     Stage.KEYGEN: KeygenReply,
     Stage.REGISTER: RegisterReply,
+    Stage.CHECK: CheckReply,
     Stage.EXPECT: ExpectReply,
     Stage.SEARCH: SearchReply,
     Stage.MOMENTS: MomentsReply,

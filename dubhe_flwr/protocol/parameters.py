@@ -19,11 +19,15 @@ __all__ = [
     "EXPECTATIONS",
     "MOMENTS",
     "PROBABILITIES",
+    "PROTOCOL_TAG",
     "REGISTRY",
     "EpochParameters",
     "epoch_parameters",
     "sealing_context",
 ]
+
+PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
+"""What every signature and sealed key is bound to, beside its epoch."""
 
 REGISTRY: Final = "registry"
 DISTRIBUTION: Final = "distribution"
@@ -101,7 +105,7 @@ def sealing_context(
 ) -> SealingContext:
     """Return what a sealed key is bound to."""
     return SealingContext(
-        protocol=f"dubhe/{PROTOCOL_VERSION}",
+        protocol=PROTOCOL_TAG,
         epoch_id=epoch,
         agent_public=agent_public_key,
         modulus_digest=public_key.digest(),

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
@@ -37,6 +38,9 @@ class NodePolicy:
         Fewest clients that any sum must cover which this node helps to decrypt.
     min_key_bits : int (default: 2048)
         Smallest Paillier modulus under which this node encrypts.
+    pinned : PinnedKeys, optional (default: none)
+        The node's key for signatures, and those of the nodes that it trusts. With them it takes
+        part only where every other one proves to be trusted.
     """
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
@@ -45,6 +49,7 @@ class NodePolicy:
     seeded_draws: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048
+    pinned: PinnedKeys | None = None
 
 
 def is_willing(policy: NodePolicy, server_round: int) -> bool:

@@ -10,7 +10,13 @@ from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.parameters import REGISTRY
 from dubhe_flwr.protocol.session_state import SessionState
 
-__all__ = ["read_candidate_registry", "read_overall_registries"]
+__all__ = ["check_no_checker", "read_candidate_registry", "read_overall_registries"]
+
+
+def check_no_checker(state: SessionState) -> None:
+    """Refuse sums beside those of blocks: a group may be a whole block but for one client."""
+    if state.blocks_digest:
+        raise RefusedError("A node that checked the blocks of an epoch is its agent no more.")
 
 
 def read_overall_registries(
@@ -50,6 +56,8 @@ def read_overall_registries(
     own = counts[np.arange(len(counts)), state.slots]
     if (counts.sum(axis=1) != num_registered).any() or (own < 1).any():
         raise RefusedError("The overall registry is not the sum it is said to be.")
+    if state.blocks_digest not in {b"", hashlib.sha256(counts.tobytes()).digest()}:
+        raise RefusedError("The overall registry is not the sum of the blocks that passed.")
     return counts, replace(state, registry_digest=digest, num_registered=num_registered)
 
 

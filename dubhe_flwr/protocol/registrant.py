@@ -41,6 +41,7 @@ from dubhe_flwr.protocol.parameters import (
 from dubhe_flwr.protocol.policy import NodePolicy, is_willing, read_label_counts
 from dubhe_flwr.protocol.reading import read_candidate_registry
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS, SessionState
+from dubhe_flwr.protocol.statements import check_bundle, join_statement, sign
 
 __all__ = [
     "check_calibrated",
@@ -77,14 +78,21 @@ def join(
             distribution=tuple(fixed_point_distribution(counts).tolist()),
             slots=tuple(parameters.codebook.rank(category) for category in categories),
         )
-    return JoinReply(int(status), policy.alias, recipient_key.public_bytes), state
+    public_key = recipient_key.public_bytes
+    signature = sign(policy.pinned, join_statement(header.epoch, request, public_key))
+    return JoinReply(int(status), policy.alias, public_key, signature), state
 
 
-def register(state: SessionState, request: RegisterRequest) -> tuple[RegisterReply, SessionState]:
+def register(
+    policy: NodePolicy, state: SessionState, request: RegisterRequest
+) -> tuple[RegisterReply, SessionState]:
     """Open the sealed key, and encrypt the registry and the label distribution with it."""
     # A second agent may be asked, but only before anything is known under the first one's key.
-    if state.registry_digest or (state.secret_key and request.modulus == state.modulus):
+    known = state.registry_digest or state.blocks_digest
+    if known or (state.secret_key and request.modulus == state.modulus):
         raise RefusedError("This node has registered in that epoch before.")
+    if policy.pinned is not None:
+        check_bundle(policy.pinned, state.epoch, state.parameters, request)
     parameters = epoch_parameters(state.parameters)
     layout, codebook = parameters.layout, parameters.codebook
     public_key = PublicKey.from_bytes(request.modulus, state.parameters.key_bits)

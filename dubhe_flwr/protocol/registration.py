@@ -1,12 +1,13 @@
-"""Registration on the server: nodes join, an agent makes the key, all register."""
+"""Registration on the server: nodes join, an agent makes the key, all register, blocks pass."""
 
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.he import PublicKey
+from dubhe_flwr.errors import QuorumError, UntrustedError
+from dubhe_flwr.he import PublicKey, TrustedKeys
+from dubhe_flwr.protocol.block_check import BlockCheck
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.epoch import Enrolment, Epoch
 from dubhe_flwr.protocol.messages import (
@@ -21,6 +22,7 @@ from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
+from dubhe_flwr.protocol.statements import join_statement
 
 __all__ = ["Registration"]
 
@@ -28,7 +30,7 @@ Step = tuple[CoordinatorState, Batch | Epoch]
 
 
 class Registration:
-    """Begins an epoch: the stages join, keygen and register.
+    """Begins an epoch: the stages join, keygen, register and, with blocks, check.
 
     Parameters
     ----------
@@ -38,6 +40,7 @@ class Registration:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._block_check = BlockCheck(settings)
 
     def begin(self, state: CoordinatorState) -> tuple[CoordinatorState, Batch]:
         """Ask all nodes that are there to join a new epoch."""
@@ -65,6 +68,7 @@ class Registration:
             Stage.JOIN: self._on_join,
             Stage.KEYGEN: self._on_keygen,
             Stage.REGISTER: self._on_register,
+            Stage.CHECK: self._on_check,
         }
         return follow[state.batch.header.stage](state, enrolment, state.batch, replies)
 
@@ -72,12 +76,16 @@ class Registration:
         self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
     ) -> Step:
         seen: set[bytes] = set()
+        signers: set[bytes] = set()
+        trusted = self.settings.trusted
         declined: set[int] = set()
 
         def refuse(node_id: int, reply: JoinReply) -> str | None:
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).name.lower().replace("_", " ")
+            if (reason := _untrusted(trusted, enrolment, reply, signers)) is not None:
+                return reason
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
             seen.add(reply.public_key)
@@ -143,5 +151,39 @@ class Registration:
             state = noted(state, "The key of an agent did not open; another one is asked.")
             return self._keygen(state, enrolment)
         check_quorum(state, len(accepted), "registered", self.settings.quorum)
-        epoch = enrolment.registered(accepted)
+        return self._or_epoch(*self._block_check.begin(state, enrolment, accepted))
+
+    def _on_check(
+        self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
+    ) -> Step:
+        return self._or_epoch(*self._block_check.step(state, enrolment, batch, replies))
+
+    def _or_epoch(
+        self, state: CoordinatorState, outcome: Batch | Mapping[int, RegisterReply]
+    ) -> Step:
+        if isinstance(outcome, Batch):
+            return state, outcome
+        enrolment = state.enrolment
+        assert enrolment is not None  # noqa: S101 - it ends here
+        what = "registered in blocks that add up" if enrolment.blocks else "registered"
+        check_quorum(state, len(outcome), what, self.settings.quorum)
+        epoch = enrolment.registered(outcome)
         return replace(state, enrolment=None, batch=None, epoch=epoch), epoch
+
+
+def _untrusted(
+    trusted: TrustedKeys | None, enrolment: Enrolment, reply: JoinReply, signers: set[bytes]
+) -> str | None:
+    """Return why agents would refuse a join key, where the server knows whom they trust."""
+    if trusted is None:
+        return None
+    announced = enrolment.parameters.announced
+    statement = join_statement(enrolment.identity, announced, reply.public_key)
+    try:
+        signer = trusted.signer(statement, reply.signature)
+    except UntrustedError:
+        return "join key not signed by a trusted node"
+    if signer in signers:
+        return "signing key of another node"
+    signers.add(signer)
+    return None

@@ -43,8 +43,9 @@ def num_rounds_of(settings: Settings, roster: Roster) -> int:
     to_decrypt = roster.sums_per_round(num_tries_of(settings, roster))
     if not to_decrypt:
         return interval
-    # Who searched by tries has hardly a sum left.
-    num_agents = len(roster.registered) - (num_tries_of_search(settings, roster) > 0)
+    # Who checked blocks is agent no more, and who searched by tries has hardly a sum left.
+    searched = num_tries_of_search(settings, roster) > 0
+    num_agents = len(roster.aliases.keys() - roster.checkers) - searched
     rounds_of_agents = num_agents * (roster.sums_per_agent // to_decrypt)
     return min(interval, max(1, rounds_of_agents))
 

@@ -124,6 +124,7 @@ def choose_agents(
                 for index in np.roll(order, -turn)
                 if drawn.available[index]
                 and int(index) not in failed
+                and roster.registered[index] not in roster.checkers
                 and num_sums[index] + to_decrypt <= roster.sums_per_agent
             ),
             None,

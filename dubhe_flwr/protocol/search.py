@@ -131,7 +131,8 @@ class Search:
         order = search_agents(state.seed, epoch.first_round, len(epoch.registered))
         answers = state.expectations
         # Who did not answer has not read the registry, and without it decrypts no tries.
-        agents = [index for index in order if epoch.registered[index] in answers]
+        may = answers.keys() - epoch.checkers
+        agents = [index for index in order if epoch.registered[index] in may]
         if state.attempt >= min(self.settings.agent_attempts, len(agents)):
             return self._give_up(state, epoch, "No agent searched for thresholds.")
         agent = agents[state.attempt]

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.agent import calibrate, determine, make_key
+from dubhe_flwr.protocol.checker import check_blocks
 from dubhe_flwr.protocol.codec import Fields
 from dubhe_flwr.protocol.envelope import Envelope, open_request
 from dubhe_flwr.protocol.expectations import search, tell_expectations
 from dubhe_flwr.protocol.messages import (
     CalibrateRequest,
+    CheckRequest,
     DetermineRequest,
     ExpectRequest,
     HelloReply,
@@ -108,8 +110,9 @@ class ClientSession:
 
 
 _ANSWERS: Final[dict[type, Callable[[NodePolicy, SessionState, Any], _Answer]]] = {
-    KeygenRequest: lambda _policy, state, request: make_key(state, request),
-    RegisterRequest: lambda _policy, state, request: register(state, request),
+    KeygenRequest: make_key,
+    RegisterRequest: register,
+    CheckRequest: lambda _policy, state, request: check_blocks(state, request),
     ExpectRequest: tell_expectations,
     SearchRequest: lambda _policy, state, request: search(state, request),
     MomentsRequest: lambda _policy, state, request: tell_moments(state, request),

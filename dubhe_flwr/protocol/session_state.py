@@ -44,6 +44,9 @@ class SessionState:
         The candidate for the thresholds that was chosen; -1 as long as none was named.
     modulus, secret_key : bytes
         The epoch's Paillier key; empty before registration.
+    blocks_digest : bytes
+        SHA-256 of the registry that the blocks which this node checked add up to; empty if it
+        checked none.
     registry_digest : bytes
         SHA-256 of the overall registry that was read; empty before.
     moments_digest : bytes
@@ -72,6 +75,7 @@ class SessionState:
     candidate: int = -1
     modulus: bytes = b""
     secret_key: bytes = b""
+    blocks_digest: bytes = b""
     registry_digest: bytes = b""
     moments_digest: bytes = b""
     expectations_digest: bytes = b""

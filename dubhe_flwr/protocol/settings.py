@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from math import comb
 from typing import Literal, get_args
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from dubhe_flwr.core import (
     Codebook,
     candidate_grid,
@@ -13,6 +15,7 @@ from dubhe_flwr.core import (
     expected_volunteers,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import TrustedKeys
 from dubhe_flwr.protocol.join import JoinRequest
 from dubhe_flwr.protocol.parameters import MOMENTS, epoch_parameters
 from dubhe_flwr.protocol.settings_checks import (
@@ -94,6 +97,12 @@ class Settings:
         set here, an agent stops before it has half as many sums as there are clients.
     agent_attempts : int (default: 3)
         Agents that are asked, one after the other, before a step is given up.
+    block_size : int (default: 0, for no blocks)
+        Fewest nodes in a block of registrations, which an agent checks before they are summed
+        up, so that a broken one costs its block and no more.
+    trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
+        The nodes' public keys for signatures. The server needs them only to leave out a node
+        with a missing or wrong key, where agents would otherwise refuse to make a key at all.
     seed : int, optional (default: from the operating system)
         Makes the server's choices repeat, and those of nodes that are simulated with
         `seeded_draws`.
@@ -135,6 +144,8 @@ clients a round or lower min_cohort.
     max_draws_per_epoch: int = 1000
     max_sums_per_epoch: int = 500
     agent_attempts: int = 3
+    block_size: int = 0
+    trusted_keys: Iterable[Ed25519PublicKey] | None = None
     seed: int | None = None
     codebook: Codebook = field(init=False)
 
@@ -153,11 +164,13 @@ clients a round or lower min_cohort.
             "reference_set": codebook.reference_set,
             "thresholds": self._checked_thresholds(codebook),
             "quorum": self.quorum or self.min_cohort,
+            "trusted_keys": None if self.trusted_keys is None else tuple(self.trusted_keys),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
         check_candidates(self)
         check_draws(self)
+        _ = self.trusted  # refuses keys that cannot work
         try:
             layout = epoch_parameters(self.announced(self.max_clients)).layout
         except RefusedError as error:
@@ -184,6 +197,11 @@ clients a round or lower min_cohort.
         if isinstance(self.thresholds, Mapping):
             return (self.thresholds,)
         return tuple(candidate_grid(self.codebook))
+
+    @property
+    def trusted(self) -> TrustedKeys | None:
+        """The keys whose signatures count, where the server knows them."""
+        return None if self.trusted_keys is None else TrustedKeys(self.trusted_keys)
 
     @property
     def fallback_candidate(self) -> int:
@@ -229,6 +247,7 @@ clients a round or lower min_cohort.
             coverage=float(self.coverage),
             floor=float(self.floor),
             local_skew=float(self.local_skew),
+            block_size=self.block_size,
         )
 
     def _checked_thresholds(self, codebook: Codebook) -> Mapping[int, float] | str:

@@ -25,6 +25,7 @@ _LEAST: Final = {
     "max_draws_per_epoch": 1,
     "max_sums_per_epoch": 0,
     "agent_attempts": 1,
+    "block_size": 0,
 }
 _SHARES: Final = ("floor", "max_unregistered", "max_changed")
 _INT64_MAX: Final = 2**63 - 1
@@ -88,6 +89,13 @@ def _check_sizes(settings: "Settings") -> None:
         raise SettingsError(
             f"min_cohort={settings.min_cohort} is above num_participants="
             f"{settings.num_participants}; select more clients a round or lower min_cohort."
+        )
+    too_small = 0 != settings.block_size <= settings.min_cohort
+    if too_small or settings.block_size > settings.max_clients:
+        raise SettingsError(
+            f"block_size={settings.block_size} must be above min_cohort={settings.min_cohort}, "
+            f"since an agent knows its own part, and up to max_clients={settings.max_clients}; 10 "
+            "is a good size."
         )
     if 0 != settings.quorum < settings.min_cohort:
         raise SettingsError(

@@ -8,6 +8,8 @@ from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import (
     CalibrateReply,
     CalibrateRequest,
+    CheckReply,
+    CheckRequest,
     DetermineReply,
     DetermineRequest,
     ExpectReply,
@@ -33,10 +35,13 @@ from dubhe_flwr.protocol.messages import (
 REQUESTS: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloRequest(),
     Stage.JOIN: JoinRequest(
-        (1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1, 10, 4, True, 1.0, 0.1, 0.05
+        (1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1, 10, 4, True, 1.0, 0.1, 0.05, 9
     ),
-    Stage.KEYGEN: KeygenRequest(bytes(range(96))),
-    Stage.REGISTER: RegisterRequest(b"\x81" * 256, bytes(32), b"sealed"),
+    Stage.KEYGEN: KeygenRequest(bytes(range(96)), bytes(3 * 96)),
+    Stage.REGISTER: RegisterRequest(
+        b"\x81" * 256, bytes(32), b"sealed", b"\x0a" * 32, b"\x0b" * 96
+    ),
+    Stage.CHECK: CheckRequest(b"\x0c" * 1024, b"\x0d" * 1024, (9, 10)),
     Stage.EXPECT: ExpectRequest(b"\x02" * 512, 100, 20),
     Stage.SEARCH: SearchRequest(b"\x0a" * 512, 20, 98),
     Stage.MOMENTS: MomentsRequest(b"\x02" * 512, 100, 1),
@@ -46,9 +51,10 @@ REQUESTS: Final[dict[Stage, Message]] = {
 }
 REPLIES: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloReply("client 3: Grüße", willing=True),
-    Stage.JOIN: JoinReply(0, "3", bytes(range(32))),
-    Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed"),
+    Stage.JOIN: JoinReply(0, "3", bytes(range(32)), b"\x0b" * 96),
+    Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed", b"\x0b" * 96),
     Stage.REGISTER: RegisterReply(b"\x04" * 512, b"\x05" * 512),
+    Stage.CHECK: CheckReply(b"\x03"),
     Stage.EXPECT: ExpectReply(b"\x0a" * 512, b"\x0b" * 3),
     Stage.SEARCH: SearchReply(8),
     Stage.MOMENTS: MomentsReply(b"\x08" * 1024),

@@ -395,7 +395,11 @@ class TestGivenUp:
     def test_a_step_can_be_repeated_from_a_stored_state(self) -> None:
         """The same replies to the same state give the same outcome, at every stage."""
         nodes = federation(
-            determination="grouped", num_participants=3, group_size=3, thresholds="search"
+            determination="grouped",
+            num_participants=3,
+            group_size=3,
+            thresholds="search",
+            block_size=4,
         )
         outcome = nodes.begin(1)
         stages = []

@@ -100,8 +100,8 @@ class TestLosses:
     @pytest.mark.parametrize("stage", list(Stage)[1:])
     def test_replies_of_nodes_that_were_not_asked_are_ignored(self, stage: Stage) -> None:
         """Strangers change nothing, whatever they send."""
-        nodes = federation(participation="calibrated", thresholds="search")
-        same = federation(participation="calibrated", thresholds="search")
+        nodes = federation(participation="calibrated", thresholds="search", block_size=4)
+        same = federation(participation="calibrated", thresholds="search", block_size=4)
         batch = nodes.until(stage)
         replies: Any = nodes.deliver(batch)
         known = next(iter(replies.values()))

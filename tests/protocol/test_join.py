@@ -10,7 +10,7 @@ from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.join import HelloReply, JoinStatus
 
-JOIN = REQUESTS[Stage.JOIN]
+JOIN: Any = REQUESTS[Stage.JOIN]
 HELLO = REPLIES[Stage.HELLO]
 JOIN_REPLY = REPLIES[Stage.JOIN]
 NAN = float("nan")
@@ -46,6 +46,9 @@ NAN = float("nan")
         (JOIN, {"local_skew": -0.1}),
         (JOIN, {"local_skew": 1000.1}),
         (JOIN, {"local_skew": NAN}),
+        (JOIN, {"block_size": -1}),
+        (JOIN, {"block_size": 3}),
+        (JOIN_REPLY, {"signature": b""}),
         (HELLO, {"alias": ""}),
         (HELLO, {"alias": "a" * 257}),
         (HELLO, {"alias": "€" * 86}),
@@ -65,7 +68,9 @@ def test_a_value_out_of_range_is_refused(message: Any, change: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("message", "change"),
     [
-        (JOIN, {"min_cohort": 20, "group_size": 20}),
+        (JOIN, {"min_cohort": 20, "group_size": 20, "block_size": 21}),
+        (JOIN, {"block_size": 0}),
+        (JOIN, {"block_size": 4}),
         (JOIN, {"min_cohort": 1, "num_participants": 1, "group_size": 0}),
         (JOIN, {"thresholds": (0.7, 0.1) * 64}),
         (JOIN, {"reference_set": (10,), "thresholds": ()}),

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 from protocol.federation import Federation, dubhe, secret_key, session_state, skewed_counts
+from protocol.pinned import pin, signing_key
 
 from dubhe_flwr.errors import ProtocolError, QuorumError
+from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import (
     Batch,
     ClientSession,
@@ -35,9 +37,9 @@ FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf")
 
 
 def federation(determination: str = "tries") -> Federation[CoordinatorState]:
-    """Return twelve nodes and a server that searches for thresholds and calibrates."""
+    """Return twelve nodes and a server that searches and calibrates; with groups, pinned keys."""
     one_by_one = determination == "tries"
-    return dubhe(
+    nodes = dubhe(
         COUNTS,
         num_participants=3,
         reference_set=(1, 2, 4) if one_by_one else (1, 4),
@@ -47,7 +49,13 @@ def federation(determination: str = "tries") -> Federation[CoordinatorState]:
         tries=3,
         group_size=3,
         max_clients=20,
+        block_size=4,
     )
+    if determination == "grouped":
+        keys = [signing_key(number) for number in range(NUM_CLIENTS)]
+        for node_id, key in zip(nodes.ids, keys, strict=True):
+            pin(nodes, node_id, PinnedKeys(key, [other.public_key() for other in keys]))
+    return nodes
 
 
 def anything(rng: random.Random) -> Any:
@@ -173,6 +181,7 @@ def test_a_node_answers_or_refuses(
                 refusals[type(error).__name__] += 1
                 texts.add(f"{error} {error!r} {error.args}")
                 assert session.state is state
+    assert refusals.pop("UntrustedError") > 5
     assert set(refusals) == {"MalformedMessageError", "StaleMessageError", "RefusedError"}
     assert min(refusals.values()) > 50
     assert refusals.total() > NUM_MESSAGES // 8

@@ -64,6 +64,13 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
         (CALIBRATE, {"num_clients": 0}),
         (CALIBRATE, {"num_clients": 101}),
         (CALIBRATE, {"num_registered": 97}),
+        (REQUESTS[Stage.KEYGEN], {"signatures": bytes(95)}),
+        (REQUESTS[Stage.REGISTER], {"recipients_digest": bytes(31)}),
+        (REQUESTS[Stage.REGISTER], {"signature": bytes(95)}),
+        (REQUESTS[Stage.CHECK], {"num_clients": ()}),
+        (REQUESTS[Stage.CHECK], {"num_clients": (9, 0)}),
+        (REPLIES[Stage.JOIN], {"signature": b""}),
+        (REPLIES[Stage.KEYGEN], {"signature": bytes(97)}),
     ],
 )
 def test_a_value_out_of_range_is_refused(message: Any, change: dict[str, Any]) -> None:
@@ -82,6 +89,9 @@ def test_a_value_out_of_range_is_refused(message: Any, change: dict[str, Any]) -
         (EXPECT, {"num_tries": 2**20}),
         (SEARCH, {"num_clients": 1, "num_tries": 0}),
         (SEARCH, {"num_tries": 2**20}),
+        (REQUESTS[Stage.KEYGEN], {"signatures": b""}),
+        (REQUESTS[Stage.CHECK], {"num_clients": (1,)}),
+        (REPLIES[Stage.JOIN], {"signature": bytes(96)}),
         (REQUESTS[Stage.MOMENTS], {"num_registered": 1}),
         (CALIBRATE, {"num_clients": 1}),
         (CALIBRATE, {"num_clients": 100}),

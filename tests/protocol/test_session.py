@@ -72,7 +72,7 @@ class TestOrder:
     @pytest.mark.parametrize("stage", list(Stage)[2:])
     def test_a_replay_is_stale(self, stage: Stage) -> None:
         """The same request is answered once."""
-        nodes = federation(participation="calibrated", thresholds="search")
+        nodes = federation(participation="calibrated", thresholds="search", block_size=4)
         node_id, request = next_request(nodes, stage)
         nodes.handle(node_id, request)
         refuses(nodes, node_id, request, StaleMessageError, "answered before")
@@ -80,7 +80,7 @@ class TestOrder:
     @pytest.mark.parametrize("stage", list(Stage)[3:])
     def test_numbers_never_go_back(self, stage: Stage) -> None:
         """A request with the number of an earlier batch, or a lower one, is stale."""
-        nodes = federation(participation="calibrated", thresholds="search")
+        nodes = federation(participation="calibrated", thresholds="search", block_size=4)
         node_id, request = next_request(nodes, stage)
         last = session_state(nodes, node_id).sequence
         for sequence in (1, last):
@@ -98,7 +98,7 @@ class TestOrder:
     @pytest.mark.parametrize("stage", list(Stage)[2:])
     def test_without_an_epoch_everything_is_stale(self, stage: Stage) -> None:
         """A node that joined nothing, or has lost its state, says so."""
-        nodes = federation(participation="calibrated", thresholds="search")
+        nodes = federation(participation="calibrated", thresholds="search", block_size=4)
         node_id, request = next_request(nodes, stage)
         del nodes.memories[node_id]
         refuses(nodes, node_id, request, StaleMessageError, "an epoch that this node is not in")
@@ -106,7 +106,12 @@ class TestOrder:
     @pytest.mark.parametrize("stage", list(Stage)[2:])
     def test_another_epoch_is_stale(self, stage: Stage) -> None:
         """A request of the past epoch, or of a foreign one, is refused whatever its number."""
-        nodes = federation(participation="calibrated", thresholds="search", registration_interval=1)
+        nodes = federation(
+            participation="calibrated",
+            thresholds="search",
+            registration_interval=1,
+            block_size=4,
+        )
         node_id, request = next_request(nodes, stage)
         foreign = {**request, "epoch": bytes(16), "sequence": 1000}
         refuses(nodes, node_id, foreign, StaleMessageError, "an epoch that this node is not in")

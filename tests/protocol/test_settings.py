@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dubhe_flwr.core import Codebook
 from dubhe_flwr.errors import SettingsError
@@ -164,3 +165,22 @@ def test_a_codebook_that_cannot_work_is_refused(change: dict[str, Any], sentence
     """The error is one sentence with the value and the remedy."""
     with pytest.raises(SettingsError, match=sentence):
         Settings(**VALID | change)
+
+
+def test_trusted_keys_are_checked_and_not_announced() -> None:
+    """Any iterable will do and is read once; nodes are told nothing of them."""
+    keys = [Ed25519PrivateKey.generate().public_key() for _ in range(3)]
+    settings = Settings(**VALID, trusted_keys=iter(keys))
+    assert settings.trusted is not None
+    assert len(settings.trusted) == len(Settings(**VALID, trusted_keys=keys).trusted or ()) == 3
+    assert settings.announced(100) == Settings(**VALID).announced(100)
+    assert Settings(**VALID).trusted is None
+    for wrong in ([], [*keys, keys[0]], ["node.pub"]):
+        with pytest.raises(SettingsError, match="trusted_keys"):
+            Settings(**VALID, trusted_keys=wrong)  # type: ignore[arg-type]
+
+
+def test_the_size_of_blocks_is_announced() -> None:
+    """Nodes know from the start whether blocks are checked, and how small one may be."""
+    assert Settings(**VALID).announced(100).block_size == 0
+    assert Settings(**VALID, block_size=10).announced(100).block_size == 10

@@ -1,0 +1,146 @@
+"""A node's keys for signatures: where they come from, and how they are read from files."""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.serialization import (
+    load_pem_private_key,
+    load_pem_public_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+from flwr.app import Context
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.he import PinnedKeys, TrustedKeys
+
+__all__ = [
+    "SigningKey",
+    "TrustedKeysOfNode",
+    "load_signing_key",
+    "load_trusted_keys",
+    "pinned_keys",
+]
+
+SigningKey = Ed25519PrivateKey | Callable[[Context], Ed25519PrivateKey]
+"""A node's own key, or what finds it, for instance by the node-config."""
+
+TrustedKeysOfNode = Iterable[Ed25519PublicKey] | Callable[[Context], Iterable[Ed25519PublicKey]]
+"""The public keys of all nodes, or what finds them."""
+
+_PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
+
+
+def pinned_keys(
+    signing_key: SigningKey | None, trusted_keys: TrustedKeysOfNode | None
+) -> Callable[[Context], PinnedKeys | None]:
+    """Return what finds the keys of the node that a Context belongs to.
+
+    Parameters
+    ----------
+    signing_key, trusted_keys
+        As given to a `Node`; what is no callable is checked at once.
+
+    Raises
+    ------
+    SettingsError
+        If one of them is missing, or they do not fit together.
+    """
+    if signing_key is None and trusted_keys is None:
+        return lambda _context: None
+    if signing_key is None or trusted_keys is None:
+        raise SettingsError(
+            "signing_key and trusted_keys work together only; give both or neither."
+        )
+    trusted = trusted_keys if callable(trusted_keys) else TrustedKeys(trusted_keys)
+    if not callable(signing_key) and isinstance(trusted, TrustedKeys):
+        pinned = PinnedKeys(signing_key, trusted)
+        return lambda _context: pinned
+
+    def find(context: Context) -> PinnedKeys:
+        own = signing_key(context) if callable(signing_key) else signing_key
+        return PinnedKeys(own, trusted(context) if callable(trusted) else trusted)
+
+    return find
+
+
+def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519PrivateKey:
+    """Read a node's private key, as `ssh-keygen -t ed25519` or OpenSSL writes it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file in OpenSSH or PEM format.
+    password : bytes, optional
+        What the file is encrypted with. OpenSSH's own format then needs the package bcrypt; PEM
+        needs nothing more.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such file, or it holds no Ed25519 key that opens.
+    """
+    data = _read(path)
+    load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in data else load_pem_private_key
+    try:
+        key = load(data, password)
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # their text may quote the file
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SettingsError(
+            f"{path} holds no private Ed25519 key that opens; make one with ssh-keygen -t ed25519, "
+            "and give the password if it has one."
+        ) from None
+    return key
+
+
+def load_trusted_keys(path: str | Path) -> tuple[Ed25519PublicKey, ...]:
+    """Read the public keys of all nodes.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file with one OpenSSH key a line, such as `cat *.pub` makes, or with PEM blocks. Empty
+        lines and those that begin with ``#`` do not count.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such file, or a line holds no public Ed25519 key.
+    """
+    data = _read(path)
+    if blocks := _PEM.findall(data):
+        entries = [(load_pem_public_key, block) for block in blocks]
+    else:
+        lines = [line.strip() for line in data.splitlines()]
+        entries = [
+            (load_ssh_public_key, line) for line in lines if line and not line.startswith(b"#")
+        ]
+    keys = []
+    for number, (load, entry) in enumerate(entries, start=1):
+        try:
+            key = load(entry)
+        except (ValueError, UnsupportedAlgorithm):
+            key = None
+        if not isinstance(key, Ed25519PublicKey):
+            raise SettingsError(
+                f"Key {number} in {path} is no public Ed25519 key; list one a line, as "
+                "ssh-keygen -t ed25519 writes it to its .pub file."
+            )
+        keys.append(key)
+    return tuple(keys)
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        return Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise SettingsError(
+            f"{path} cannot be read ({error.strerror}); give the path of a key file."
+        ) from None

@@ -1,0 +1,142 @@
+"""Signatures by keys that nodes know of each other out of band (Ed25519).
+
+A signature travels with the public half of the key that made it, so that whoever checks it need
+not try all keys; together they have `SIGNATURE_BYTES`, whether there is a signature or none.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+
+from dubhe_flwr.errors import SettingsError, UntrustedError
+
+__all__ = ["NO_SIGNATURE", "SIGNATURE_BYTES", "PinnedKeys", "TrustedKeys"]
+
+_SIGNER_BYTES: Final = 32
+SIGNATURE_BYTES: Final = _SIGNER_BYTES + 64
+NO_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
+"""What travels in place of a signature from a node without a key."""
+
+
+class TrustedKeys:
+    """The public keys whose signatures count.
+
+    Parameters
+    ----------
+    public_keys : iterable of Ed25519PublicKey
+        One for each node, in any order.
+
+    Raises
+    ------
+    SettingsError
+        If there are none, one stands twice, or one is no public Ed25519 key.
+
+    Examples
+    --------
+    >>> key = Ed25519PrivateKey.generate()
+    >>> len(TrustedKeys([key.public_key()]))
+    1
+    """
+
+    __slots__ = ("_by_signer",)
+
+    def __init__(self, public_keys: Iterable[Ed25519PublicKey]) -> None:
+        keys = list(public_keys)
+        if not keys:
+            raise SettingsError("trusted_keys is empty; give the public keys of all nodes.")
+        if not all(isinstance(key, Ed25519PublicKey) for key in keys):
+            raise SettingsError(
+                "trusted_keys holds what is no public Ed25519 key; read them from a file with "
+                "load_trusted_keys."
+            )
+        self._by_signer = {key.public_bytes_raw(): key for key in keys}
+        if len(self._by_signer) < len(keys):
+            raise SettingsError("A key stands twice in trusted_keys; give each node its own.")
+
+    def __len__(self) -> int:
+        return len(self._by_signer)
+
+    def __contains__(self, public_key: Ed25519PublicKey) -> bool:
+        return public_key.public_bytes_raw() in self._by_signer
+
+    def signer(self, statement: bytes, signature: bytes) -> bytes:
+        """Return the public bytes of the trusted key that signed a statement.
+
+        Raises
+        ------
+        UntrustedError
+            If none did.
+        """
+        if signature == NO_SIGNATURE or len(signature) != SIGNATURE_BYTES:
+            raise UntrustedError("There is no signature.")
+        key = self._by_signer.get(signature[:_SIGNER_BYTES])
+        if key is None:
+            raise UntrustedError("The signature is by a key that is not trusted.")
+        try:
+            key.verify(signature[_SIGNER_BYTES:], statement)
+        except InvalidSignature:
+            raise UntrustedError("The signature is of something else.") from None
+        return signature[:_SIGNER_BYTES]
+
+
+class PinnedKeys:
+    """A node's own key for signatures, and the keys of the nodes that it trusts.
+
+    It cannot be pickled or copied, and its repr shows no key.
+
+    Parameters
+    ----------
+    signing_key : Ed25519PrivateKey
+        The node's own.
+    trusted_keys : iterable of Ed25519PublicKey or TrustedKeys
+        Those of all nodes, this one included.
+
+    Raises
+    ------
+    SettingsError
+        If a key is of another kind, or the node's own is not among the trusted ones.
+
+    Examples
+    --------
+    >>> own = Ed25519PrivateKey.generate()
+    >>> keys = PinnedKeys(own, [own.public_key()])
+    >>> keys.trusted.signer(b"hello", keys.sign(b"hello")) == own.public_key().public_bytes_raw()
+    True
+    """
+
+    __slots__ = ("_signing_key", "trusted")
+
+    def __init__(
+        self,
+        signing_key: Ed25519PrivateKey,
+        trusted_keys: "Iterable[Ed25519PublicKey] | TrustedKeys",
+    ) -> None:
+        if not isinstance(signing_key, Ed25519PrivateKey):
+            raise SettingsError(
+                "signing_key is no private Ed25519 key; read it from a file with load_signing_key."
+            )
+        self.trusted = (
+            trusted_keys if isinstance(trusted_keys, TrustedKeys) else TrustedKeys(trusted_keys)
+        )
+        if signing_key.public_key() not in self.trusted:
+            raise SettingsError(
+                "The public half of signing_key is not among trusted_keys; add it and give all "
+                "nodes the same keys."
+            )
+        self._signing_key = signing_key
+
+    def __repr__(self) -> str:
+        return f"PinnedKeys(<hidden>, {len(self.trusted)} trusted)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Signing keys are never pickled or copied: load them where they are used.")
+
+    def sign(self, statement: bytes) -> bytes:
+        """Return the public half of the node's key and its signature, `SIGNATURE_BYTES` bytes."""
+        public = self._signing_key.public_key().public_bytes_raw()
+        return public + self._signing_key.sign(statement)

@@ -1,0 +1,100 @@
+"""The stage `check` on the server: blocks whose registrations do not add up are left out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.protocol.blocks import Blocks, cut_blocks
+from dubhe_flwr.protocol.epoch import Enrolment
+from dubhe_flwr.protocol.messages import CheckReply, RegisterReply, Stage
+from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY
+from dubhe_flwr.protocol.plan import Batch, Replies
+from dubhe_flwr.protocol.selector import accept_replies
+from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
+
+__all__ = ["BlockCheck"]
+
+Registrations = Mapping[int, RegisterReply]
+Step = tuple[CoordinatorState, Batch | Registrations]
+
+
+class BlockCheck:
+    """Has an agent check blocks of registrations before their sum is given to anyone.
+
+    Each call returns the next batch, or the registrations with which to go on.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the operator decides.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def begin(self, state: CoordinatorState, enrolment: Enrolment, replies: Registrations) -> Step:
+        """Cut the nodes that registered into blocks, and ask an agent about them."""
+        size, num_nodes = self.settings.block_size, len(replies)
+        if not size:
+            return state, replies
+        if num_nodes < size:
+            note = f"Only {num_nodes} nodes registered, too few for a block of {size}; unchecked."
+            return noted(state, note), replies
+        registered = tuple(node_id for node_id in enrolment.aliases if node_id in replies)
+        most = min(self.settings.max_sums_per_epoch, (num_nodes - 1) // 2)
+        order = generator(state.seed, "check", state.server_round).permutation(num_nodes)
+        blocks = Blocks(
+            members=cut_blocks(registered, size, most, state.seed, state.server_round),
+            replies=replies,
+            agents=tuple(registered[index] for index in order[: self.settings.agent_attempts]),
+        )
+        return self._ask_agent(state, enrolment, blocks)
+
+    def step(
+        self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
+    ) -> Step:
+        """Leave out the blocks that the agent found broken; ask another one if none answered."""
+        blocks = enrolment.blocks
+        assert blocks is not None  # noqa: S101 - cut before an agent was asked
+        num_blocks = len(blocks.members)
+
+        def refuse(_node_id: int, reply: CheckReply) -> str | None:
+            return None if len(reply.passed) == -(-num_blocks // 8) else "wrong number of blocks"
+
+        accepted, report = accept_replies(batch, replies, refuse)
+        state = reported(state, report)
+        if not accepted:
+            return self._ask_agent(
+                noted(state, "An agent did not check the blocks."), enrolment, blocks
+            )
+        (reply,) = accepted.values()
+        passed = np.unpackbits(np.frombuffer(reply.passed, dtype=np.uint8), count=num_blocks)
+        kept: dict[int, RegisterReply] = {}
+        for index, (members, is_kept) in enumerate(zip(blocks.members, passed, strict=True)):
+            if is_kept:
+                kept |= {node_id: blocks.replies[node_id] for node_id in members}
+            else:
+                names = ", ".join(enrolment.aliases[node_id] for node_id in members)
+                state = noted(
+                    state,
+                    f"Block {index + 1} of {num_blocks} does not add up and is left out of this "
+                    f"epoch: nodes {names}.",
+                )
+        return state, kept
+
+    def _ask_agent(self, state: CoordinatorState, enrolment: Enrolment, blocks: Blocks) -> Step:
+        if blocks.num_asked == len(blocks.agents):
+            # Nodes still refuse an overall registry that does not add up.
+            return noted(state, "No agent checked the blocks; all go on unchecked."), blocks.replies
+        layout = enrolment.parameters.layout
+        request = blocks.request(
+            enrolment.paillier_key(),
+            (layout.num_ciphertexts(REGISTRY), layout.num_ciphertexts(DISTRIBUTION)),
+        )
+        agent = blocks.agents[blocks.num_asked]
+        enrolment = replace(enrolment, blocks=replace(blocks, num_asked=blocks.num_asked + 1))
+        state = replace(state, enrolment=enrolment)
+        return send(state, enrolment.identity, Stage.CHECK, {agent: request})

@@ -1,0 +1,202 @@
+"""A node's keys: read from files, found by the Context, and refused at once if they cannot work."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from flwr.app import Context, RecordDict
+
+from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
+from dubhe_flwr.clientapp import node as node_module
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.protocol import Fields
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import HelloRequest, JoinRequest
+
+KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
+TRUSTED = [key.public_key() for key in KEYS]
+JOIN = JoinRequest((1, 2, 4), (0.7, 0.2), 6, 512, 100, 3, 100, 100, -1)
+PRIVATE = PrivateFormat.PKCS8
+
+
+def context(**node_config: Any) -> Context:
+    """Return the Context of a node."""
+    config = {"partition-id": 1, **node_config}
+    return Context(run_id=17, node_id=99, node_config=config, state=RecordDict(), run_config={})
+
+
+def join(mod: DubheMod, node: Context, number: int = 1) -> Fields:
+    """Ask a node to join an epoch."""
+    return mod.handle(Envelope(bytes([number]) * 16, "join", 1).seal(JOIN), node)
+
+
+def mod_with(**options: Any) -> DubheMod:
+    """Return the client side with small keys."""
+    return DubheMod(lambda _context: [5, 5, 5, 5], min_key_bits=512, **options)
+
+
+class TestFiles:
+    """Keys in the formats that ssh-keygen and OpenSSL write."""
+
+    @pytest.mark.parametrize(
+        ("form", "password"),
+        [(PrivateFormat.OpenSSH, None), (PRIVATE, None), (PRIVATE, b"secret")],
+    )
+    def test_a_signing_key(
+        self, tmp_path: Path, form: PrivateFormat, password: bytes | None
+    ) -> None:
+        """OpenSSH and PEM, with and without a password."""
+        locked = BestAvailableEncryption(password) if password else NoEncryption()
+        path = tmp_path / "node.key"
+        path.write_bytes(KEYS[0].private_bytes(Encoding.PEM, form, locked))
+        key = load_signing_key(path, password)
+        assert key.private_bytes_raw() == KEYS[0].private_bytes_raw()
+        if password:
+            for wrong in (None, b"other"):
+                with pytest.raises(SettingsError, match="no private Ed25519 key that opens"):
+                    load_signing_key(str(path), wrong)
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"nonsense",
+            b"-----BEGIN OPENSSH PRIVATE KEY-----\nnonsense\n-----END OPENSSH PRIVATE KEY-----\n",
+            b"-----BEGIN PRIVATE KEY-----\nnonsense\n-----END PRIVATE KEY-----\n",
+            generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PRIVATE, NoEncryption()),
+            TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
+        ],
+    )
+    def test_what_is_no_signing_key_is_refused(self, tmp_path: Path, content: bytes) -> None:
+        """The sentence says how to make one, and quotes nothing of the file."""
+        path = tmp_path / "node.key"
+        path.write_bytes(content)
+        with pytest.raises(SettingsError, match="ssh-keygen -t ed25519") as error:
+            load_signing_key(path)
+        assert "nonsense" not in str(error.value)
+        assert error.value.__cause__ is None
+        assert error.value.__suppress_context__ or error.value.__context__ is None
+
+    @pytest.mark.parametrize("load", [load_signing_key, load_trusted_keys])
+    def test_a_file_that_is_not_there(self, tmp_path: Path, load: Callable[[Path], Any]) -> None:
+        """The path is named."""
+        with pytest.raises(SettingsError, match=r"missing.key cannot be read \(No such file"):
+            load(tmp_path / "missing.key")
+
+    def test_trusted_keys_as_ssh_keygen_writes_them(self, tmp_path: Path) -> None:
+        """One a line, with comments, empty lines and Windows line ends."""
+        lines = [key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) for key in TRUSTED]
+        path = tmp_path / "trusted"
+        path.write_bytes(b"# nodes\r\n\r\n" + b" node@host\r\n".join(lines))
+        assert list(load_trusted_keys(path)) == TRUSTED
+
+    def test_trusted_keys_as_pem(self, tmp_path: Path) -> None:
+        """Blocks one after the other."""
+        form = PublicFormat.SubjectPublicKeyInfo
+        path = tmp_path / "trusted.pem"
+        path.write_bytes(b"".join(key.public_bytes(Encoding.PEM, form) for key in TRUSTED))
+        assert list(load_trusted_keys(str(path))) == TRUSTED
+
+    def test_a_line_that_is_no_key_is_named(self, tmp_path: Path) -> None:
+        """The second of two is of another kind, or no key at all."""
+        other = generate_private_key(SECP256R1()).public_key()
+        first = TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        path = tmp_path / "trusted"
+        for second in (
+            other.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
+            b"nonsense",
+            first[:-10],
+        ):
+            path.write_bytes(first + b"\n" + second + b"\n")
+            with pytest.raises(SettingsError, match=r"Key 2 in .*trusted is no public Ed25519 key"):
+                load_trusted_keys(path)
+
+
+class TestGiven:
+    """Keys that are given as such, or found by a function of the Context."""
+
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"signing_key": KEYS[0]}, "give both or neither"),
+            ({"trusted_keys": TRUSTED}, "give both or neither"),
+            ({"signing_key": lambda _c: KEYS[0]}, "give both or neither"),
+            ({"signing_key": KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
+            ({"signing_key": lambda _c: KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
+            ({"signing_key": KEYS[0], "trusted_keys": TRUSTED[1:]}, "not among trusted_keys"),
+        ],
+    )
+    def test_what_cannot_work_is_refused_at_once(self, options: Any, match: str) -> None:
+        """Before any message comes."""
+        with pytest.raises(SettingsError, match=match):
+            mod_with(**options)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"signing_key": KEYS[1], "trusted_keys": iter(TRUSTED)},
+            {"signing_key": lambda c: KEYS[c.node_config["partition-id"]], "trusted_keys": TRUSTED},
+            {"signing_key": KEYS[1], "trusted_keys": lambda _c: TRUSTED},
+            {"signing_key": lambda _c: KEYS[1], "trusted_keys": lambda _c: iter(TRUSTED)},
+        ],
+    )
+    def test_they_sign(self, options: Any) -> None:
+        """Each way to give them serves any number of requests."""
+        mod, node = mod_with(**options), context()
+        for number in (1, 2):
+            signature: Any = join(mod, node, number)["signature"]
+            assert signature[:32] == TRUSTED[1].public_bytes_raw()
+
+    @pytest.mark.parametrize(
+        ("find", "said"),
+        [
+            (lambda c: load_signing_key(c.node_config["signing-key"]), "cannot be read"),
+            (lambda _c: Ed25519PrivateKey.generate(), "not among trusted_keys"),
+            (lambda _c: None, "no private Ed25519 key"),
+            (lambda c: c.node_config["no such key"], "raised KeyError"),
+        ],
+    )
+    def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
+        self, find: Any, said: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It never goes on unprotected; its owner reads why, and the server does not."""
+        node = context(**{"signing-key": "/nowhere/node.key"})
+        mod = mod_with(signing_key=find, trusted_keys=TRUSTED)
+        with caplog.at_level(logging.ERROR, logger="flwr"):
+            for request in (HelloRequest(), JOIN):
+                stage = "join" if request is JOIN else "hello"
+                with pytest.raises(RefusedError, match="its log says why") as error:
+                    mod.handle(Envelope(bytes(16), stage, 1).seal(request), node)
+                assert "nowhere" not in str(error.value)
+        assert said in caplog.text
+        assert not node.state.config_records
+
+
+def test_one_warning_without_keys(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many nodes join however many epochs in a process, it is said once."""
+    monkeypatch.setattr(node_module, "_told", threading.Lock())
+    with caplog.at_level(logging.WARNING, logger="flwr"):
+        mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), context())
+        mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
+        join(mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED), context())
+        assert not caplog.records
+        for mod in (mod_with(), mod_with()):
+            node = context()
+            join(mod, node, 1)
+            join(mod, node, 2)
+    (record,) = caplog.records
+    assert "no signing_key and trusted_keys" in record.message

@@ -1,0 +1,100 @@
+"""Tests of signatures by pinned keys: only those of a trusted key over the very statement count."""
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.errors import SettingsError, UntrustedError
+from dubhe_flwr.he import NO_SIGNATURE, SIGNATURE_BYTES, PinnedKeys, TrustedKeys
+
+KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
+TRUSTED = [key.public_key() for key in KEYS[:3]]
+STRANGER = KEYS[3]
+
+
+def signed(statement: bytes = b"statement", key: Ed25519PrivateKey = KEYS[0]) -> bytes:
+    """Return a signature of a key, trusted or not."""
+    return PinnedKeys(key, [key.public_key()]).sign(statement)
+
+
+@given(statement=st.binary(max_size=300), signer=st.integers(0, 2))
+def test_the_signer_is_named(statement: bytes, signer: int) -> None:
+    """A signature has its fixed size and tells which of the trusted keys made it."""
+    signature = PinnedKeys(KEYS[signer], TRUSTED).sign(statement)
+    assert len(signature) == SIGNATURE_BYTES == len(NO_SIGNATURE)
+    found = TrustedKeys(TRUSTED).signer(statement, signature)
+    assert found == TRUSTED[signer].public_bytes_raw()
+
+
+@given(bit=st.integers(0, 8 * SIGNATURE_BYTES - 1))
+def test_no_bit_of_a_signature_may_differ(bit: int) -> None:
+    """Whichever bit is flipped, of the signer or of the signature, it is refused."""
+    spoilt = bytearray(signed())
+    spoilt[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(UntrustedError):
+        TrustedKeys(TRUSTED).signer(b"statement", bytes(spoilt))
+
+
+@pytest.mark.parametrize(
+    ("signature", "match"),
+    [
+        (NO_SIGNATURE, "no signature"),
+        (b"", "no signature"),
+        (signed() + b"\0", "no signature"),
+        (signed()[:-1], "no signature"),
+        (signed(key=STRANGER), "not trusted"),
+        (signed(b"statements"), "something else"),
+        (signed()[:32] + signed(key=KEYS[1])[32:], "something else"),
+        (signed()[:32] + bytes(64), "something else"),
+    ],
+)
+def test_what_is_no_signature_is_refused(signature: bytes, match: str) -> None:
+    """Missing, cut, foreign and borrowed signatures are told apart."""
+    with pytest.raises(UntrustedError, match=match):
+        TrustedKeys(TRUSTED).signer(b"statement", signature)
+
+
+@pytest.mark.parametrize(
+    ("keys", "match"),
+    [
+        ([], "empty"),
+        ([*TRUSTED, TRUSTED[0]], "twice"),
+        ([KEYS[0]], "no public Ed25519 key"),
+        ([generate_private_key(SECP256R1()).public_key()], "no public Ed25519 key"),
+        ([TRUSTED[0].public_bytes_raw()], "no public Ed25519 key"),
+    ],
+)
+def test_trusted_keys_that_cannot_work_are_refused(keys: Any, match: str) -> None:
+    """None at all, the same twice, and other kinds of keys."""
+    with pytest.raises(SettingsError, match=match):
+        TrustedKeys(keys)
+
+
+@pytest.mark.parametrize(
+    ("own", "match"),
+    [
+        (STRANGER, "not among trusted_keys"),
+        (KEYS[0].public_key(), "no private Ed25519 key"),
+        (generate_private_key(SECP256R1()), "no private Ed25519 key"),
+        ("node.key", "no private Ed25519 key"),
+    ],
+)
+def test_a_signing_key_that_cannot_work_is_refused(own: Any, match: str) -> None:
+    """Others would not trust a key that is not on the list that all share."""
+    with pytest.raises(SettingsError, match=match):
+        PinnedKeys(own, TRUSTED)
+
+
+def test_a_signing_key_is_hidden() -> None:
+    """Neither repr nor pickle nor a copy shows it."""
+    keys = PinnedKeys(KEYS[0], TrustedKeys(TRUSTED))
+    assert repr(keys) == "PinnedKeys(<hidden>, 3 trusted)"
+    for write in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="never pickled"):
+            write(keys)
