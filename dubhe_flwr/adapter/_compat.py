@@ -16,6 +16,8 @@ from flwr.supercore.task_identity import TaskIdentity
 
 __all__ = [
     "CLIENT_APP_ERROR",
+    "NODE_UNAVAILABLE",
+    "NO_ANSWER",
     "SERVER_NODE_ID",
     "Run",
     "batch_size",
@@ -30,6 +32,12 @@ SERVER_NODE_ID: Final = 1
 
 CLIENT_APP_ERROR: Final = 2
 """Error code of a ClientApp that raised an exception."""
+
+NODE_UNAVAILABLE: Final = 5
+"""Error code of a node that is gone."""
+
+NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})
+"""Error codes by which the framework says that the node has not answered, or is gone."""
 
 
 def new_run(run_id: int) -> Run:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he import PublicKey
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.epoch import Enrolment, Epoch
@@ -20,7 +19,14 @@ from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, epoch_paramet
 from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
+from dubhe_flwr.protocol.state import (
+    CoordinatorState,
+    check_quorum,
+    give_up,
+    noted,
+    reported,
+    send,
+)
 
 __all__ = ["Registration"]
 
@@ -40,16 +46,26 @@ class Registration:
         self.settings = settings
 
     def begin(self, state: CoordinatorState) -> tuple[CoordinatorState, Batch]:
-        """Ask all nodes that are there to join a new epoch."""
+        """Ask all nodes that are there to join a new epoch, or as many as the counters hold."""
         announced = self.settings.announced()
+        asked = sorted(state.present)
+        surplus = len(asked) - announced.max_clients
+        if surplus > 0:
+            lots = generator(state.seed, "surplus", state.server_round).permutation(len(asked))
+            asked = sorted(asked[lot] for lot in lots[surplus:])
+            state = noted(
+                state,
+                f"max_clients={announced.max_clients} is below the {len(state.present)} nodes "
+                f"that are there: {surplus} stay out of this epoch; raise it.",
+            )
         enrolment = Enrolment(
             identity=secrets.token_bytes(EPOCH_ID_BYTES),
             first_round=state.server_round,
             parameters=epoch_parameters(announced),
-            asked=state.present,
+            asked=frozenset(asked),
         )
         state = replace(state, epoch=None, enrolment=enrolment, rounds={}, attempt=0)
-        requests = dict.fromkeys(sorted(state.present), announced)
+        requests = dict.fromkeys(asked, announced)
         return send(state, enrolment.identity, Stage.JOIN, requests)
 
     def step(self, state: CoordinatorState, enrolment: Enrolment, replies: Replies) -> Step:
@@ -78,9 +94,9 @@ class Registration:
             return None
 
         accepted, report = accept_replies(batch, replies, refuse)
-        state = reported(state, report)
-        check_quorum(state, len(accepted), "joined", self.settings.quorum)
         enrolment = replace(enrolment.joined(accepted), declined=frozenset(declined))
+        state = reported(replace(state, enrolment=enrolment), report)
+        check_quorum(state, len(accepted), "joined", self.settings.quorum)
         agents = generator(state.seed, "keygen", state.server_round).permutation(
             len(enrolment.aliases)
         )
@@ -90,9 +106,10 @@ class Registration:
 
     def _keygen(self, state: CoordinatorState, enrolment: Enrolment) -> Step:
         if state.attempt >= min(self.settings.agent_attempts, len(enrolment.agents)):
-            raise QuorumError(
+            give_up(
+                state,
                 f"{state.attempt} agents in turn made no key; look at their logs or raise "
-                "agent_attempts."
+                "agent_attempts.",
             )
         agent = enrolment.agents[state.attempt]
         state = replace(state, attempt=state.attempt + 1)

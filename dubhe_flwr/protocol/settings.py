@@ -11,10 +11,11 @@ from dubhe_flwr.protocol.join import MAX_COVERAGE, MAX_LOCAL_SKEW, JoinRequest
 from dubhe_flwr.protocol.messages import MAX_DRAWS
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
-__all__ = ["DeterminationRule", "ParticipationRule", "Settings"]
+__all__ = ["DeterminationRule", "OnFailure", "ParticipationRule", "Settings"]
 
 ParticipationRule = Literal["paper", "calibrated"]
 DeterminationRule = Literal["tries", "grouped", "one-off"]
+OnFailure = Literal["raise", "random"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,10 @@ class Settings:
         Fewest clients that any decrypted sum covers. Nodes have a floor of their own.
     quorum : int (default: 0, which stands for `min_cohort`)
         Fewest registered and willing nodes with which a round goes on.
+    on_failure : "raise" or "random" (default: "raise")
+        What becomes of a round that cannot go on, for instance below the quorum: a `QuorumError`
+        ends the run, or this round's clients are chosen at random from the nodes that are there
+        and did not say no. The log and the plan say so.
     max_unregistered : float (default: 0.2)
         Share of the present nodes that may be unregistered before an early registration.
     key_bits : int (default: 2048)
@@ -104,6 +109,7 @@ clients a round or lower min_cohort.
     rounds_per_draw: int = 1
     min_cohort: int = 3
     quorum: int = 0
+    on_failure: OnFailure = "raise"
     max_unregistered: float = 0.2
     key_bits: int = 2048
     max_clients: int = 10_000
@@ -230,6 +236,7 @@ clients a round or lower min_cohort.
         for name, choices in (
             ("participation", get_args(ParticipationRule)),
             ("determination", get_args(DeterminationRule)),
+            ("on_failure", get_args(OnFailure)),
         ):
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name}={getattr(self, name)!r} must be one of {choices}.")
