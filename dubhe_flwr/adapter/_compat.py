@@ -4,6 +4,7 @@ Everything else imports only names that are stable from Flower 1.24 on.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Final
 
 from flwr.app import Message, RecordDict
@@ -24,6 +25,7 @@ __all__ = [
     "delivered_copy",
     "evaluate_reply",
     "new_run",
+    "readdressed",
     "set_message_id",
 ]
 
@@ -60,6 +62,25 @@ def delivered_copy(message: Message) -> Message:
         for name, record in message.content.items()
     }
     return make_message(metadata=message.metadata, content=RecordDict(copies))
+
+
+def readdressed(message: Message, reply_to_message_id: str | None = None) -> Message:
+    """Return the same content or error with metadata of its own, and no id as yet.
+
+    Parameters
+    ----------
+    message : Message
+        The message.
+    reply_to_message_id : str, optional (default: as it is)
+        Id of the message that it answers.
+    """
+    metadata = copy(message.metadata)
+    metadata.__dict__["_message_id"] = ""
+    if reply_to_message_id is not None:
+        metadata.__dict__["_reply_to_message_id"] = reply_to_message_id
+    if message.has_error():
+        return make_message(metadata=metadata, error=message.error)
+    return make_message(metadata=metadata, content=message.content)
 
 
 def evaluate_reply(metrics: Mapping[str, Scalar]) -> RecordDict:

@@ -49,7 +49,9 @@ def selection(told: list[tuple[int, float]]) -> RecordedSelection:
     report = StageReport("participate", 4, 3, {"no reply": 1}, bytes_down=100, bytes_up=30)
     plans = [
         Plan(1, (71, 72), ("0", "3"), stages=(report, report)),
-        Plan(2, (72, 73), ("3", "1"), notes=("Something happened.",), stages=(report,), fallback=True),
+        Plan(
+            2, (72, 73), ("3", "1"), notes=("Something happened.",), stages=(report,), fallback=True
+        ),
     ]
     recorded.evaluate(0, MODEL)
     for plan in plans:

@@ -93,9 +93,7 @@ class TestBeforeTheFirstMessage:
 
     def test_surplus_nodes_are_left_out_of_an_epoch(self) -> None:
         """As many register as the counters hold, the plan says so, and nobody registers early."""
-        nodes = federation(
-            max_clients=9, registration_interval=10, max_unregistered=0.0, tries=1
-        )
+        nodes = federation(max_clients=9, registration_interval=10, max_unregistered=0.0, tries=1)
         nodes.play(1, nodes.ids[:4])
         plans = [nodes.play(server_round) for server_round in range(2, 13)]
         assert [plan.num_registered for plan in plans] == [9] * 11
