@@ -11,7 +11,12 @@ from dubhe_flwr.protocol.calibration import Calibration
 from dubhe_flwr.protocol.determination import Determination
 from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.fallback import goes_on
-from dubhe_flwr.protocol.messages import ParticipateReply, ParticipateRequest, Stage
+from dubhe_flwr.protocol.messages import (
+    MomentsReply,
+    ParticipateReply,
+    ParticipateRequest,
+    Stage,
+)
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies
 from dubhe_flwr.protocol.registration import Registration
 from dubhe_flwr.protocol.renewal import (
@@ -89,6 +94,7 @@ class Coordinator(Selector[CoordinatorState]):
             eligible=frozenset(present if eligible is None else eligible),
             batch=None,
             enrolment=None,
+            unwilling=frozenset(),
             rounds=rounds,
             num_renewals=0,
             notes=(),
@@ -128,12 +134,19 @@ class Coordinator(Selector[CoordinatorState]):
 
     def _renew(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
         """End an epoch that the nodes refuse, and register anew in the same round."""
-        _, report = accept_replies(batch, replies, lambda _node_id, _reply: None)
+        said_no: set[int] = set()
+
+        def note_who_says_no(node_id: int, reply: ParticipateReply | MomentsReply) -> None:
+            if isinstance(reply, ParticipateReply) and reply.unwilling[:1] >= b"\x80":
+                said_no.add(node_id)
+
+        _, report = accept_replies(batch, replies, note_who_says_no)
         refused = f"{report.dropped['error reply']} of {report.sent} nodes refused at"
         state = noted(
             reported(state, report), f"{refused} {report.stage}; the epoch ends and all register."
         )
-        return self._registration.begin(replace(state, num_renewals=state.num_renewals + 1))
+        state = replace(state, unwilling=frozenset(said_no), num_renewals=state.num_renewals + 1)
+        return self._registration.begin(state)
 
     def _go_on(self, state: CoordinatorState, outcome: Batch | Epoch) -> Step:
         return (state, outcome) if isinstance(outcome, Batch) else self._settled(state, outcome)
@@ -203,7 +216,8 @@ class Coordinator(Selector[CoordinatorState]):
         drawn[state.server_round] = this_round
         refused = {n for n in batch.requests if isinstance(replies.get(n), NodeFailure)}
         epoch = replace(epoch, refused=frozenset(refused))
-        state = replace(state, epoch=epoch, rounds={**state.rounds, **drawn})
+        no = state.unwilling | {epoch.registered[index] for index in this_round.unwilling}
+        state = replace(state, epoch=epoch, rounds={**state.rounds, **drawn}, unwilling=no)
         willing = int(this_round.available.sum())
         check_quorum(state, willing, "registered and willing", self.settings.quorum)
         return self._or_plan(*self._determination.begin(state, epoch, drawn))

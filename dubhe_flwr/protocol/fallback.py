@@ -65,8 +65,7 @@ def _by_chance(
     roster = state.enrolment or state.epoch
     aliases = dict(roster.aliases) if roster else {}
     willing, unwilling = _answers(state)
-    here = state.present & state.eligible - (roster.declined if roster else frozenset())
-    here -= unwilling
+    here = state.present & state.eligible - state.declined - state.unwilling - unwilling
     if not here and misconfigured(state):
         raise QuorumError(str(error)) from None
     names = {node_id: aliases.get(node_id, str(node_id)) for node_id in here}

@@ -95,7 +95,8 @@ class Registration:
 
         accepted, report = accept_replies(batch, replies, refuse)
         enrolment = replace(enrolment.joined(accepted), declined=frozenset(declined))
-        state = reported(replace(state, enrolment=enrolment), report)
+        no = declined | (state.declined - accepted.keys())
+        state = reported(replace(state, enrolment=enrolment, declined=frozenset(no)), report)
         check_quorum(state, len(accepted), "joined", self.settings.quorum)
         agents = generator(state.seed, "keygen", state.server_round).permutation(
             len(enrolment.aliases)

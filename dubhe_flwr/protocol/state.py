@@ -35,6 +35,10 @@ class CoordinatorState:
         Number of the last batch.
     server_round : int
         The round that is being planned.
+    declined : frozenset of int
+        Ids of the nodes whose last answer to a request to join was no.
+    unwilling : frozenset of int
+        Ids of those that said no for this round.
     present : frozenset of int
         Ids of the nodes that are there.
     eligible : frozenset of int
@@ -64,6 +68,8 @@ class CoordinatorState:
     seed: int
     sequence: int = 0
     server_round: int = 0
+    declined: frozenset[int] = frozenset()
+    unwilling: frozenset[int] = frozenset()
     present: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
     batch: Batch | None = None

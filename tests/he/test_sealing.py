@@ -156,8 +156,7 @@ def without_key(
     public_key = key.public_key
     match number % 5:
         case 0:  # another key, which the context names too
-            p = int(rng.integers(2**31)) * 2 + 1
-            public_key = PublicKey((p << 2017) + public_key.n % (1 << 2016) | 1 | 1 << 2047)
+            public_key = PublicKey(int.from_bytes(rng.bytes(256), "big") | 1 << 2047 | 1)
             context = replace(context, modulus_digest=public_key.digest())
         case 1:
             context = replace(context, epoch_id=rng.bytes(16))

@@ -101,7 +101,8 @@ class TestBeforeTheFirstMessage:
         said = [any(note in text for text in plan.notes) for plan in plans]
         assert said == [True, *[False] * 9, True]
         assert len({plan.epoch for plan in plans}) == 2
-        assert len(set(asked(nodes, "join"))) == 12
+        assert len(asked(nodes, "join")) == 4 + 9 + 9
+        assert len(set(asked(nodes, "join"))) > 9
         assert nodes.errors == []
 
     def test_a_later_round_goes_on_with_fewer_nodes_than_participants(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from protocol.federation import Federation, dubhe, epoch_of, skewed_counts
 
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, CoordinatorState, Settings, Stage
+from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Settings, Stage
 
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -221,3 +221,38 @@ def test_the_epoch_is_kept_where_there_is_one() -> None:
     assert (plan.fallback, plan.epoch, plan.num_registered) == (True, before, 12)
     nodes.alter_reply = lambda _s, _n, reply: reply
     assert nodes.play(3).epoch == before == epoch_of(nodes).identity
+
+
+def test_a_no_holds_until_another_answer_comes() -> None:
+    """Who did not join before and is silent now is not drafted; who says yes again may be."""
+    nodes = federation(registration_interval=1)
+    out = unwilling(nodes, range(9), 0)
+    plan = nodes.play(1)
+    assert set(plan.participants) == set(nodes.ids[9:])
+    silent(nodes, "join")
+    assert set(nodes.play(2).participants) == set(nodes.ids[9:])
+    for node_id in out:
+        nodes.policies[node_id] = replace(nodes.policies[node_id], willing=lambda _r: True)
+    silent(nodes, "keygen")
+    nodes.play(3)
+    silent(nodes, "join")
+    assert any(out & set(nodes.play(server_round).participants) for server_round in range(4, 9))
+
+
+def test_a_no_for_the_round_holds_in_its_next_epoch() -> None:
+    """Where an epoch is refused, the few that answered are not asked in vain."""
+    nodes = federation(num_participants=6)
+    nodes.play(1)
+    out = unwilling(nodes, range(5), 2)
+
+    def alter(stage: str, node_id: int, reply: Any) -> Any:
+        if stage == "participate" and node_id in nodes.ids[5:]:
+            return NodeFailure("?")
+        return None if stage == "join" else reply
+
+    nodes.alter_reply = alter
+    plan = nodes.play(2)
+    assert plan.fallback
+    assert [report.stage for report in plan.stages] == ["participate", "join"]
+    assert len(plan.participants) == 6
+    assert not out & set(plan.participants)
