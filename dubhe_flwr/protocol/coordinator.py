@@ -216,8 +216,11 @@ class Coordinator(Selector[CoordinatorState]):
         drawn[state.server_round] = this_round
         refused = {n for n in batch.requests if isinstance(replies.get(n), NodeFailure)}
         epoch = replace(epoch, refused=frozenset(refused))
-        no = state.unwilling | {epoch.registered[index] for index in this_round.unwilling}
-        state = replace(state, epoch=epoch, rounds={**state.rounds, **drawn}, unwilling=no)
+        no = {epoch.registered[index] for index in this_round.unwilling}
+        no |= state.unwilling - accepted.keys()
+        state = replace(
+            state, epoch=epoch, rounds={**state.rounds, **drawn}, unwilling=frozenset(no)
+        )
         willing = int(this_round.available.sum())
         check_quorum(state, willing, "registered and willing", self.settings.quorum)
         return self._or_plan(*self._determination.begin(state, epoch, drawn))

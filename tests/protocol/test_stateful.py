@@ -45,6 +45,8 @@ class Federation(RuleBasedStateMachine):
         What has come back to the server of the current batch.
     forged : set of int
         Nodes whose reply in the inbox is an old one.
+    said_no : dict of set of int
+        Nodes whose last answer in this round, at join or at participate, was no.
     """
 
     @initialize(
@@ -116,7 +118,8 @@ class Federation(RuleBasedStateMachine):
         """Check who is to train."""
         assert plan.server_round == self.server_round
         assert len(set(plan.participants)) == len(plan.participants) <= 3
-        assert set(plan.participants) <= self.present - self.said_no
+        assert set(plan.participants) <= self.present
+        assert not set(plan.participants) & set().union(*self.said_no.values())
         assert plan.participants or plan.fallback
         assert plan.fallback <= (self.selector.settings.on_failure == "random")
         aliases = [str(IDS.index(node_id)) for node_id in plan.participants]
@@ -144,7 +147,7 @@ class Federation(RuleBasedStateMachine):
         if self.server_round == 1 or len(away) > 3:
             away = set()
         self.present = set(IDS) - away
-        self.said_no: set[int] = set()
+        self.said_no: dict[str, set[int]] = {"status": set(), "unwilling": set()}
         self.num_batches = 0
         self.forget_replies()
         self.go_on(
@@ -173,12 +176,12 @@ class Federation(RuleBasedStateMachine):
         """Let the server go on with what it has."""
         before, batch, inbox = self.state, self.batch, dict(self.inbox)
         assert batch is not None
-        yes = {"status": 0, "unwilling": b"\0"}
-        for node_id, reply in inbox.items():
-            if reply in self.replies[node_id] and node_id not in self.forged:
-                said = {name: reply[name] for name in yes.keys() & reply.keys()}
-                if any(said[name] != yes[name] for name in said):
-                    self.said_no.add(node_id)
+        for field, yes in (("status", 0), ("unwilling", b"\0")):
+            for node_id, reply in inbox.items():
+                genuine = reply in self.replies[node_id] and node_id not in self.forged
+                if genuine and field in reply:
+                    change = set.discard if reply[field] == yes else set.add
+                    change(self.said_no[field], node_id)
         forged = len(self.forged & batch.requests.keys())
         self.go_on(lambda: self.selector.step(before, inbox))
         if self.state is not before:
@@ -285,7 +288,8 @@ class Federation(RuleBasedStateMachine):
         self.batch = None
         self.unwilling.clear()
         self.server_round += 1
-        self.present, self.said_no, self.num_batches = set(IDS), set(), 0
+        self.present, self.num_batches = set(IDS), 0
+        self.said_no = {"status": set(), "unwilling": set()}
         plans: list[Plan] = []
         self.check = plans.append  # type: ignore[method-assign,assignment]
         self.go_on(lambda: self.selector.begin_round(self.state, self.server_round, list(IDS)))
@@ -296,17 +300,14 @@ class Federation(RuleBasedStateMachine):
         assert len(plan.participants) == 3 or len(plan.notes) > 0
 
 
-TestCase: Any = Federation.TestCase
-
-
-class TestFederation(TestCase):  # type: ignore[misc]
+class TestFederation(Federation.TestCase):  # type: ignore[valid-type,misc]
     """200 runs of up to 50 steps."""
 
     settings = settings(max_examples=200, stateful_step_count=50)
 
 
 @pytest.mark.slow
-class TestFederationAtLength(TestCase):  # type: ignore[misc]
+class TestFederationAtLength(Federation.TestCase):  # type: ignore[valid-type,misc]
     """20,000 runs of up to 50 steps."""
 
     settings = settings(max_examples=20_000, stateful_step_count=50)
