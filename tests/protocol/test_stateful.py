@@ -204,7 +204,7 @@ class Federation(RuleBasedStateMachine):
         node_id = data.draw(st.sampled_from(sorted(self.inbox)))
         reply = self.inbox[node_id]
         self.forged.discard(node_id)
-        if error or isinstance(reply, NodeFailure):
+        if error or reply not in self.replies[node_id]:
             self.inbox[node_id] = NodeFailure("out of memory")
         else:
             self.inbox[node_id] = spoilt(reply, self.random)
