@@ -4,6 +4,7 @@ Everything else imports only names that are stable from Flower 1.24 on.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -16,6 +17,8 @@ from flwr.supercore.task_identity import TaskIdentity
 
 __all__ = [
     "CLIENT_APP_ERROR",
+    "NODE_UNAVAILABLE",
+    "NO_ANSWER",
     "SERVER_NODE_ID",
     "Run",
     "batch_size",
@@ -23,6 +26,7 @@ __all__ = [
     "delivered_copy",
     "evaluate_reply",
     "new_run",
+    "readdressed",
     "set_message_id",
 ]
 
@@ -31,6 +35,12 @@ SERVER_NODE_ID: Final = 1
 
 CLIENT_APP_ERROR: Final = 2
 """Error code of a ClientApp that raised an exception."""
+
+NODE_UNAVAILABLE: Final = 5
+"""Error code of a node that is gone."""
+
+NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})
+"""Error codes by which the framework says that the node has not answered, or is gone."""
 
 
 def new_run(run_id: int) -> Run:
@@ -59,6 +69,25 @@ def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
     record = ConfigRecord()
     record.__dict__["_data"].update(fields)
     return record
+
+
+def readdressed(message: Message, reply_to_message_id: str | None = None) -> Message:
+    """Return the same content or error with metadata of its own, and no id as yet.
+
+    Parameters
+    ----------
+    message : Message
+        The message.
+    reply_to_message_id : str, optional (default: as it is)
+        Id of the message that it answers.
+    """
+    metadata = copy(message.metadata)
+    metadata.__dict__["_message_id"] = ""
+    if reply_to_message_id is not None:
+        metadata.__dict__["_reply_to_message_id"] = reply_to_message_id
+    if message.has_error():
+        return make_message(metadata=metadata, error=message.error)
+    return make_message(metadata=metadata, content=message.content)
 
 
 def evaluate_reply(metrics: Mapping[str, Scalar]) -> RecordDict:

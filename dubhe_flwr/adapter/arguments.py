@@ -6,7 +6,7 @@ from typing import Any
 
 from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.adapter.selecting import EvaluateOn, Selecting
-from dubhe_flwr.protocol import Coordinator, Plan, Settings, Stage
+from dubhe_flwr.protocol import Coordinator, OnFailure, Plan, Settings, Stage
 from dubhe_flwr.protocol.settings import ThresholdSearch
 
 __all__ = ["DubheArguments"]
@@ -46,7 +46,10 @@ class DubheArguments(Selecting):
     wait_timeout : float (default: 60)
         Seconds to wait for them.
     stage_timeout : float, optional (default: 600)
-        Seconds to wait for the replies to one batch.
+        Seconds to wait for the replies to one batch; None waits for ever.
+    on_failure : "raise" or "random" (default: "raise")
+        What becomes of a round for which too few nodes can be used: a `QuorumError` ends the run,
+        or this round's clients are chosen at random. The log and the plan say so.
     **settings
         Further arguments of `dubhe_flwr.protocol.Settings`.
 
@@ -75,6 +78,7 @@ class DubheArguments(Selecting):
         expected_nodes: int | None = None,
         wait_timeout: float = 60.0,
         stage_timeout: float | None = 600.0,
+        on_failure: OnFailure = "raise",
         **settings: Any,
     ) -> None:
         self.settings = Settings(
@@ -86,6 +90,7 @@ class DubheArguments(Selecting):
             rounds_per_draw=rounds_per_draw,
             min_cohort=min_cohort,
             seed=seed,
+            on_failure=on_failure,
             **settings,
         )
         super().__init__(

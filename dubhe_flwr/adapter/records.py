@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from flwr.app import ConfigRecord, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
 from dubhe_flwr.adapter._compat import config_record
 from dubhe_flwr.errors import MalformedMessageError
@@ -15,6 +15,7 @@ __all__ = [
     "from_config",
     "from_records",
     "message_type",
+    "stage_of",
     "to_config",
     "to_records",
 ]
@@ -36,6 +37,21 @@ def message_type(stage: str) -> str:
     'evaluate.dubhe_join'
     """
     return f"evaluate.dubhe_{stage}"
+
+
+def stage_of(message: Message) -> str:
+    """Return the stage that a message belongs to; "train" and the like for an app's own.
+
+    Examples
+    --------
+    >>> stage_of(Message(RecordDict(), 2, "evaluate.dubhe_join"))
+    'join'
+    >>> stage_of(Message(RecordDict(), 2, "train.personal"))
+    'train'
+    """
+    kind = message.metadata.message_type
+    prefix = message_type("")
+    return kind.removeprefix(prefix) if kind.startswith(prefix) else kind.partition(".")[0]
 
 
 def to_records(fields: Fields) -> RecordDict:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from logging import INFO, WARNING
+from logging import ERROR, INFO, WARNING
 from typing import Any, Literal, get_args
 
 from dubhe_flwr.adapter.exchange import log
@@ -37,7 +37,7 @@ class Selecting:
     wait_timeout : float (default: 60)
         Seconds to wait for them.
     stage_timeout : float, optional (default: 600)
-        Seconds to wait for the replies to one batch.
+        Seconds to wait for the replies to one batch; None waits for ever.
 
     Attributes
     ----------
@@ -123,6 +123,13 @@ class Selecting:
                 log(WARNING, "dubhe: %s: %s replies dropped: %s", report.stage, number, reason)
         for note in plan.notes:
             log(WARNING, "dubhe: %s", note)
+        if plan.fallback:
+            log(
+                ERROR,
+                "dubhe: round %s was NOT selected by Dubhe: %s clients were chosen at random",
+                plan.server_round,
+                len(plan.participants),
+            )
 
     def _select(
         self, server_round: int, node_ids: Sequence[int], send: Callable[[Batch], Replies]

@@ -128,6 +128,7 @@ class RecordedSelection(Selection):
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
             notes=tuple(note for plan in self._plans for note in plan_notes(plan)),
+            fallback_rounds=tuple(plan.server_round for plan in self._plans if plan.fallback),
         )
 
 

@@ -120,6 +120,7 @@ def _record(
         effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
         seconds=seconds,
         notes=tuple(note for plan in plans for note in plan_notes(plan)),
+        fallback_rounds=tuple(plan.server_round for plan in plans if plan.fallback),
         **(exchanged if encrypted else {}),
     )
 

@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.policy import NodePolicy
 from dubhe_flwr.protocol.selector import Selector, alias_order
 from dubhe_flwr.protocol.session import ClientSession
 from dubhe_flwr.protocol.session_state import SessionState
-from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.settings import OnFailure, Settings
 from dubhe_flwr.protocol.state import CoordinatorState
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Fields",
     "NodeFailure",
     "NodePolicy",
+    "OnFailure",
     "Plan",
     "Replies",
     "Scalar",

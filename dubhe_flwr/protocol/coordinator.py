@@ -10,13 +10,20 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.calibration import Calibration
 from dubhe_flwr.protocol.determination import Determination
 from dubhe_flwr.protocol.epoch import Epoch
-from dubhe_flwr.protocol.messages import ParticipateReply, ParticipateRequest, Stage
-from dubhe_flwr.protocol.plan import Batch, Plan, Replies
+from dubhe_flwr.protocol.fallback import goes_on
+from dubhe_flwr.protocol.messages import (
+    MomentsReply,
+    ParticipateReply,
+    ParticipateRequest,
+    Stage,
+)
+from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies
 from dubhe_flwr.protocol.registration import Registration
 from dubhe_flwr.protocol.renewal import (
     draws_charged,
     draws_left,
     is_over,
+    is_refused,
     num_rounds_of,
     num_tries_of,
 )
@@ -71,28 +78,43 @@ class Coordinator(Selector[CoordinatorState]):
     ) -> Step:
         """Begin a round: register anew if it is time, draw if the round is not drawn yet."""
         self._check_federation(state, len(present))
+        state = self._at_begin(state, server_round, present, eligible)
+        return goes_on(self.settings, state, lambda: self._begin(state))
+
+    @staticmethod
+    def _at_begin(
+        state: CoordinatorState,
+        server_round: int,
+        present: Collection[int],
+        eligible: Collection[int] | None,
+    ) -> CoordinatorState:
         # A round whose exchange was given up halfway is drawn anew.
         rounds = {
             r: drawn
             for r, drawn in state.rounds.items()
             if r >= server_round and drawn.chosen is not None
         }
-        state = replace(
+        return replace(
             state,
             server_round=server_round,
             present=frozenset(present),
             eligible=frozenset(present if eligible is None else eligible),
             batch=None,
             expectations={},
+            enrolment=None,
+            unwilling=frozenset(),
             rounds=rounds,
+            num_renewals=0,
             notes=(),
             stages=(),
         )
+
+    def _begin(self, state: CoordinatorState) -> Step:
         epoch = state.epoch
         # Nobody is asked for moments twice: two sums would tell who is in one of them only.
         if epoch is None or not epoch.is_settled or is_over(self.settings, state, epoch):
             return self._registration.begin(state)
-        if server_round in rounds:
+        if state.server_round in state.rounds:
             return self._plan(state, epoch)
         return self._participate(state, epoch)
 
@@ -101,6 +123,11 @@ class Coordinator(Selector[CoordinatorState]):
         batch = state.batch
         if batch is None:
             raise SettingsError("No batch awaits replies; call begin_round first.")
+        return goes_on(self.settings, state, lambda: self._step(state, batch, replies))
+
+    def _step(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
+        if is_refused(self.settings, state, batch, replies):
+            return self._renew(state, batch, replies)
         if state.enrolment is not None:
             state, outcome = self._registration.step(state, state.enrolment, replies)
             return self._go_on(state, outcome)
@@ -116,6 +143,22 @@ class Coordinator(Selector[CoordinatorState]):
             return self._on_participate(state, epoch, batch, replies)
         return self._or_plan(*self._determination.step(state, epoch, batch, replies))
 
+    def _renew(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
+        """End an epoch that the nodes refuse, and register anew in the same round."""
+        said_no: set[int] = set()
+
+        def note_who_says_no(node_id: int, reply: ParticipateReply | MomentsReply) -> None:
+            if isinstance(reply, ParticipateReply) and reply.unwilling[:1] >= b"\x80":
+                said_no.add(node_id)
+
+        _, report = accept_replies(batch, replies, note_who_says_no)
+        refused = f"{report.dropped['error reply']} of {report.sent} nodes refused at"
+        state = noted(
+            reported(state, report), f"{refused} {report.stage}; the epoch ends and all register."
+        )
+        state = replace(state, unwilling=frozenset(said_no), num_renewals=state.num_renewals + 1)
+        return self._registration.begin(state)
+
     def _go_on(self, state: CoordinatorState, outcome: Batch | Epoch) -> Step:
         return (state, outcome) if isinstance(outcome, Batch) else self._settled(state, outcome)
 
@@ -130,7 +173,10 @@ class Coordinator(Selector[CoordinatorState]):
         return self._participate(state, epoch)
 
     def _check_federation(self, state: CoordinatorState, num_present: int) -> None:
-        if state.server_round == 0 and self.settings.num_participants > num_present:
+        if state.server_round > 0:
+            return  # whatever came or went since, the run goes on
+        by_chance = self.settings.on_failure == "random"
+        if self.settings.num_participants > num_present and not by_chance:
             raise SettingsError(
                 f"num_participants={self.settings.num_participants} is above the {num_present} "
                 "nodes that are there; select fewer or wait for more nodes."
@@ -184,6 +230,13 @@ class Coordinator(Selector[CoordinatorState]):
         allowed = np.array([node_id in state.eligible for node_id in epoch.registered])
         this_round = replace(this_round, available=this_round.available & allowed)
         drawn[state.server_round] = this_round
+        refused = {n for n in batch.requests if isinstance(replies.get(n), NodeFailure)}
+        epoch = replace(epoch, refused=frozenset(refused))
+        no = {epoch.registered[index] for index in this_round.unwilling}
+        no |= state.unwilling - accepted.keys()
+        state = replace(
+            state, epoch=epoch, rounds={**state.rounds, **drawn}, unwilling=frozenset(no)
+        )
         willing = int(this_round.available.sum())
         check_quorum(state, willing, "registered and willing", self.settings.quorum)
         return self._or_plan(*self._determination.begin(state, epoch, drawn))

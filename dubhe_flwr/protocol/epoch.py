@@ -122,6 +122,8 @@ class Epoch(Roster):
         None as long as that is not settled.
     num_draws : int (default: 0)
         Draws that the nodes were asked for.
+    refused : frozenset of int (default: none)
+        Ids of registered nodes that answered the last draw with an error.
     """
 
     identity: bytes
@@ -133,6 +135,7 @@ class Epoch(Roster):
     candidate: int | None = None
     probabilities: bytes | None = None
     num_draws: int = 0
+    refused: frozenset[int] = frozenset()
 
     @property
     def is_settled(self) -> bool:

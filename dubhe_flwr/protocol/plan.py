@@ -104,6 +104,8 @@ class Plan:
         What did not go as planned, in sentences.
     stages : tuple of StageReport
         The exchanges of this round.
+    fallback : bool (default: False)
+        Whether the protocol gave this round up and its participants were chosen at random.
     """
 
     server_round: int
@@ -116,6 +118,7 @@ class Plan:
     thresholds: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
+    fallback: bool = False
 
     @property
     def bytes_down(self) -> int:

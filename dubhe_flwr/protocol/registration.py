@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.errors import QuorumError, UntrustedError
+from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import PublicKey, TrustedKeys
 from dubhe_flwr.protocol.block_check import BlockCheck
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
@@ -21,7 +21,14 @@ from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, epoch_paramet
 from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
+from dubhe_flwr.protocol.state import (
+    CoordinatorState,
+    check_quorum,
+    give_up,
+    noted,
+    reported,
+    send,
+)
 from dubhe_flwr.protocol.statements import join_statement
 
 __all__ = ["Registration"]
@@ -43,16 +50,27 @@ class Registration:
         self._block_check = BlockCheck(settings)
 
     def begin(self, state: CoordinatorState) -> tuple[CoordinatorState, Batch]:
-        """Ask all nodes that are there to join a new epoch."""
-        announced = self.settings.announced(len(state.present), self._found(state))
+        """Ask all nodes that are there to join a new epoch, or as many as the counters hold."""
+        num_nodes = min(len(state.present), self.settings.max_clients)
+        announced = self.settings.announced(num_nodes, self._found(state))
+        asked = sorted(state.present)
+        surplus = len(asked) - announced.max_clients
+        if surplus > 0:
+            lots = generator(state.seed, "surplus", state.server_round).permutation(len(asked))
+            asked = sorted(asked[lot] for lot in lots[surplus:])
+            state = noted(
+                state,
+                f"max_clients={announced.max_clients} is below the {len(state.present)} nodes "
+                f"that are there: {surplus} stay out of this epoch; raise it.",
+            )
         enrolment = Enrolment(
             identity=secrets.token_bytes(EPOCH_ID_BYTES),
             first_round=state.server_round,
             parameters=epoch_parameters(announced),
-            asked=state.present,
+            asked=frozenset(asked),
         )
         state = replace(state, epoch=None, enrolment=enrolment, rounds={}, attempt=0)
-        requests = dict.fromkeys(sorted(state.present), announced)
+        requests = dict.fromkeys(asked, announced)
         return send(state, enrolment.identity, Stage.JOIN, requests)
 
     def _found(self, state: CoordinatorState) -> Mapping[int, float] | None:
@@ -92,9 +110,10 @@ class Registration:
             return None
 
         accepted, report = accept_replies(batch, replies, refuse)
-        state = reported(state, report)
-        check_quorum(state, len(accepted), "joined", self.settings.quorum)
         enrolment = replace(enrolment.joined(accepted), declined=frozenset(declined))
+        no = declined | (state.declined - accepted.keys())
+        state = reported(replace(state, enrolment=enrolment, declined=frozenset(no)), report)
+        check_quorum(state, len(accepted), "joined", self.settings.quorum)
         agents = generator(state.seed, "keygen", state.server_round).permutation(
             len(enrolment.aliases)
         )
@@ -104,9 +123,10 @@ class Registration:
 
     def _keygen(self, state: CoordinatorState, enrolment: Enrolment) -> Step:
         if state.attempt >= min(self.settings.agent_attempts, len(enrolment.agents)):
-            raise QuorumError(
+            give_up(
+                state,
                 f"{state.attempt} agents in turn made no key; look at their logs or raise "
-                "agent_attempts."
+                "agent_attempts.",
             )
         agent = enrolment.agents[state.attempt]
         state = replace(state, attempt=state.attempt + 1)

@@ -1,6 +1,10 @@
 """When an epoch ends: how long its nodes and agents last, and when too many are strangers."""
 
+from typing import Final
+
 from dubhe_flwr.protocol.epoch import Epoch, Roster
+from dubhe_flwr.protocol.messages import Stage
+from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState
 
@@ -8,10 +12,14 @@ __all__ = [
     "draws_charged",
     "draws_left",
     "is_over",
+    "is_refused",
     "num_rounds_of",
     "num_tries_of",
     "num_tries_of_search",
 ]
+
+_MAX_RENEWALS: Final = 1
+"""How often an epoch is ended in one round because the nodes refuse it."""
 
 
 def num_tries_of(settings: Settings, roster: Roster) -> int:
@@ -67,14 +75,38 @@ def is_over(settings: Settings, state: CoordinatorState, epoch: Epoch) -> bool:
     )
 
 
+def is_refused(settings: Settings, state: CoordinatorState, batch: Batch, replies: Replies) -> bool:
+    """Tell whether the nodes refuse the epoch itself, so that only another one helps.
+
+    One false registry makes all nodes refuse the overall one; nodes that were restarted without
+    their state, or a server that was set back, do not know each other's epoch.
+    """
+    fewest = {
+        Stage.EXPECT: settings.min_cohort,
+        Stage.MOMENTS: settings.min_cohort,
+        Stage.PARTICIPATE: settings.quorum,
+    }
+    stage = Stage(batch.header.stage)
+    if stage not in fewest or state.num_renewals >= _MAX_RENEWALS:
+        return False
+    answers = [replies[node_id] for node_id in batch.requests if node_id in replies]
+    num_refusals = sum(isinstance(answer, NodeFailure) for answer in answers)
+    too_few = len(answers) - num_refusals < fewest[stage] <= len(answers)
+    return 2 * num_refusals > len(batch.requests) or too_few
+
+
 def _many_are_unregistered(settings: Settings, state: CoordinatorState, epoch: Epoch) -> bool:
     """Tell whether too many nodes are new, or were lost while they registered.
 
     Those that were lost count after a while only: what lost them may lose them again.
     """
     many = max(settings.min_cohort, settings.max_unregistered * len(state.present))
-    if len(state.present - epoch.asked) >= many:
+    registered = state.present & epoch.aliases.keys() - epoch.refused
+    room = settings.max_clients - len(registered)
+    if min(room, len(state.present - epoch.asked)) >= many:
         return True
     a_while = -(-settings.registration_interval // 5)
-    unregistered = state.present - epoch.aliases.keys() - epoch.declined
-    return len(unregistered) >= many and state.server_round >= epoch.first_round + a_while
+    unregistered = state.present - registered - epoch.declined
+    return min(room, len(unregistered)) >= many and (
+        state.server_round >= epoch.first_round + a_while
+    )

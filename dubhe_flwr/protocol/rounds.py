@@ -39,6 +39,8 @@ class DrawnRound:
         The selections that are taken if no agent answers: the first try, or the first groups.
     chosen : tuple of int or None (default: None)
         The best try or groups; None while no agent has answered.
+    unwilling : tuple of int (default: none)
+        Nodes that said no for this round, by index into `Epoch.registered`.
     """
 
     decisions: NDArray[np.bool_]
@@ -47,6 +49,7 @@ class DrawnRound:
     selections: tuple[NDArray[np.int64], ...] = ()
     fallback: tuple[int, ...] = (0,)
     chosen: tuple[int, ...] | None = None
+    unwilling: tuple[int, ...] = ()
 
 
 def drawn_rounds(
@@ -56,14 +59,20 @@ def drawn_rounds(
     shape = (len(epoch.registered), request.num_rounds, request.num_tries)
     decisions = np.zeros(shape, dtype=bool)
     available = np.zeros(shape[:2], dtype=bool)
+    unwilling = np.zeros(shape[:2], dtype=bool)
     for index, node_id in enumerate(epoch.registered):
         if (reply := replies.get(node_id)) is not None:
             bits = np.frombuffer(reply.decisions, dtype=np.uint8)
             decisions[index] = np.unpackbits(bits, count=shape[1] * shape[2]).reshape(shape[1:])
             bits = np.frombuffer(reply.unwilling, dtype=np.uint8)
-            available[index] = np.unpackbits(bits, count=shape[1]) == 0
+            unwilling[index] = np.unpackbits(bits, count=shape[1]) == 1
+            available[index] = ~unwilling[index]
     return {
-        request.first_round + offset: DrawnRound(decisions[:, offset], available[:, offset])
+        request.first_round + offset: DrawnRound(
+            decisions[:, offset],
+            available[:, offset],
+            unwilling=tuple(np.flatnonzero(unwilling[:, offset]).tolist()),
+        )
         for offset in range(request.num_rounds)
     }
 

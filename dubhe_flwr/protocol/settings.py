@@ -25,10 +25,11 @@ from dubhe_flwr.protocol.settings_checks import (
     checked_numbers,
 )
 
-__all__ = ["DeterminationRule", "ParticipationRule", "Settings", "ThresholdSearch"]
+__all__ = ["DeterminationRule", "OnFailure", "ParticipationRule", "Settings", "ThresholdSearch"]
 
 ParticipationRule = Literal["paper", "calibrated"]
 DeterminationRule = Literal["auto", "tries", "grouped", "one-off"]
+OnFailure = Literal["raise", "random"]
 ThresholdSearch = Literal["search", "search-tries"]
 
 _MOST_MOMENTS = 256
@@ -81,6 +82,10 @@ class Settings:
         Fewest clients that any decrypted sum covers. Nodes have a floor of their own.
     quorum : int (default: 0, which stands for `min_cohort`)
         Fewest registered and willing nodes with which a round goes on.
+    on_failure : "raise" or "random" (default: "raise")
+        What becomes of a round that cannot go on, for instance below the quorum: a `QuorumError`
+        ends the run, or this round's clients are chosen at random from the nodes that are there
+        and did not say no. The log and the plan say so.
     max_unregistered : float (default: 0.2)
         Share of the present nodes that may be unregistered before an early registration.
     max_changed : float (default: 0.2)
@@ -137,6 +142,7 @@ clients a round or lower min_cohort.
     rounds_per_draw: int = 1
     min_cohort: int = 3
     quorum: int = 0
+    on_failure: OnFailure = "raise"
     max_unregistered: float = 0.2
     max_changed: float = 0.2
     key_bits: int = 2048
@@ -185,10 +191,11 @@ clients a round or lower min_cohort.
 
     @property
     def choices(self) -> dict[str, tuple[str, ...]]:
-        """The names among which `participation` and `determination` choose."""
+        """The names among which settings choose."""
         return {
             "participation": get_args(ParticipationRule),
             "determination": get_args(DeterminationRule),
+            "on_failure": get_args(OnFailure),
         }
 
     @property

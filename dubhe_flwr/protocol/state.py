@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NoReturn
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.envelope import Envelope
@@ -11,7 +11,16 @@ from dubhe_flwr.protocol.messages import ExpectReply, Message, Stage
 from dubhe_flwr.protocol.plan import Batch, StageReport
 from dubhe_flwr.protocol.rounds import DrawnRound
 
-__all__ = ["CoordinatorState", "check_quorum", "noted", "reported", "send"]
+__all__ = [
+    "CoordinatorState",
+    "RoundGivenUpError",
+    "check_quorum",
+    "give_up",
+    "misconfigured",
+    "noted",
+    "reported",
+    "send",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,10 @@ class CoordinatorState:
         Number of the last batch.
     server_round : int
         The round that is being planned.
+    declined : frozenset of int
+        Ids of the nodes whose last answer to a request to join was no.
+    unwilling : frozenset of int
+        Ids of those that said no for this round.
     present : frozenset of int
         Ids of the nodes that are there.
     eligible : frozenset of int
@@ -50,6 +63,8 @@ class CoordinatorState:
         Agents that did not determine in this round, by index into `Epoch.registered`.
     attempt : int
         How many times the agents of this stage have been asked.
+    num_renewals : int
+        How often an epoch was ended in this round because the nodes refused it.
     notes : tuple of str
         What did not go as planned in this round.
     stages : tuple of StageReport
@@ -59,6 +74,8 @@ class CoordinatorState:
     seed: int
     sequence: int = 0
     server_round: int = 0
+    declined: frozenset[int] = frozenset()
+    unwilling: frozenset[int] = frozenset()
     present: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
     batch: Batch | None = None
@@ -71,8 +88,17 @@ class CoordinatorState:
     asked_about: Mapping[int, Sequence[int]] = field(default_factory=dict)
     failed_agents: frozenset[int] = frozenset()
     attempt: int = 0
+    num_renewals: int = 0
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
+
+
+class RoundGivenUpError(QuorumError):
+    """A round that cannot go on, with what is known of the nodes by then."""
+
+    def __init__(self, sentence: str, state: CoordinatorState) -> None:
+        super().__init__(sentence)
+        self.state = state
 
 
 _WAIT: Final = "wait for more nodes or lower the quorum"
@@ -104,12 +130,32 @@ def reported(state: CoordinatorState, report: StageReport) -> CoordinatorState:
     return replace(state, stages=(*state.stages, report))
 
 
+def give_up(state: CoordinatorState, sentence: str) -> NoReturn:
+    """End the round.
+
+    Raises
+    ------
+    RoundGivenUpError
+        With the sentence and the state.
+    """
+    raise RoundGivenUpError(sentence, state)
+
+
+def misconfigured(state: CoordinatorState) -> str | None:
+    """Return what the operator has to change, where the reports of this round tell it."""
+    reasons = [
+        f"{reason} at {report.stage}" for report in state.stages for reason in report.dropped
+    ]
+    hints = (hint for known, hint in _REMEDIES.items() if any(known in r for r in reasons))
+    return next(hints, None)
+
+
 def check_quorum(state: CoordinatorState, num_nodes: int, what: str, quorum: int) -> None:
     """Refuse to go on with too few nodes.
 
     Raises
     ------
-    QuorumError
+    RoundGivenUpError
         It says how many nodes there are, how many are needed, and what became of the others.
     """
     if num_nodes >= quorum:
@@ -120,8 +166,8 @@ def check_quorum(state: CoordinatorState, num_nodes: int, what: str, quorum: int
         for reason, number in report.dropped.items()
     ]
     dropped = ", ".join(reasons) or "no reply was dropped"
-    remedy = next((hint for reason, hint in _REMEDIES.items() if reason in dropped), _WAIT)
-    raise QuorumError(
+    give_up(
+        state,
         f"Round {state.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
-        f"({dropped}); {remedy}."
+        f"({dropped}); {misconfigured(state) or _WAIT}.",
     )

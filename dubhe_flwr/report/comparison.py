@@ -41,6 +41,8 @@ class MethodResult:
         The part of it that belongs to the selection.
     notes : tuple of str
         What did not go as planned, in sentences.
+    fallback_rounds : tuple of int
+        Rounds that the method gave up and whose clients were chosen at random instead.
     """
 
     num_rounds: int
@@ -57,6 +59,7 @@ class MethodResult:
     selection_bytes_up: int
     selection_bytes_down: int
     notes: tuple[str, ...] = ()
+    fallback_rounds: tuple[int, ...] = ()
 
     @property
     def final_accuracy(self) -> float:

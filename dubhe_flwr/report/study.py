@@ -34,6 +34,8 @@ class SelectionResult:
         Time of all rounds, of server and clients together.
     notes : tuple of str
         What did not go as planned, in sentences.
+    fallback_rounds : tuple of int
+        Rounds that the method gave up and whose clients were chosen at random instead.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class SelectionResult:
     bytes_up: int | None = None
     bytes_down: int | None = None
     notes: tuple[str, ...] = ()
+    fallback_rounds: tuple[int, ...] = ()
 
     @property
     def mean_emd(self) -> float:

@@ -1,7 +1,7 @@
 """How a batch reaches Flower's ClientProxies: over their Grid, or one by one without one."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from hashlib import sha256
 
 from flwr.common import EvaluateIns, Parameters
@@ -42,7 +42,7 @@ def send_to_proxies(
     batch : Batch
         The requests.
     timeout : float or None
-        Seconds to wait for replies.
+        Seconds to wait for all replies. A proxy that answers later, or never, is not waited for.
     """
     grid = next((getattr(clients[node_id], "grid", None) for node_id in batch.requests), None)
     if grid is not None:
@@ -58,5 +58,8 @@ def send_to_proxies(
         reply = from_config(result.metrics)
         return node_id, reply if reply is not None else NodeFailure("no reply of the protocol")
 
-    with ThreadPoolExecutor() as executor:
-        return dict(executor.map(ask, batch.fields()))
+    executor = ThreadPoolExecutor()
+    answers = [executor.submit(ask, request) for request in batch.fields()]
+    done, _ = wait(answers, timeout)
+    executor.shutdown(wait=False, cancel_futures=True)
+    return dict(answer.result() for answer in answers if answer in done)

@@ -41,6 +41,8 @@ class Selection(Selecting, Strategy):
             list(clients),
             lambda batch: send_to_proxies(clients, batch, self.stage_timeout),
         )
+        if plan.fallback and not plan.participants:
+            return []  # nobody is there, and the round is skipped
         chosen = SelectedClients([clients[node_id] for node_id in plan.participants])
         instructions = self.strategy.configure_fit(server_round, parameters, chosen)
         if chosen.num_asked != len(chosen.clients):

@@ -35,6 +35,8 @@ class Selection(Selecting, Strategy):
             list(grid.get_node_ids()),
             lambda batch: send_over_grid(grid, batch, self.stage_timeout),
         )
+        if plan.fallback and not plan.participants:
+            return []  # nobody is there, and the round is skipped
         if plan.epoch:
             config[EPOCH_KEY] = plan.epoch.hex()
         selected = SelectedGrid(grid, plan.participants)

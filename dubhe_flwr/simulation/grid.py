@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 
 from dubhe_flwr.adapter._compat import (
     CLIENT_APP_ERROR,
+    NODE_UNAVAILABLE,
     Run,
     delivered_copy,
     new_run,
@@ -22,8 +23,6 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["InProcessGrid"]
-
-NODE_UNAVAILABLE = 5
 
 
 class InProcessGrid(Grid):

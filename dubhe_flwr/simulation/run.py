@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import ServerApp
+from flwr.serverapp import Grid, ServerApp
 
 from dubhe_flwr.adapter._compat import SERVER_NODE_ID
 from dubhe_flwr.simulation.grid import InProcessGrid
 
-__all__ = ["run_in_process"]
+__all__ = ["run_in_process", "run_on_grid"]
 
 
 def run_in_process(
@@ -51,6 +51,41 @@ def run_in_process(
     7
     """
     grid = InProcessGrid(client_app, num_supernodes, run_config, seed)
+    return run_on_grid(server_app, grid, run_config=run_config)
+
+
+def run_on_grid(
+    server_app: ServerApp,
+    grid: Grid,
+    *,
+    run_config: Mapping[str, bool | float | int | str] | None = None,
+) -> Context:
+    """Run a ServerApp to its end on a Grid of one's own.
+
+    Parameters
+    ----------
+    server_app : ServerApp
+        The server side, of either API.
+    grid : Grid
+        What carries its messages, such as a `dubhe_flwr.testing.FaultyGrid`.
+    run_config : mapping, optional
+        What it finds in `context.run_config`.
+
+    Returns
+    -------
+    Context
+        The ServerApp's, with the state it left behind.
+
+    Examples
+    --------
+    >>> server_app = ServerApp()
+    >>> @server_app.main()
+    ... def main(grid, context):
+    ...     context.state["nodes"] = MetricRecord({"number": len(list(grid.get_node_ids()))})
+    >>> from flwr.app import MetricRecord
+    >>> run_on_grid(server_app, InProcessGrid(ClientApp(), 3)).state["nodes"]["number"]
+    3
+    """
     context = Context(
         run_id=grid.run.run_id,
         node_id=SERVER_NODE_ID,

@@ -49,7 +49,9 @@ def selection(told: list[tuple[int, float]]) -> RecordedSelection:
     report = StageReport("participate", 4, 3, {"no reply": 1}, bytes_down=100, bytes_up=30)
     plans = [
         Plan(1, (71, 72), ("0", "3"), stages=(report, report)),
-        Plan(2, (72, 73), ("3", "1"), notes=("Something happened.",), stages=(report,)),
+        Plan(
+            2, (72, 73), ("3", "1"), notes=("Something happened.",), stages=(report,), fallback=True
+        ),
     ]
     recorded.evaluate(0, MODEL)
     for plan in plans:
@@ -119,6 +121,11 @@ def test_notes_name_the_round(selection: RecordedSelection) -> None:
         "Round 2: Something happened.",
         "Round 2: Replies dropped at participate: 1 (no reply).",
     )
+
+
+def test_rounds_that_went_by_chance_are_named(selection: RecordedSelection) -> None:
+    """Nobody takes them for rounds of the method."""
+    assert selection.result(FEDERATION).fallback_rounds == (2,)
 
 
 def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:

@@ -12,8 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import MalformedMessageError, SealError, SettingsError
 from dubhe_flwr.he import (
+    PublicKey,
     RecipientKey,
     SealingContext,
     SecretKey,
@@ -144,6 +146,44 @@ def test_seal_opens_with_no_other_modulus(
     for told in (context, replace(context, modulus_digest=other.digest())):
         with pytest.raises(SealError):
             open_sealed(sealed, recipient_key, told, other)
+
+
+def without_key(
+    sealed: bytes, recipient: RecipientKey, context: SealingContext, key: SecretKey, number: int
+) -> tuple[bytes, RecipientKey, SealingContext, PublicKey]:
+    """Return what a recipient may hold, with one thing wrong; a fifth of the numbers each."""
+    rng = generator(number, "wrong")
+    public_key = key.public_key
+    match number % 5:
+        case 0:  # another key, which the context names too
+            public_key = PublicKey(int.from_bytes(rng.bytes(256), "big") | 1 << 2047 | 1)
+            context = replace(context, modulus_digest=public_key.digest())
+        case 1:
+            context = replace(context, epoch_id=rng.bytes(16))
+        case 2:
+            context = replace(context, layout_digest=rng.bytes(32))
+        case 3:
+            recipient = RecipientKey.generate()
+        case _:
+            bit = int(rng.integers(8 * len(sealed)))
+            flipped = int.from_bytes(sealed, "big") ^ 1 << bit
+            sealed = flipped.to_bytes(len(sealed), "big")
+    return sealed, recipient, context, public_key
+
+
+def test_a_thousand_wrong_seals_are_refused(
+    full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
+) -> None:
+    """Wrong key, epoch, layout, recipient or one flipped bit: 1000 fresh seals, 1000 refusals."""
+    refused = 0
+    for number in range(1000):
+        sealed = seal(full_size_key, recipient_key.public_bytes, context)
+        told = without_key(sealed, recipient_key, context, full_size_key, number)
+        with pytest.raises(SealError) as refusal:
+            open_sealed(*told)
+        assert (refusal.value.args, refusal.value.__cause__) == ((), None)
+        refused += 1
+    assert refused == 1000
 
 
 def seal_anything(content: bytes, recipient_key: RecipientKey, context: SealingContext) -> bytes:

@@ -36,13 +36,27 @@ class TestBeforeTheFirstMessage:
         assert isinstance(nodes.begin(1), Batch)
 
     def test_more_nodes_than_the_counters_hold(self) -> None:
-        """N above `max_clients` is refused in any round."""
+        """N above `max_clients` is refused at first; who comes later stays out of the epoch."""
         nodes = federation(max_clients=11)
         with pytest.raises(SettingsError, match="max_clients=11 is below the 12 nodes"):
             nodes.begin(1)
-        nodes.play(1, nodes.ids[:11])
-        with pytest.raises(SettingsError, match="max_clients=11 is below the 12 nodes"):
-            nodes.begin(2)
+        known = nodes.ids[:11]
+        assert nodes.play(1, known).epoch == nodes.play(2).epoch
+        assert nodes.play(3, known).notes == ()
+
+    def test_surplus_nodes_are_left_out_of_an_epoch(self) -> None:
+        """As many register as the counters hold, the plan says so, and nobody registers early."""
+        nodes = federation(max_clients=9, registration_interval=10, max_unregistered=0.0, tries=1)
+        nodes.play(1, nodes.ids[:4])
+        plans = [nodes.play(server_round) for server_round in range(2, 13)]
+        assert [plan.num_registered for plan in plans] == [9] * 11
+        note = "max_clients=9 is below the 12 nodes that are there: 3 stay out of this epoch"
+        said = [any(note in text for text in plan.notes) for plan in plans]
+        assert said == [True, *[False] * 9, True]
+        assert len({plan.epoch for plan in plans}) == 2
+        assert len(asked(nodes, "join")) == 4 + 9 + 9
+        assert len(set(asked(nodes, "join"))) > 9
+        assert nodes.errors == []
 
     def test_a_later_round_goes_on_with_fewer_nodes_than_participants(self) -> None:
         """Then all that are there train, and the plan says so."""
@@ -192,7 +206,8 @@ class TestQuorum:
             nodes.play(2, nodes.ids[:2])
         assert str(error.value) == (
             "Round 2: 2 nodes are registered and there, fewer than quorum=3 (no reply was "
-            "dropped); wait for more nodes or lower the quorum."
+            "dropped); wait for more nodes or lower the quorum. "
+            'With on_failure="random" such a round goes by chance.'
         )
         assert len(nodes.exchanges) == carried
         assert len(nodes.play(3).participants) == 4
@@ -211,7 +226,8 @@ class TestQuorum:
             nodes.play(1)
         assert str(error.value) == (
             "Round 1: 2 nodes are registered and willing, fewer than quorum=3 (4 no reply at "
-            "participate); wait for more nodes or lower the quorum."
+            "participate); wait for more nodes or lower the quorum. "
+            'With on_failure="random" such a round goes by chance.'
         )
 
     def test_a_drawn_round_without_its_nodes(self) -> None:

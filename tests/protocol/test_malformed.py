@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from protocol.federation import Federation, dubhe, secret_key, session_state, skewed_counts
 from protocol.pinned import pin, signing_key
 
@@ -29,6 +31,7 @@ from dubhe_flwr.protocol import (
     Stage,
 )
 
+LogCapture = pytest.LogCaptureFixture
 NUM_MESSAGES = 10_000
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
@@ -163,35 +166,50 @@ def secrets(nodes: Federation[CoordinatorState]) -> Iterator[str]:
         yield repr(number.to_bytes(32, "big"))[2:-1]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_node_answers_or_refuses(
-    situations: list[Situation], seed: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Nothing but a protocol error comes of any request, and a refusal changes no state."""
-    rng = random.Random(seed)
+def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture) -> None:
+    """Send spoilt requests to nodes; check that all they do is answer or refuse."""
     refusals: Counter[str] = Counter()
     texts: set[str] = set()
-    with caplog.at_level(logging.DEBUG):
-        for _ in range(NUM_MESSAGES // 4):
-            policy, state, request = rng.choice(situations)
-            session = ClientSession(policy, state)
-            try:
-                session.handle(spoilt(request, rng))
-            except ProtocolError as error:
-                refusals[type(error).__name__] += 1
-                texts.add(f"{error} {error!r} {error.args}")
-                assert session.state is state
+
+    @settings(max_examples=num_messages, database=None)
+    @given(seed=st.integers(0, 2**64))
+    def send(seed: int) -> None:
+        rng = random.Random(seed)
+        policy, state, request = rng.choice(situations)
+        session = ClientSession(policy, state)
+        try:
+            session.handle(spoilt(request, rng))
+        except ProtocolError as error:
+            refusals[type(error).__name__] += 1
+            texts.add(f"{error} {error!r} {error.args}")
+            assert session.state is state
+
+    with log.at_level(logging.DEBUG):
+        send()
     assert refusals.pop("UntrustedError") > 5
     assert set(refusals) == {"MalformedMessageError", "StaleMessageError", "RefusedError"}
-    assert min(refusals.values()) > 50
-    assert refusals.total() > NUM_MESSAGES // 8
-    everything = "\n".join([*texts, caplog.text])
+    assert min(refusals.values()) > num_messages // 50
+    assert refusals.total() > num_messages // 2
+    everything = "\n".join([*texts, log.text])
     for _, state, _ in situations:
         for part in () if state is None else (state.recipient_key, state.secret_key):
             assert not part or repr(part)[2:-1] not in everything
             assert not part or str(int.from_bytes(part, "big")) not in everything
     for row in COUNTS:
         assert not any(str(count) in everything for count in row)
+
+
+def test_a_node_answers_or_refuses(situations: list[Situation], caplog: LogCapture) -> None:
+    """Nothing but a protocol error comes of any request, and a refusal changes no state."""
+    check_a_node(situations, NUM_MESSAGES, caplog)
+
+
+@pytest.mark.slow
+def test_a_node_answers_or_refuses_at_length(
+    situations: list[Situation], caplog: LogCapture
+) -> None:
+    """The same for twenty times as many messages."""
+    check_a_node(situations, 20 * NUM_MESSAGES, caplog)
 
 
 @pytest.mark.parametrize(

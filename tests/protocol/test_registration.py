@@ -294,7 +294,8 @@ def test_too_few_nodes_end_the_round(stage: Stage, survivors: int) -> None:
         nodes.play(1)
     assert str(error.value) == (
         f"Round 1: {survivors} nodes are {what}, fewer than quorum=3 ({9 - survivors} no reply at "
-        f"{stage}); wait for more nodes or lower the quorum."
+        f"{stage}); wait for more nodes or lower the quorum. "
+        'With on_failure="random" such a round goes by chance.'
     )
     nodes.alter_reply = lambda _s, _n, reply: reply
     assert len(nodes.play(2).participants) == 4

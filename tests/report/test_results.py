@@ -53,6 +53,7 @@ def test_the_file_names_every_finding(tmp_path: Path) -> None:
         "selection_bytes_up",
         "selection_bytes_down",
         "notes",
+        "fallback_rounds",
     }
     assert len(dubhe["accuracy"]) == dubhe["num_rounds"] + 1
     assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))

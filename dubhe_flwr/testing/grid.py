@@ -1,0 +1,175 @@
+"""A Grid on which things go wrong."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
+
+import numpy as np
+from flwr.app import Error, Message
+from flwr.serverapp import Grid
+
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, NODE_UNAVAILABLE, set_message_id
+from dubhe_flwr.adapter.forwarding import ForwardingGrid
+from dubhe_flwr.adapter.records import STAGES, stage_of
+from dubhe_flwr.core import generator
+from dubhe_flwr.testing.copies import in_answer_to, spoilt_copy, twin
+from dubhe_flwr.testing.fault import Fault, FaultKind
+
+__all__ = ["FaultyGrid"]
+
+ThingT = TypeVar("ThingT")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A message on its way: the server's own, a second one, or an old one; and what hits it."""
+
+    message: Message
+    of: Message
+    hits: frozenset[FaultKind]
+    is_old: bool = False
+
+
+class FaultyGrid(ForwardingGrid):
+    """Carries the messages of another Grid, with faults.
+
+    Faults apply to what is sent by `send_and_receive`, as Dubhe and Flower's strategies do. A
+    reply that comes late or twice is handed out for stages of the protocol only: nobody asks for
+    those of an app again. Arrays are not corrupted.
+
+    Parameters
+    ----------
+    grid : Grid
+        Any Flower Grid, such as a `dubhe_flwr.simulation.InProcessGrid`.
+    faults : iterable of Fault
+        What goes wrong; several of them may hit one message.
+    seed : int (default: 0)
+        Fixes which messages are hit.
+
+    Attributes
+    ----------
+    injected : Counter of (str, str)
+        How often each fault happened at each stage.
+    killed : set of int
+        The nodes that left.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> from flwr.clientapp import ClientApp
+    >>> from dubhe_flwr.simulation import InProcessGrid
+    >>> grid = FaultyGrid(InProcessGrid(ClientApp(), 9), [Fault("error", "query", share=0.5)])
+    >>> messages = [Message(RecordDict(), node_id, "query") for node_id in grid.get_node_ids()]
+    >>> replies = list(grid.send_and_receive(messages))
+    >>> grid.injected
+    Counter({('error', 'query'): 4})
+    """
+
+    def __init__(self, grid: Grid, faults: Iterable[Fault], seed: int = 0) -> None:
+        super().__init__(grid)
+        self.faults = tuple(faults)
+        self.injected: Counter[tuple[str, str]] = Counter()
+        self.killed: set[int] = set()
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._numbers = count(1)
+        self._sent: Counter[tuple[str, int]] = Counter()
+        self._happened: Counter[int] = Counter()
+        self._first: dict[tuple[str, int], tuple[Message, Message]] = {}
+        self._late: list[Message] = []
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes that are still there."""
+        return [node_id for node_id in self._grid.get_node_ids() if node_id not in self.killed]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages and return the replies, as the faults leave them."""
+        with self._lock:  # strategies with configure_fit send from several threads
+            batch = [(message, self._hits(message)) for message in messages]
+            replies, self._late = self._late, []
+            sent = [out for message, hits in batch for out in self._send(message, hits, replies)]
+            shuffled = any("reorder" in hits for _, hits in batch)
+            if shuffled:
+                sent = self._shuffled(sent)
+        answers = list(self._grid.send_and_receive([out.message for out in sent], timeout=timeout))
+        with self._lock:
+            by_id = {out.message.metadata.message_id: out for out in sent}
+            for answer in answers:
+                replies += self._receive(answer, by_id[answer.metadata.reply_to_message_id])
+            return self._shuffled(replies) if shuffled else replies
+
+    def _hits(self, message: Message) -> frozenset[FaultKind]:
+        """Draw which faults hit a message."""
+        stage, node_id = stage_of(message), message.metadata.dst_node_id
+        number = self._sent[stage, node_id]
+        self._sent[stage, node_id] += 1
+        hits: set[FaultKind] = set()
+        for position, fault in enumerate(self.faults):
+            spent = fault.times is not None and self._happened[position] >= fault.times
+            if stage not in fault.stages or spent:
+                continue
+            path = (node_id,) if fault.same_nodes else (stage, node_id, number)
+            if generator(self._seed, "fault", position, *path).random() < fault.share:
+                self._happened[position] += 1
+                self.injected[fault.kind, stage] += 1
+                hits.add(fault.kind)
+        return frozenset(hits)
+
+    def _send(
+        self, message: Message, hits: frozenset[FaultKind], replies: list[Message]
+    ) -> Iterator[_Sent]:
+        """Yield what reaches the node; an error that is its answer already joins the replies."""
+        key = stage_of(message), message.metadata.dst_node_id
+        if "kill" in hits:
+            self.killed.add(key[1])
+        if key[1] in self.killed:
+            replies.append(self._error(message, NODE_UNAVAILABLE))
+        elif "drop_request" in hits:
+            return
+        elif "error" in hits:
+            replies.append(self._error(message, CLIENT_APP_ERROR))
+        else:
+            if "replay_request" in hits and key in self._first:
+                yield _Sent(twin(self._first[key][0]), message, hits, is_old=True)
+            spoilt = "corrupt_request" in hits
+            yield _Sent(
+                spoilt_copy(message, self._generator("spoil")) if spoilt else message, message, hits
+            )
+            if "duplicate" in hits:
+                yield _Sent(twin(message), message, hits)
+
+    def _receive(self, answer: Message, sent: _Sent) -> Iterator[Message]:
+        """Yield what reaches the server of an answer."""
+        message, hits = sent.of, sent.hits
+        key = stage_of(message), message.metadata.dst_node_id
+        is_own = sent.message.metadata is message.metadata
+        if "drop_reply" in hits or not (is_own or key[0] in STAGES):
+            return
+        if is_own and answer.has_content():
+            self._first.setdefault(key, (twin(message), twin(answer)))
+            if "corrupt_reply" in hits:
+                answer = spoilt_copy(answer, self._generator("spoil"))
+            if "replay_reply" in hits:
+                answer = twin(self._first[key][1])
+        if not sent.is_old:
+            answer = in_answer_to(message, answer)
+        if "delay" not in hits:
+            yield answer
+        elif key[0] in STAGES:
+            self._late.append(answer)
+
+    def _error(self, message: Message, code: int) -> Message:
+        if not message.metadata.message_id:
+            set_message_id(message, f"faulty-{next(self._numbers)}")
+        return Message(Error(code, "A fault was injected."), reply_to=message)
+
+    def _generator(self, purpose: str) -> np.random.Generator:
+        return generator(self._seed, purpose, next(self._numbers))
+
+    def _shuffled(self, things: Sequence[ThingT]) -> list[ThingT]:
+        return [things[index] for index in self._generator("order").permutation(len(things))]

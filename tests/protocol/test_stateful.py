@@ -1,0 +1,313 @@
+"""Coordinator and sessions under any order of events: hypothesis looks for one that breaks them.
+
+In CI 200 runs of 50 steps; 20,000 with ``pytest -m slow tests/protocol/test_stateful.py``.
+"""
+
+import random
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from protocol.federation import node_ids, node_policies, skewed_counts
+from protocol.test_malformed import spoilt
+
+from dubhe_flwr.errors import ProtocolError, QuorumError
+from dubhe_flwr.protocol import (
+    Batch,
+    ClientSession,
+    Coordinator,
+    CoordinatorState,
+    NodeFailure,
+    Plan,
+    Settings,
+)
+
+NUM_NODES = 6
+COUNTS = skewed_counts(NUM_NODES)
+IDS = node_ids(NUM_NODES)
+MAX_BATCHES = 2 * (1 + 3 + 3 + 1 + 3 + 1) + 3
+"""Two epochs in a round, with three agents for each of their tasks, and three to determine."""
+
+nodes = st.sampled_from(IDS)
+some_nodes = st.sets(nodes)
+
+
+class Federation(RuleBasedStateMachine):
+    """One server, six nodes, and a network that does what it likes.
+
+    Attributes
+    ----------
+    inbox : dict
+        What has come back to the server of the current batch.
+    forged : set of int
+        Nodes whose reply in the inbox is an old one.
+    said_no : dict of set of int
+        Nodes whose last answer in this round, at join or at participate, was no.
+    """
+
+    @initialize(
+        seed=st.integers(0, 2**32),
+        participation=st.sampled_from(["paper", "paper", "calibrated"]),
+        on_failure=st.sampled_from(["raise", "random"]),
+    )
+    def begin(self, seed: int, participation: Any, on_failure: Any) -> None:
+        """Start the server and the nodes."""
+        self.selector = Coordinator(
+            Settings(
+                num_participants=3,
+                reference_set=(1, 2, 4),
+                thresholds={1: 0.6, 2: 0.3},
+                participation=participation,
+                on_failure=on_failure,
+                tries=2,
+                registration_interval=4,
+                max_draws_per_epoch=8,
+                max_unregistered=0.0,
+                max_clients=20,
+                key_bits=512,
+                seed=seed,
+            )
+        )
+        self.random = random.Random(seed)
+        self.unwilling: set[int] = set()
+        self.sessions: dict[int, ClientSession] = {}
+        policies = node_policies(COUNTS)
+        for node_id, policy in zip(IDS, policies, strict=True):
+            willing = partial(self.is_willing, node_id)
+            self.sessions[node_id] = ClientSession(replace(policy, willing=willing))
+        self.requests: dict[int, list[Any]] = {node_id: [] for node_id in IDS}
+        self.replies: dict[int, list[Any]] = {node_id: [] for node_id in IDS}
+        self.server_round = 0
+        self.state = self.selector.initial_state()
+        self.stored = [self.state]
+        self.batch: Batch | None = None
+        self.forget_replies()
+
+    def is_willing(self, node_id: int, _server_round: int) -> bool:
+        """Tell whether a node is willing by now."""
+        return node_id not in self.unwilling
+
+    def forget_replies(self) -> None:
+        """Begin with an empty inbox."""
+        self.inbox: dict[int, Any] = {}
+        self.forged: set[int] = set()
+
+    def go_on(self, step: Any) -> None:
+        """Let the server take a step, and check what comes of it."""
+        try:
+            self.state, outcome = step()
+        except QuorumError:
+            assert self.selector.settings.on_failure == "raise"
+            self.batch = None
+            return
+        self.batch = outcome if isinstance(outcome, Batch) else None
+        self.forget_replies()
+        if isinstance(outcome, Batch):
+            self.num_batches += 1
+            assert self.num_batches <= MAX_BATCHES
+            assert set(outcome.requests) <= self.present
+        else:
+            self.check(outcome)
+            self.stored.append(self.state)
+
+    def check(self, plan: Plan) -> None:
+        """Check who is to train."""
+        assert plan.server_round == self.server_round
+        assert len(set(plan.participants)) == len(plan.participants) <= 3
+        assert set(plan.participants) <= self.present
+        assert not set(plan.participants) & set().union(*self.said_no.values())
+        assert plan.participants or plan.fallback
+        assert plan.fallback <= (self.selector.settings.on_failure == "random")
+        aliases = [str(IDS.index(node_id)) for node_id in plan.participants]
+        known = [alias for alias in plan.aliases if len(alias) < 3]  # others are node ids
+        assert known == [alias for alias in aliases if alias in known]
+        assert plan.fallback or list(plan.aliases) == aliases
+
+    def ask(self, node_id: int) -> Any:
+        """Let a node answer the current batch."""
+        assert self.batch is not None
+        fields = self.batch.header.seal(self.batch.requests[node_id])
+        self.requests[node_id].append(fields)
+        try:
+            reply = self.sessions[node_id].handle(fields)
+        except ProtocolError as error:
+            return NodeFailure(str(error))
+        self.replies[node_id].append(reply)
+        return reply
+
+    @precondition(lambda self: self.batch is None)
+    @rule(away=some_nodes)
+    def begin_round(self, away: set[int]) -> None:
+        """Begin the next round, with the nodes that are there."""
+        self.server_round += 1
+        if self.server_round == 1 or len(away) > 3:
+            away = set()
+        self.present = set(IDS) - away
+        self.said_no: dict[str, set[int]] = {"status": set(), "unwilling": set()}
+        self.num_batches = 0
+        self.forget_replies()
+        self.go_on(
+            lambda: self.selector.begin_round(self.state, self.server_round, list(self.present))
+        )
+
+    @precondition(lambda self: self.batch is not None)
+    @rule(lost=some_nodes)
+    def deliver(self, lost: set[int]) -> None:
+        """Carry the batch to all nodes but some."""
+        assert self.batch is not None
+        for node_id in self.batch.requests:
+            if node_id not in lost | self.inbox.keys():
+                self.inbox[node_id] = self.ask(node_id)
+
+    @precondition(lambda self: self.batch is not None)
+    @rule()
+    def deliver_all_and_step(self) -> None:
+        """Most batches do arrive."""
+        self.deliver(set())
+        self.step()
+
+    @precondition(lambda self: self.batch is not None)
+    @rule()
+    def step(self) -> None:
+        """Let the server go on with what it has."""
+        before, batch, inbox = self.state, self.batch, dict(self.inbox)
+        assert batch is not None
+        for field, yes in (("status", 0), ("unwilling", b"\0")):
+            for node_id, reply in inbox.items():
+                genuine = reply in self.replies[node_id] and node_id not in self.forged
+                if genuine and field in reply:
+                    change = set.discard if reply[field] == yes else set.add
+                    change(self.said_no[field], node_id)
+        forged = len(self.forged & batch.requests.keys())
+        self.go_on(lambda: self.selector.step(before, inbox))
+        if self.state is not before:
+            report = self.state.stages[len(before.stages)]
+            assert report.accepted + sum(report.dropped.values()) == report.sent
+            assert report.dropped.get("StaleMessageError", 0) >= forged
+
+    @precondition(lambda self: self.inbox)
+    @rule(data=st.data())
+    def lose_a_reply(self, data: Any) -> None:
+        """Lose what has come back."""
+        node_id = data.draw(st.sampled_from(sorted(self.inbox)))
+        del self.inbox[node_id]
+        self.forged.discard(node_id)
+
+    @precondition(lambda self: self.inbox)
+    @rule(data=st.data(), error=st.booleans())
+    def spoil_a_reply(self, data: Any, error: bool) -> None:
+        """Spoil what has come back, or put an error in its place."""
+        node_id = data.draw(st.sampled_from(sorted(self.inbox)))
+        reply = self.inbox[node_id]
+        self.forged.discard(node_id)
+        if error or reply not in self.replies[node_id]:
+            self.inbox[node_id] = NodeFailure("out of memory")
+        else:
+            self.inbox[node_id] = spoilt(reply, self.random)
+
+    @precondition(lambda self: self.batch is not None)
+    @rule(node_id=nodes)
+    def replay_a_reply(self, node_id: int) -> None:
+        """Put an old reply in place of the new one."""
+        assert self.batch is not None
+        header = self.batch.header
+        old = [
+            reply
+            for reply in self.replies[node_id]
+            if (reply["epoch"], reply["sequence"]) != (header.epoch, header.sequence)
+        ]
+        if old:
+            self.inbox[node_id] = self.random.choice(old)
+            self.forged.add(node_id)
+
+    @rule(node_id=nodes, again=st.integers(1, 3))
+    def replay_requests(self, node_id: int, again: int) -> None:
+        """Deliver old requests again: the node refuses each and stays as it is."""
+        session = self.sessions[node_id]
+        if session.state is None:
+            return  # restarted without its state, it cannot know
+        past, before = session.state.past_epochs, session.state
+        for request in self.requests[node_id][-again:]:
+            if request["epoch"] in past:
+                with pytest.raises(ProtocolError):
+                    session.handle(request)
+                assert session.state is before
+
+    @precondition(lambda self: any(self.requests.values()))
+    @rule(node_id=nodes)
+    def spoil_a_request(self, node_id: int) -> None:
+        """Deliver a request that is spoilt: it is refused, or answered in vain."""
+        session = self.sessions[node_id]
+        before = session.state
+        for request in self.requests[node_id][-1:]:
+            try:
+                session.handle(spoilt(request, self.random))
+            except ProtocolError:
+                assert session.state is before
+
+    @rule(node_id=nodes)
+    def restart_a_node(self, node_id: int) -> None:
+        """Bring a node back without its state."""
+        self.sessions[node_id] = ClientSession(self.sessions[node_id].policy)
+        self.requests[node_id].clear()
+
+    @rule(node_id=nodes)
+    def change_ones_mind(self, node_id: int) -> None:
+        """Make a node unwilling, or willing again."""
+        self.unwilling ^= {node_id}
+
+    @precondition(lambda self: self.batch is None)
+    @rule(data=st.data())
+    def set_back_the_server(self, data: Any) -> None:
+        """Restore the server from what it stored after some round."""
+        self.state = data.draw(st.sampled_from(self.stored[-4:]))
+
+    @invariant()
+    def budgets_hold(self) -> None:
+        """No node draws or decrypts more than it agreed to in an epoch."""
+        for session in getattr(self, "sessions", {}).values():
+            if session.state is not None:
+                assert session.state.num_draws <= 8
+                assert session.state.num_sums <= (NUM_NODES - 1) // 2
+
+    @invariant()
+    def the_state_fits_the_batch(self) -> None:
+        """Have the server await replies to just the batch that is out."""
+        state: CoordinatorState | None = getattr(self, "state", None)
+        if state is not None and self.batch is not None:
+            assert state.batch is self.batch
+
+    def teardown(self) -> None:
+        """Once all goes well again, so does the next round."""
+        if not hasattr(self, "state"):
+            return
+        self.batch = None
+        self.unwilling.clear()
+        self.server_round += 1
+        self.present, self.num_batches = set(IDS), 0
+        self.said_no = {"status": set(), "unwilling": set()}
+        plans: list[Plan] = []
+        self.check = plans.append  # type: ignore[method-assign,assignment]
+        self.go_on(lambda: self.selector.begin_round(self.state, self.server_round, list(IDS)))
+        while self.batch is not None:
+            self.deliver_all_and_step()
+        (plan,) = plans
+        assert not plan.fallback
+        assert len(plan.participants) == 3 or len(plan.notes) > 0
+
+
+class TestFederation(Federation.TestCase):  # type: ignore[valid-type,misc]
+    """200 runs of up to 50 steps."""
+
+    settings = settings(max_examples=200, stateful_step_count=50)
+
+
+@pytest.mark.slow
+class TestFederationAtLength(Federation.TestCase):  # type: ignore[valid-type,misc]
+    """20,000 runs of up to 50 steps."""
+
+    settings = settings(max_examples=20_000, stateful_step_count=50)

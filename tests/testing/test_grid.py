@@ -1,0 +1,256 @@
+"""The fault injector does to messages what its faults say, and repeats from a seed."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from dubhe_flwr.adapter.records import message_type, to_records
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.simulation import InProcessGrid
+from dubhe_flwr.testing import Fault, FaultyGrid
+
+NUM_NODES = 8
+
+
+class Journal:
+    """An app whose nodes write down what they get, in order."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[int, Any]] = []
+        self.app = ClientApp()
+        self.app.query()(self.handle)
+        self.app.evaluate("dubhe_join")(self.handle)
+
+    def handle(self, message: Message, context: Context) -> Message:
+        """Write down the content and send its number back."""
+        (record,) = message.content.config_records.values()
+        self.got.append((int(context.node_config["partition-id"]), dict(record)))
+        answer = to_records({"answer": record.get("number", -1)})  # type: ignore[dict-item]
+        return Message(answer, reply_to=message)
+
+
+@pytest.fixture
+def journal() -> Journal:
+    """Return an app of which no node got anything yet."""
+    return Journal()
+
+
+def faulty(journal: Journal, *faults: Fault, seed: int = 0) -> FaultyGrid:
+    """Return a grid with faults."""
+    return FaultyGrid(InProcessGrid(journal.app, NUM_NODES), faults, seed)
+
+
+def exchange(grid: FaultyGrid, number: int = 0, stage: str = "join") -> dict[int, list[Any]]:
+    """Send a number to all nodes; return what came back from each, by its partition."""
+    kind = "query" if stage == "query" else message_type(stage)
+    nodes = list(grid._grid.get_node_ids())
+    messages = [Message(to_records({"number": number}), node_id, kind) for node_id in nodes]
+    replies = list(grid.send_and_receive(messages, timeout=1.0))
+    asked = {m.metadata.message_id: nodes.index(m.metadata.dst_node_id) for m in messages}
+    answers: dict[int, list[Any]] = {}
+    for reply in replies:
+        value: Any = reply.error.code if reply.has_error() else None
+        if reply.has_content():
+            (record,) = reply.content.config_records.values()
+            value = ("answer", record.get("answer"))
+        answers.setdefault(asked.get(reply.metadata.reply_to_message_id, -1), []).append(value)
+    return answers
+
+
+ALL = {partition: [("answer", 0)] for partition in range(NUM_NODES)}
+
+
+def test_without_faults_nothing_changes(journal: Journal) -> None:
+    """The grid is a grid."""
+    grid = faulty(journal)
+    assert exchange(grid) == ALL
+    assert [partition for partition, _ in journal.got] == list(range(NUM_NODES))
+    assert grid.injected == Counter()
+    assert list(grid.get_node_ids()) == list(grid._grid.get_node_ids())
+
+
+def test_a_lost_request_reaches_nobody(journal: Journal) -> None:
+    """Neither does a reply come."""
+    assert exchange(faulty(journal, Fault("drop_request"))) == {}
+    assert journal.got == []
+
+
+def test_a_lost_reply_was_a_request(journal: Journal) -> None:
+    """The node has acted on it."""
+    assert exchange(faulty(journal, Fault("drop_reply"))) == {}
+    assert len(journal.got) == NUM_NODES
+
+
+def test_an_error_comes_in_place_of_a_reply(journal: Journal) -> None:
+    """It is that of a ClientApp that raised, and the node saw nothing."""
+    assert exchange(faulty(journal, Fault("error"))) == {p: [2] for p in ALL}
+    assert journal.got == []
+
+
+def test_a_killed_node_is_gone(journal: Journal) -> None:
+    """It answers nothing from then on, and is listed no more."""
+    grid = faulty(journal, Fault("kill", times=2))
+    answers = exchange(grid)
+    dead = [partition for partition, answer in answers.items() if answer == [5]]
+    assert len(dead) == len(grid.killed) == 2
+    assert grid.killed.isdisjoint(grid.get_node_ids())
+    assert len(list(grid.get_node_ids())) == NUM_NODES - 2
+    assert exchange(grid, stage="query") == ALL | {partition: [5] for partition in dead}
+
+
+def test_a_late_reply_comes_with_the_next_exchange(journal: Journal) -> None:
+    """It names the old request, so that nobody takes it for the new one's."""
+    grid = faulty(journal, Fault("delay", times=NUM_NODES))
+    assert exchange(grid, 1) == {}
+    assert exchange(grid, 2) == {
+        -1: [("answer", 1)] * NUM_NODES,
+        **{p: [("answer", 2)] for p in ALL},
+    }
+
+
+def test_a_duplicate_comes_twice_there_and_back(journal: Journal) -> None:
+    """Both replies name the same request."""
+    grid = faulty(journal, Fault("duplicate"))
+    assert exchange(grid) == {p: [("answer", 0)] * 2 for p in ALL}
+    assert len(journal.got) == 2 * NUM_NODES
+
+
+def test_reordered_messages_are_all_there(journal: Journal) -> None:
+    """Only their order changes, there and back."""
+    answers = exchange(faulty(journal, Fault("reorder")))
+    assert answers == ALL
+    arrived = [partition for partition, _ in journal.got]
+    assert sorted(arrived) == list(range(NUM_NODES)) != arrived
+    assert list(answers) not in (arrived, sorted(arrived))
+
+
+def test_a_corrupted_request_differs_in_one_value(journal: Journal) -> None:
+    """The node sees another number; what the server holds is unchanged."""
+    grid = faulty(journal, Fault("corrupt_request"))
+    node_id = next(iter(grid.get_node_ids()))
+    content = to_records({"number": 5})
+    (reply,) = grid.send_and_receive([Message(content, node_id, "query")])
+    assert reply.has_content()
+    (_, got), *_ = journal.got
+    assert set(got) == {"number"}
+    assert got["number"] != 5
+    assert to_records({"number": 5}) == content
+
+
+def test_a_corrupted_reply_differs_in_one_value(journal: Journal) -> None:
+    """It still names its request."""
+    answers = exchange(faulty(journal, Fault("corrupt_reply")), 5)
+    assert set(answers) == set(ALL)
+    assert ("answer", 5) not in [value for values in answers.values() for value in values]
+
+
+@pytest.mark.parametrize("value", [True, 7, 0.5, "x", b"", b"abc", [1, 2]])
+def test_values_of_every_type_are_corrupted(value: Any) -> None:
+    """The type stays."""
+    app, seen = ClientApp(), []
+
+    @app.query()
+    def query(message: Message, context: Context) -> Message:
+        seen.append(message.content.config_records["record"]["value"])
+        return Message(RecordDict(), reply_to=message)
+
+    grid = FaultyGrid(InProcessGrid(app, 1), [Fault("corrupt_request")])
+    (node_id,) = grid.get_node_ids()
+    content = RecordDict({"record": ConfigRecord({"value": value})})
+    list(grid.send_and_receive([Message(content, node_id, "query")]))
+    assert type(seen[0]) is type(value)
+    assert seen[0] != value
+
+
+def test_a_replayed_request_comes_before_the_true_one(journal: Journal) -> None:
+    """The node gets the first one again; what it answers to it names no request of the server."""
+    grid = faulty(journal, Fault("replay_request"))
+    assert exchange(grid, 1) == {p: [("answer", 1)] for p in ALL}
+    assert exchange(grid, 2) == {-1: [("answer", 1)] * NUM_NODES} | {
+        p: [("answer", 2)] for p in ALL
+    }
+    assert [got["number"] for _, got in journal.got[NUM_NODES : NUM_NODES + 4]] == [1, 2, 1, 2]
+
+
+def test_a_replayed_reply_comes_in_place_of_the_true_one(journal: Journal) -> None:
+    """It names the new request, as a forger would have it."""
+    grid = faulty(journal, Fault("replay_reply"))
+    assert exchange(grid, 1) == {p: [("answer", 1)] for p in ALL}
+    assert exchange(grid, 2) == {p: [("answer", 1)] for p in ALL}
+    assert [got["number"] for _, got in journal.got] == [1] * NUM_NODES + [2] * NUM_NODES
+
+
+@pytest.mark.parametrize("kind", ["delay", "duplicate", "replay_request"])
+def test_an_apps_own_replies_come_once_and_in_time_or_not(journal: Journal, kind: Any) -> None:
+    """Nobody asks a Grid a second time for a reply to a training message."""
+    grid = faulty(journal, Fault(kind))
+    expected: dict[int, list[Any]] = {} if kind == "delay" else ALL
+    assert exchange(grid, 0, "query") == expected
+    assert exchange(grid, 0, "query") == expected
+
+
+def test_faults_hit_their_stages_only(journal: Journal) -> None:
+    """Others pass; what happened is counted by fault and stage."""
+    grid = faulty(journal, Fault("drop_reply", "query"), Fault("error", ("join", "train"), times=3))
+    assert exchange(grid, stage="query") == {}
+    assert sorted(map(str, exchange(grid).values())) == ["[('answer', 0)]"] * 5 + ["[2]"] * 3
+    assert grid.injected == {("drop_reply", "query"): 8, ("error", "join"): 3}
+
+
+@pytest.mark.parametrize("same_nodes", [False, True])
+def test_a_share_of_messages_or_of_nodes(journal: Journal, same_nodes: bool) -> None:
+    """Drawn anew for each message, or once for each node."""
+    grid = faulty(journal, Fault("drop_reply", share=0.5, same_nodes=same_nodes))
+    heard = [frozenset(exchange(grid)) for _ in range(50)]
+    assert (len(set(heard)) == 1) == same_nodes
+    if not same_nodes:
+        assert 160 < grid.injected["drop_reply", "join"] < 240
+
+
+def test_a_seed_repeats(journal: Journal) -> None:
+    """Another seed hits others."""
+
+    def hits(seed: int) -> list[set[int]]:
+        grid = faulty(journal, Fault("drop_reply", share=0.5), seed=seed)
+        return [set(exchange(grid)) for _ in range(5)]
+
+    assert hits(1) == hits(1) != hits(2)
+
+
+def test_faults_add_up(journal: Journal) -> None:
+    """A reply that is lost and late is lost; a node that is dead answers no request twice."""
+    grid = faulty(journal, Fault("delay"), Fault("drop_reply"), Fault("duplicate"))
+    assert exchange(grid) == exchange(grid) == {}
+    grid = faulty(journal, Fault("kill"), Fault("duplicate"), Fault("error"))
+    assert exchange(grid) == {p: [5] for p in ALL}
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ({"kind": "lose"}, "kind='lose' is no fault; there are drop_request,"),
+        ({"kind": "error", "stages": ("join", "fit")}, r"stages=\['fit'\] are none; there are"),
+        ({"kind": "error", "share": 1.5}, r"share=1.5 must be from 0 to 1"),
+    ],
+)
+def test_a_fault_that_is_none_is_refused(fault: Any, sentence: str) -> None:
+    """A misspelt fault would test nothing."""
+    with pytest.raises(SettingsError, match=sentence):
+        Fault(**fault)
+
+
+def test_metrics_are_corrupted_too() -> None:
+    """An app's own replies may be spoilt in their metrics."""
+    app = ClientApp()
+
+    @app.query()
+    def query(message: Message, context: Context) -> Message:
+        return Message(RecordDict({"m": MetricRecord({"accuracy": 0.25})}), reply_to=message)
+
+    grid = FaultyGrid(InProcessGrid(app, 1), [Fault("corrupt_reply")])
+    (node_id,) = grid.get_node_ids()
+    (reply,) = grid.send_and_receive([Message(RecordDict(), node_id, "query")])
+    assert reply.content.metric_records["m"]["accuracy"] == 0.5
