@@ -1,6 +1,7 @@
 """The arguments of both `Dubhe` strategies, in one place."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from dubhe_flwr.adapter.selecting import EvaluateOn, Selecting
@@ -42,6 +43,8 @@ class DubheArguments(Selecting):
         Seconds to wait for them.
     stage_timeout : float, optional (default: 600)
         Seconds to wait for the replies to one batch.
+    checkpoint_dir : str or Path, optional (default: none)
+        Where to keep model, round and state after each round, to go on after a restart.
     **settings
         Further arguments of `dubhe_flwr.protocol.Settings`.
 
@@ -68,6 +71,7 @@ class DubheArguments(Selecting):
         expected_nodes: int | None = None,
         wait_timeout: float = 60.0,
         stage_timeout: float | None = 600.0,
+        checkpoint_dir: str | Path | None = None,
         **settings: Any,
     ) -> None:
         self.settings = Settings(
@@ -89,4 +93,5 @@ class DubheArguments(Selecting):
             expected_nodes=expected_nodes,
             wait_timeout=wait_timeout,
             stage_timeout=stage_timeout,
+            checkpoint_dir=checkpoint_dir,
         )

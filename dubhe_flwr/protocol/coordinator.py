@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from dubhe_flwr.protocol.messages import ParticipateReply, ParticipateRequest, S
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.registration import Registration
 from dubhe_flwr.protocol.renewal import draws_left, is_over, num_rounds_of, num_tries_of
+from dubhe_flwr.protocol.resume import restored_state, saved_state
 from dubhe_flwr.protocol.rounds import drawn_rounds, participants
 from dubhe_flwr.protocol.selector import Selector, accept_replies
 from dubhe_flwr.protocol.settings import Settings
@@ -49,6 +51,14 @@ class Coordinator(Selector[CoordinatorState]):
         """Return the state before the first round."""
         seed = self.settings.seed
         return CoordinatorState(seed=secrets.randbits(63) if seed is None else seed)
+
+    def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
+        """Return seed, epoch and drawn rounds; no key, since the server has none."""
+        return saved_state(state)
+
+    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> CoordinatorState:
+        """Return the state that was saved; without its epoch if that cannot go on."""
+        return restored_state(self.settings, saved, interrupted=interrupted)
 
     def begin_round(
         self,
@@ -139,10 +149,18 @@ class Coordinator(Selector[CoordinatorState]):
             num_tries=num_tries,
         )
         here = [node_id for node_id in epoch.registered if node_id in state.present]
+        if state.restored and len(here) < self.settings.quorum:
+            return self._register_anew(state)
         check_quorum(state, len(here), "registered and there", self.settings.quorum)
         epoch = replace(epoch, num_draws=epoch.num_draws + num_rounds * num_tries)
         state = replace(state, epoch=epoch)
         return send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
+
+    def _register_anew(self, state: CoordinatorState) -> Step:
+        """Begin a new epoch where the nodes have forgotten that of the checkpoint."""
+        return self._registration.begin(
+            noted(state, "The nodes do not know the epoch of the checkpoint; a new one begins.")
+        )
 
     def _on_participate(
         self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
@@ -164,6 +182,9 @@ class Coordinator(Selector[CoordinatorState]):
         this_round = replace(this_round, available=this_round.available & allowed)
         drawn[state.server_round] = this_round
         willing = int(this_round.available.sum())
+        if state.restored and willing < self.settings.quorum:
+            return self._register_anew(state)
+        state = replace(state, restored=False)
         check_quorum(state, willing, "registered and willing", self.settings.quorum)
         return self._or_plan(*self._determination.begin(state, epoch, drawn))
 

@@ -48,7 +48,9 @@ class Registration:
             parameters=epoch_parameters(announced),
             asked=state.present,
         )
-        state = replace(state, epoch=None, enrolment=enrolment, rounds={}, attempt=0)
+        state = replace(
+            state, epoch=None, enrolment=enrolment, rounds={}, attempt=0, restored=False
+        )
         requests = dict.fromkeys(sorted(state.present), announced)
         return send(state, enrolment.identity, Stage.JOIN, requests)
 

@@ -48,6 +48,8 @@ class CoordinatorState:
         What did not go as planned in this round.
     stages : tuple of StageReport
         The exchanges of this round so far.
+    restored : bool
+        Whether the epoch is that of a checkpoint and no node has answered in it since.
     """
 
     seed: int
@@ -64,6 +66,7 @@ class CoordinatorState:
     attempt: int = 0
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
+    restored: bool = False
 
 
 _WAIT: Final = "wait for more nodes or lower the quorum"
