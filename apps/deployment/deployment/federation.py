@@ -1,6 +1,7 @@
 """A federation on one host: a SuperLink, SuperNodes that it knows by their keys, and an app."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -59,8 +60,14 @@ class Federation:
         """End all that was started."""
         self.processes.stop()
 
-    def run(self, app: Path, run_config: str = "", timeout: float = 600.0) -> tuple[str, str]:
-        """Submit an app, wait for its end.
+    def run(
+        self,
+        app: Path,
+        run_config: str = "",
+        timeout: float = 600.0,
+        show: Callable[[str], None] | None = None,
+    ) -> tuple[str, str]:
+        """Submit an app and wait for its end.
 
         Parameters
         ----------
@@ -70,6 +77,8 @@ class Federation:
             Settings as `flwr run --run-config` takes them.
         timeout : float (default: 600)
             Seconds after which to give up.
+        show : callable (str) -> None, optional
+            Gets each line of the ServerApp's log as it comes.
 
         Returns
         -------
@@ -79,9 +88,8 @@ class Federation:
             The log of the ServerApp.
         """
         settings = ["--run-config", run_config] if run_config else []
-        output = self.processes.run(
-            "flwr", "run", str(app), CONNECTION, "--stream", *settings, timeout=timeout
-        )
+        command = ("flwr", "run", str(app), CONNECTION, "--stream", *settings)
+        output = self.processes.run(*command, timeout=timeout, show=show)
         runs = self._listed("ls")["runs"]  # `flwr run` exits with 0 regardless
         return (str(runs[0]["status"]) if runs else "not submitted"), output
 

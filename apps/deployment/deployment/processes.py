@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -86,19 +87,48 @@ class Processes:
             )
         return self.started[name].pid
 
-    def run(self, *command: str, timeout: float = 300.0) -> str:
-        """Run a command to its end and return its output."""
-        finished = subprocess.run(  # noqa: S603 - Flower's own commands
+    def run(
+        self, *command: str, timeout: float = 300.0, show: Callable[[str], None] | None = None
+    ) -> str:
+        """Run a command to its end and return its output.
+
+        Parameters
+        ----------
+        *command : str
+            Name and arguments.
+        timeout : float (default: 300)
+            Seconds after which it is killed.
+        show : callable (str) -> None, optional
+            Gets each line as it comes.
+
+        Raises
+        ------
+        TimeoutError
+            If the command took too long; the message ends with its last words.
+        """
+        lines: list[str] = []
+        with subprocess.Popen(  # noqa: S603 - Flower's own commands
             self._with_path(command),
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=timeout,
-            check=False,
             text=True,
-        )
-        return finished.stdout
+        ) as process:
+            too_late = threading.Timer(timeout, process.kill)
+            too_late.start()
+            try:
+                for line in process.stdout or ():
+                    lines.append(line)
+                    if show is not None:
+                        show(line)
+            finally:
+                late = not too_late.is_alive()
+                too_late.cancel()
+        output = "".join(lines)
+        if late:
+            raise TimeoutError(f"{command[:2]}: not within {timeout:.0f} s: {output[-2000:]}")
+        return output
 
     def log_of(self, name: str) -> Path:
         """Return where a process writes to."""
