@@ -1,8 +1,10 @@
 """`python apps/deployment`: a SuperLink, SuperNodes and an app on this host, with TLS and keys."""
+# ruff: noqa: INP001 - a folder that Python runs is no package
 
 import signal
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +20,9 @@ def main(
     run_config: Annotated[
         str | None, typer.Option(help="The app's settings, as `flwr run` takes them.")
     ] = None,
+    home: Annotated[
+        Path | None, typer.Option(help="Folder that keeps logs and keys; none by default.")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 900.0,
 ) -> None:
     """Start a SuperLink and SuperNodes on loopback, run an app on them, and stop them all."""
@@ -28,9 +33,10 @@ def main(
         )
     # However this process is asked to end, the others end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with tempfile.TemporaryDirectory(prefix="dubhe-") as home:
-        typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {home}.")
-        with Federation(Path(home), supernodes) as federation:
+    folder = tempfile.TemporaryDirectory(prefix="dubhe-") if home is None else nullcontext(home)
+    with folder as path:
+        typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {path}.")
+        with Federation(Path(path), supernodes) as federation:
             for name, process in federation.processes.started.items():
                 typer.echo(f"  {name}: process {process.pid}")
             try:

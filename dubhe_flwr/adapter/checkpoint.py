@@ -72,7 +72,7 @@ class CheckpointDirectory:
             content = json.loads((path / _STATE).read_text(encoding="utf-8"))
             with np.load(path / _ARRAYS, allow_pickle=False) as arrays:
                 content = join_arrays(content, arrays)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise CheckpointError(
                 f"The checkpoint {path} cannot be read ({type(error).__name__}); restore its files "
                 "or name an empty checkpoint_dir to begin anew."
@@ -103,7 +103,7 @@ class CheckpointDirectory:
             file.flush()
             os.fsync(file.fileno())
         with (unfinished / _ARRAYS).open("wb") as binary:
-            np.savez(binary, allow_pickle=False, **arrays)
+            np.savez(binary, **arrays)
             binary.flush()
             os.fsync(binary.fileno())
         _flush_folder(unfinished)

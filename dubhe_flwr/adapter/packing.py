@@ -92,8 +92,15 @@ def split_arrays(tree: Tree, arrays: dict[str, NDArray[Any]]) -> Tree:
     {'m': [{'array': '0'}, 3]}
     >>> list(arrays)
     ['0']
+
+    Raises
+    ------
+    CheckpointError
+        If an array holds objects, which only a pickle could.
     """
     if isinstance(tree, np.ndarray):
+        if tree.dtype.hasobject:
+            raise CheckpointError("An array of objects cannot be kept; give one of numbers.")
         name = str(len(arrays))
         arrays[name] = tree
         return {"array": name}

@@ -27,7 +27,7 @@ def federation(tmp_path: Path) -> Iterator[Federation]:
 
 def halted(folder: Path, stage: str) -> int:
     """Wait until a node has halted at a stage and return its partition."""
-    deadline = time.monotonic() + 150
+    deadline = time.monotonic() + 300
     while not (found := list(folder.glob(f"halted-{stage}-*"))):
         assert time.monotonic() < deadline, f"no node halted at {stage}"
         time.sleep(0.2)

@@ -12,7 +12,7 @@ from deployment.processes import Processes, accepts, free_ports, wait_for
 __all__ = ["Federation"]
 
 CONNECTION: Final = "loopback"
-START_TIMEOUT: Final = 60.0
+START_TIMEOUT: Final = 180.0
 
 
 class Federation:
