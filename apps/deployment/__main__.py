@@ -1,10 +1,10 @@
 """`python apps/deployment`: a SuperLink, SuperNodes and an app on this host, with TLS and keys."""
 # ruff: noqa: INP001 - a folder that Python runs is no package
 
+import shutil
 import signal
 import sys
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +15,14 @@ QUICKSTART = Path(__file__).parents[1] / "quickstart"
 
 
 def main(
-    supernodes: Annotated[int, typer.Option(min=1, help="Number of SuperNodes.")] = 6,
+    supernodes: Annotated[int, typer.Option(min=3, help="Number of SuperNodes.")] = 6,
     app: Annotated[Path, typer.Option(help="Folder of the app.")] = QUICKSTART,
     run_config: Annotated[
         str | None, typer.Option(help="The app's settings, as `flwr run` takes them.")
     ] = None,
     home: Annotated[
-        Path | None, typer.Option(help="Folder that keeps logs and keys; none by default.")
+        Path | None,
+        typer.Option(help="Folder that keeps the logs; by default only after a failure."),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 900.0,
 ) -> None:
@@ -33,20 +34,26 @@ def main(
         )
     # However this process is asked to end, the others end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    folder = tempfile.TemporaryDirectory(prefix="dubhe-") if home is None else nullcontext(home)
-    with folder as path:
-        typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {path}.")
-        with Federation(Path(path), supernodes) as federation:
+    folder = home or Path(tempfile.mkdtemp(prefix="dubhe-"))
+    typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {folder}.")
+    status = "failed to start"
+    try:
+        with Federation(folder, supernodes) as federation:
             for name, process in federation.processes.started.items():
                 typer.echo(f"  {name}: process {process.pid}")
-            try:
-                status, _ = federation.run(
-                    app, run_config or "", timeout, lambda line: typer.echo(line, nl=False)
-                )
-            except TimeoutError as error:
-                status = str(error)
-        typer.echo(f"{status}. All processes are stopped.")
-    raise typer.Exit(0 if status == "finished:completed" else 1)
+            status, _ = federation.run(
+                app, run_config or "", timeout, lambda line: typer.echo(line, nl=False)
+            )
+    except TimeoutError as error:
+        status = str(error)
+    finally:
+        completed = status == "finished:completed"
+        shutil.rmtree(folder / "credentials", ignore_errors=True)
+        if completed and home is None:
+            shutil.rmtree(folder)
+        logs = "" if completed else f" See the logs in {folder}."
+        typer.echo(f"{status}. All processes are stopped, the keys are gone.{logs}")
+    raise typer.Exit(0 if completed else 1)
 
 
 if __name__ == "__main__":

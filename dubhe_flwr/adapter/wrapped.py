@@ -143,17 +143,19 @@ def restore_state(strategy: Any, kept: list[dict[str, Any]]) -> None:
             f"wrapped: the state is of {len(kept)} strategies one within the other, not "
             f"{len(found)}; wrap the same strategies as before."
         )
-    for layer, state in zip(found, kept, strict=True):
+    pairs = list(zip(found, kept, strict=True))
+    for layer, state in pairs:
+        unknown = [name for name in state if name not in _KEPT or name not in vars(layer)]
+        if unknown and not _speaks_for_itself(layer):
+            raise CheckpointError(
+                f"wrapped: {type(layer).__name__} has no {unknown[0]!r}; wrap the same strategies "
+                "as before."
+            )
+    for layer, state in pairs:
         if _speaks_for_itself(layer):
             layer.load_state_dict(state)
-            continue
-        for name, value in state.items():
-            if name not in _KEPT or name not in vars(layer):
-                raise CheckpointError(
-                    f"wrapped: {type(layer).__name__} has no {name!r}; wrap the same strategies as "
-                    "before."
-                )
-            setattr(layer, name, value)
+        else:
+            vars(layer).update(state)
 
 
 def _speaks_for_itself(layer: Any) -> bool:
