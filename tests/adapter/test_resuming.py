@@ -204,8 +204,14 @@ def test_noise_and_clipping_of_differential_privacy_go_on(
 STAGES = ["join", "keygen", "register", "moments", "calibrate", "participate", "determine"]
 
 
-@pytest.mark.parametrize("stage", [*STAGES, "train"])
-@pytest.mark.parametrize("at_round", [1, 3])
+@pytest.mark.parametrize(
+    ("at_round", "stage"),
+    [
+        *((1, stage) for stage in ("join", "train")),
+        *((2, stage) for stage in ("participate", "determine", "train")),
+        *((3, stage) for stage in STAGES),  # in this round nodes register anew
+    ],
+)
 def test_after_a_kill_in_any_stage_a_new_epoch_begins(
     api: Api, tmp_path: Path, stage: str, at_round: int
 ) -> None:
