@@ -33,6 +33,7 @@ def main(
             "seeded-draws=false stage-timeout=120.0"
         )
     # However this process is asked to end, the others end with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = home or Path(tempfile.mkdtemp(prefix="dubhe-"))
     typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {folder}.")

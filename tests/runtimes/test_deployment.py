@@ -1,6 +1,8 @@
 """The same app on a SuperLink with SuperNodes, each a process of its own, with TLS and keys."""
 
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +10,11 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from deployment import Federation
+from deployment import Federation, Processes
+from deployment.processes import wait_for
 from disclosure import label_secrets
 
+ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "numpy_app"
 NUM_NODES = 6
 STAGE_TIMEOUT = 30.0
@@ -71,6 +75,21 @@ def test_a_run_survives_nodes_that_die_or_stall(
     assert len({dying, stalling, trained}) == 3
     assert "final model: [2.0, 2.0]" in output
     check_record(record, monkeypatch)
+
+
+def test_an_interrupted_command_stops_all_it_started(tmp_path: Path) -> None:
+    """On Ctrl-C no process and no key is left."""
+    command = [sys.executable, str(ROOT / "apps" / "deployment"), "--home", str(tmp_path)]
+    processes = Processes(tmp_path)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603
+        wait_for((tmp_path / "supernode-0.log").exists, 180, "a SuperNode is started")
+        assert (tmp_path / "credentials").exists()
+        started.send_signal(signal.SIGINT)
+        output, _ = started.communicate(timeout=60)
+    assert started.returncode != 0
+    assert processes.alive() == []
+    assert not (tmp_path / "credentials").exists()
+    assert "All processes are stopped" in output
 
 
 def check_record(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:

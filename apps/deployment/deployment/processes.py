@@ -122,6 +122,9 @@ class Processes:
                     lines.append(line)
                     if show is not None:
                         show(line)
+            except BaseException:  # who is asked to end does not wait for the command
+                process.kill()
+                raise
             finally:
                 late = not too_late.is_alive()
                 too_late.cancel()
