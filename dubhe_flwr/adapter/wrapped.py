@@ -14,6 +14,7 @@ _REFUSED = {
     "FedXgbCyclic": "it trains one node after the other, so there is no round to balance",
 }
 
+# Where Flower's own strategies, of either API, keep what lasts from round to round.
 _KEPT = frozenset(
     {
         "clipping_norm",
