@@ -1,6 +1,7 @@
 """The errors of this package: one tree, each message a sentence that says what to do."""
 
 __all__ = [
+    "CheckpointError",
     "DataError",
     "DecryptionError",
     "DubheError",
@@ -22,6 +23,10 @@ class DubheError(Exception):
 
 class SettingsError(DubheError, ValueError):
     """A setting that cannot work; the message names the value and the remedy."""
+
+
+class CheckpointError(DubheError):
+    """A saved state that cannot be taken up; the message names the key, file or version."""
 
 
 class DataError(DubheError):

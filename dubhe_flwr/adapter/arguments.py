@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from logging import INFO
+from pathlib import Path
 from typing import Any
 
 from dubhe_flwr.adapter.exchange import log
@@ -50,6 +51,8 @@ class DubheArguments(Selecting):
     on_failure : "raise" or "random" (default: "raise")
         What becomes of a round for which too few nodes can be used: a `QuorumError` ends the run,
         or this round's clients are chosen at random. The log and the plan say so.
+    checkpoint_dir : str or Path, optional (default: none)
+        Where to keep model, round and state after each round, to go on after a restart.
     **settings
         Further arguments of `dubhe_flwr.protocol.Settings`.
 
@@ -79,6 +82,7 @@ class DubheArguments(Selecting):
         wait_timeout: float = 60.0,
         stage_timeout: float | None = 600.0,
         on_failure: OnFailure = "raise",
+        checkpoint_dir: str | Path | None = None,
         **settings: Any,
     ) -> None:
         self.settings = Settings(
@@ -101,6 +105,7 @@ class DubheArguments(Selecting):
             expected_nodes=expected_nodes,
             wait_timeout=wait_timeout,
             stage_timeout=stage_timeout,
+            checkpoint_dir=checkpoint_dir,
         )
 
     def search_thresholds(self) -> None:

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from logging import ERROR, INFO, WARNING
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.resuming import Resuming
 from dubhe_flwr.adapter.wrapped import check_wrapped
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector
@@ -15,7 +17,7 @@ __all__ = ["EvaluateOn", "Selecting"]
 EvaluateOn = Literal["all", "selected"]
 
 
-class Selecting:
+class Selecting(Resuming):
     """Base of both `Selection` strategies: drives a selector and remembers its last plan.
 
     Subclasses may override `eligible` to leave nodes out of a round, `on_plan` to see who was
@@ -38,6 +40,9 @@ class Selecting:
         Seconds to wait for them.
     stage_timeout : float, optional (default: 600)
         Seconds to wait for the replies to one batch; None waits for ever.
+    checkpoint_dir : str or Path, optional (default: none)
+        Where to keep model, round and state after each round. A ServerApp that is started again
+        with the same directory goes on with the next round.
 
     Attributes
     ----------
@@ -55,8 +60,8 @@ class Selecting:
         expected_nodes: int | None = None,
         wait_timeout: float = 60.0,
         stage_timeout: float | None = 600.0,
+        checkpoint_dir: str | Path | None = None,
     ) -> None:
-        super().__init__()
         if evaluate_on not in get_args(EvaluateOn):
             raise SettingsError(
                 f"evaluate_on={evaluate_on!r} must be one of {get_args(EvaluateOn)}."
@@ -65,14 +70,12 @@ class Selecting:
             if seconds is not None and seconds < 0:
                 raise SettingsError(f"{name}={seconds} must be from 0 seconds up.")
         check_wrapped(strategy)
-        self.strategy = strategy
-        self.selector = selector
+        super().__init__(strategy, selector, checkpoint_dir)
         self.equal_weights = equal_weights
         self.evaluate_on = evaluate_on
         self.expected_nodes = expected_nodes or selector.num_participants
         self.wait_timeout = wait_timeout
         self.stage_timeout = stage_timeout
-        self.state = selector.initial_state()
         self.plan: Plan | None = None
 
     def __repr__(self) -> str:
@@ -135,12 +138,17 @@ class Selecting:
         self, server_round: int, node_ids: Sequence[int], send: Callable[[Batch], Replies]
     ) -> Plan:
         begin = time.perf_counter()
+
+        def exchange(batch: Batch) -> Replies:
+            self._before_sending()
+            return send(batch)
+
         eligible = self.eligible(server_round, node_ids)
         self.state, outcome = self.selector.begin_round(
             self.state, server_round, node_ids, eligible
         )
         while isinstance(outcome, Batch):
-            self.state, outcome = self.selector.step(self.state, send(outcome))
+            self.state, outcome = self.selector.step(self.state, exchange(outcome))
         seconds = time.perf_counter() - begin
         self.plan = outcome
         self.log_plan(outcome, seconds)

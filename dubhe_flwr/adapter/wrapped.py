@@ -6,13 +6,28 @@ from logging import INFO, WARNING
 from typing import Any
 
 from dubhe_flwr.adapter.exchange import log
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import CheckpointError, SettingsError
 
-__all__ = ["all_nodes_take_part", "check_wrapped", "layers"]
+__all__ = ["all_nodes_take_part", "check_wrapped", "kept_state", "layers", "restore_state"]
 
 _REFUSED = {
     "FedXgbCyclic": "it trains one node after the other, so there is no round to balance",
 }
+
+# Where Flower's own strategies, of either API, keep what lasts from round to round.
+_KEPT = frozenset(
+    {
+        "clipping_norm",
+        "current_arrays",
+        "current_bst",
+        "current_weights",
+        "global_model",
+        "initial_parameters",
+        "m_t",
+        "momentum_vector",
+        "v_t",
+    }
+)
 
 
 def layers(strategy: Any) -> list[Any]:
@@ -94,3 +109,57 @@ def all_nodes_take_part(strategy: Any, num_nodes: int, purpose: str) -> Iterator
     finally:
         for layer, name, before in overridden:
             setattr(layer, name, before)
+
+
+def kept_state(strategy: Any) -> list[dict[str, Any]]:
+    """Return what each layer of a strategy keeps from round to round.
+
+    A layer with `state_dict` and `load_state_dict` says so itself. Of others it is the attributes
+    in which Flower's own strategies keep their moments, momentum, clipping norm and model.
+
+    Returns
+    -------
+    list of dict
+        From the outside in; to be packed.
+    """
+    return [
+        layer.state_dict()
+        if _speaks_for_itself(layer)
+        else {name: value for name, value in vars(layer).items() if name in _KEPT}
+        for layer in layers(strategy)
+    ]
+
+
+def restore_state(strategy: Any, kept: list[dict[str, Any]]) -> None:
+    """Give each layer of a strategy back what it kept.
+
+    Raises
+    ------
+    CheckpointError
+        If there are more or fewer layers, or a layer lacks what was kept.
+    """
+    found = layers(strategy)
+    if len(kept) != len(found):
+        raise CheckpointError(
+            f"wrapped: the state is of {len(kept)} strategies one within the other, not "
+            f"{len(found)}; wrap the same strategies as before."
+        )
+    pairs = list(zip(found, kept, strict=True))
+    for layer, state in pairs:
+        unknown = [name for name in state if name not in _KEPT or name not in vars(layer)]
+        if unknown and not _speaks_for_itself(layer):
+            raise CheckpointError(
+                f"wrapped: {type(layer).__name__} has no {unknown[0]!r}; wrap the same strategies "
+                "as before."
+            )
+    for layer, state in pairs:
+        if _speaks_for_itself(layer):
+            layer.load_state_dict(state)
+        else:
+            vars(layer).update(state)
+
+
+def _speaks_for_itself(layer: Any) -> bool:
+    return callable(getattr(layer, "state_dict", None)) and callable(
+        getattr(layer, "load_state_dict", None)
+    )

@@ -4,13 +4,23 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport, alias_order
+from dubhe_flwr.protocol import (
+    Batch,
+    Plan,
+    Replies,
+    Selector,
+    StageReport,
+    alias_order,
+    check_keys,
+    from_json,
+)
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, Stage
 from dubhe_flwr.protocol.selector import accept_replies
@@ -88,6 +98,16 @@ class RollCallSelector(Selector[RollCallState]):
     def initial_state(self) -> RollCallState:
         """Return the state before the first round."""
         return RollCallState(self._seed)
+
+    def state_dict(self, state: RollCallState) -> dict[str, Any]:
+        """Return the seed; the nodes are asked for their aliases again."""
+        return {"seed": state.seed}
+
+    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> RollCallState:
+        """Return the state before the first round, with the seed that was saved."""
+        del interrupted
+        values = check_keys(saved, ["seed"], "selector")
+        return RollCallState(from_json(int, values["seed"], "selector.seed"))
 
     def begin_round(
         self,

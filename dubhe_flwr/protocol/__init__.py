@@ -6,6 +6,7 @@ from dubhe_flwr.protocol.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.messages import Stage
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies, StageReport
 from dubhe_flwr.protocol.policy import NodePolicy
+from dubhe_flwr.protocol.saved import check_keys, from_json
 from dubhe_flwr.protocol.selector import Selector, alias_order
 from dubhe_flwr.protocol.session import ClientSession
 from dubhe_flwr.protocol.session_state import SessionState
@@ -31,7 +32,9 @@ __all__ = [
     "Stage",
     "StageReport",
     "alias_order",
+    "check_keys",
     "decode",
     "encode",
+    "from_json",
     "wire_size",
 ]

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from dubhe_flwr.protocol.renewal import (
     num_rounds_of,
     num_tries_of,
 )
+from dubhe_flwr.protocol.resume import restored_state, saved_state
 from dubhe_flwr.protocol.rounds import drawn_rounds, participants
 from dubhe_flwr.protocol.search import Search
 from dubhe_flwr.protocol.selector import Selector, accept_replies
@@ -68,6 +70,14 @@ class Coordinator(Selector[CoordinatorState]):
     def search_again(self, state: CoordinatorState) -> CoordinatorState:
         """Return the state that registers and searches for thresholds before the next round."""
         return replace(state, epoch=None, thresholds=None, searched=frozenset())
+
+    def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
+        """Return seed, epoch and drawn rounds; no key, since the server has none."""
+        return saved_state(state)
+
+    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> CoordinatorState:
+        """Return the state that was saved; without its epoch if that cannot go on."""
+        return restored_state(self.settings, saved, interrupted=interrupted)
 
     def begin_round(
         self,
@@ -204,12 +214,20 @@ class Coordinator(Selector[CoordinatorState]):
             candidate=epoch.candidate or 0,
         )
         here = [node_id for node_id in epoch.registered if node_id in state.present]
+        if state.restored and len(here) < self.settings.quorum:
+            return self._register_anew(state)
         check_quorum(state, len(here), "registered and there", self.settings.quorum)
         epoch = replace(
             epoch, num_draws=epoch.num_draws + draws_charged(epoch, num_rounds * num_tries)
         )
         state = replace(state, epoch=epoch)
         return send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
+
+    def _register_anew(self, state: CoordinatorState) -> Step:
+        """Begin a new epoch where the nodes have forgotten that of the checkpoint."""
+        return self._registration.begin(
+            noted(state, "The nodes do not know the epoch of the checkpoint; a new one begins.")
+        )
 
     def _on_participate(
         self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
@@ -238,6 +256,9 @@ class Coordinator(Selector[CoordinatorState]):
             state, epoch=epoch, rounds={**state.rounds, **drawn}, unwilling=frozenset(no)
         )
         willing = int(this_round.available.sum())
+        if state.restored and willing < self.settings.quorum:
+            return self._register_anew(state)
+        state = replace(state, restored=False)
         check_quorum(state, willing, "registered and willing", self.settings.quorum)
         return self._or_plan(*self._determination.begin(state, epoch, drawn))
 

@@ -69,7 +69,9 @@ class Registration:
             parameters=epoch_parameters(announced),
             asked=frozenset(asked),
         )
-        state = replace(state, epoch=None, enrolment=enrolment, rounds={}, attempt=0)
+        state = replace(
+            state, epoch=None, enrolment=enrolment, rounds={}, attempt=0, restored=False
+        )
         requests = dict.fromkeys(asked, announced)
         return send(state, enrolment.identity, Stage.JOIN, requests)
 

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.errors import CheckpointError, ProtocolError
 from dubhe_flwr.protocol.codec import wire_size
 from dubhe_flwr.protocol.envelope import open_reply
 from dubhe_flwr.protocol.messages import Message
@@ -85,6 +85,38 @@ class Selector(ABC, Generic[StateT]):
         QuorumError
             If too few of them can be used.
         """
+
+    def state_dict(self, state: StateT) -> dict[str, Any]:
+        """Return the state as a dictionary that JSON takes; a selector that resumes overrides it.
+
+        Raises
+        ------
+        CheckpointError
+            If the selector has no such dictionary.
+        """
+        del state
+        raise CheckpointError(
+            f"{type(self).__name__} keeps no state; give it state_dict and load_state_dict, or "
+            "leave out checkpoint_dir."
+        )
+
+    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> StateT:
+        """Return the state that was saved.
+
+        Parameters
+        ----------
+        saved : dict
+            What `state_dict` returned.
+        interrupted : bool
+            Whether nodes may have been asked for anything since.
+
+        Raises
+        ------
+        CheckpointError
+            If a key is missing or unknown, or a value is unfit.
+        """
+        del saved, interrupted
+        raise CheckpointError(f"{type(self).__name__} loads no state; give it load_state_dict.")
 
 
 def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:

@@ -69,6 +69,8 @@ class CoordinatorState:
         What did not go as planned in this round.
     stages : tuple of StageReport
         The exchanges of this round so far.
+    restored : bool
+        Whether the epoch is that of a checkpoint and no node has answered in it since.
     """
 
     seed: int
@@ -91,6 +93,7 @@ class CoordinatorState:
     num_renewals: int = 0
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
+    restored: bool = False
 
 
 class RoundGivenUpError(QuorumError):

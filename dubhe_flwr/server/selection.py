@@ -27,13 +27,15 @@ class Selection(Selecting, Strategy):
     _override_logged = False
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
-        """Leave it to the wrapped strategy."""
-        return self.strategy.initialize_parameters(client_manager)
+        """Return the model of the checkpoint; without one leave it to the wrapped strategy."""
+        model: Parameters | None = self._model_to_begin_with()
+        return model or self.strategy.initialize_parameters(client_manager)
 
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Choose the clients, and let the wrapped strategy make their instructions."""
+        server_round = self._round(server_round)
         self._wait_for_nodes(client_manager.num_available)
         clients = node_ids_of(client_manager.all())
         plan = self._select(
@@ -62,7 +64,8 @@ class Selection(Selecting, Strategy):
         results = sorted(results, key=lambda result: self._position(node_id_of(result[0])))
         if self.equal_weights:
             results = [(client, replace(result, num_examples=1)) for client, result in results]
-        return self.strategy.aggregate_fit(server_round, results, failures)
+        self.rounds_done = self._round(server_round)
+        return self.strategy.aggregate_fit(self.rounds_done, results, failures)
 
     def configure_evaluate(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
@@ -72,7 +75,9 @@ class Selection(Selecting, Strategy):
             clients = node_ids_of(client_manager.all())
             here = [clients[n] for n in self.plan.participants if n in clients]
             client_manager = SelectedClients(here)
-        return self.strategy.configure_evaluate(server_round, parameters, client_manager)
+        return self.strategy.configure_evaluate(
+            self._round(server_round), parameters, client_manager
+        )
 
     def aggregate_evaluate(
         self,
@@ -81,12 +86,14 @@ class Selection(Selecting, Strategy):
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Scalar]]:
         """Leave it to the wrapped strategy."""
-        return self.strategy.aggregate_evaluate(server_round, results, failures)
+        return self.strategy.aggregate_evaluate(self._round(server_round), results, failures)
 
     def evaluate(
         self, server_round: int, parameters: Parameters
     ) -> tuple[float, dict[str, Scalar]] | None:
-        """Leave it to the wrapped strategy."""
+        """Keep the model of the round, then leave it to the wrapped strategy."""
+        server_round = self._round(server_round)
+        self._complete(server_round, parameters)
         return self.strategy.evaluate(server_round, parameters)
 
     def _log_override(self, num_asked: int, num_selected: int) -> None:

@@ -1,17 +1,18 @@
 """A strategy of the Message API that lets a selector choose who trains."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from logging import INFO
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import Result, Strategy
 
 from dubhe_flwr.adapter import Selecting
 from dubhe_flwr.adapter.exchange import log, send_over_grid
 from dubhe_flwr.adapter.records import EPOCH_KEY
 from dubhe_flwr.adapter.wrapped import all_nodes_take_part, layers
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.serverapp.grid import SelectedGrid
 
 __all__ = ["Selection"]
@@ -25,10 +26,60 @@ class Selection(Selecting, Strategy):
 
     strategy: Strategy
 
+    def start(  # noqa: PLR0917 - the signature is Flower's
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds that are still to come: all of them without a checkpoint.
+
+        The arguments are Flower's; `num_rounds` are those of the whole run. With a checkpoint its
+        model takes the place of `initial_arrays`.
+        """
+        rounds_left = self.rounds_left(num_rounds)
+        arrays: ArrayRecord = self._model_to_begin_with() or initial_arrays
+        first, keeps = self._first, self._checkpoints is not None
+
+        def evaluate(server_round: int, model: ArrayRecord) -> MetricRecord | None:
+            self._complete(self._round(server_round), model)
+            return evaluate_fn(self._round(server_round), model) if evaluate_fn else None
+
+        result = super().start(
+            grid,
+            arrays,
+            rounds_left,
+            timeout,
+            train_config,
+            evaluate_config,
+            evaluate if keeps or evaluate_fn else None,
+        )
+        for metrics in (
+            result.train_metrics_clientapp,
+            result.evaluate_metrics_clientapp,
+            result.evaluate_metrics_serverapp,
+        ):
+            numbered = {first + server_round: record for server_round, record in metrics.items()}
+            metrics.clear()
+            metrics.update(numbered)
+        if first and not result.arrays:
+            result.arrays = arrays
+        return result
+
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Choose the nodes, and let the wrapped strategy make their messages."""
+        if self._checkpoints is not None and not self._resumed:
+            raise SettingsError(
+                "checkpoint_dir keeps a run only if Dubhe is the outermost strategy; wrap the "
+                "other one in it, as in Dubhe(DifferentialPrivacy...(FedAvg()))."
+            )
+        server_round = self._round(server_round)
         self._wait_for_nodes(lambda: len(list(grid.get_node_ids())))
         plan = self._select(
             server_round,
@@ -52,12 +103,14 @@ class Selection(Selecting, Strategy):
             key = self._weighted_by_key()
             for reply in in_order:
                 _weigh_one(reply, key)
-        return self.strategy.aggregate_train(server_round, in_order)
+        self.rounds_done = self._round(server_round)
+        return self.strategy.aggregate_train(self.rounds_done, in_order)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Leave it to the wrapped strategy, on all nodes or on the selected ones."""
+        server_round = self._round(server_round)
         if self.evaluate_on == "all" or self.plan is None:
             return self.strategy.configure_evaluate(server_round, arrays, config, grid)
         if any(vars(layer).get("fraction_evaluate") == 0.0 for layer in layers(self.strategy)):
@@ -70,7 +123,7 @@ class Selection(Selecting, Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Leave it to the wrapped strategy."""
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        return self.strategy.aggregate_evaluate(self._round(server_round), replies)
 
     def summary(self) -> None:
         """Log what is selected and how, then the wrapped strategy's own summary."""

@@ -94,6 +94,18 @@ def test_draws_are_private_where_the_config_says_so(plans: list[tuple[str, ...]]
     assert plans[:3] != plans[3:]
 
 
+def test_it_goes_on_from_its_checkpoint(
+    accuracies: list[float], plans: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    """Started again with the same folder, the app trains the rounds that are left."""
+    run(12, **{"checkpoint-dir": str(tmp_path)})
+    assert len(plans) == 2
+    run(12, **{"checkpoint-dir": str(tmp_path), "num-server-rounds": 3})
+    assert len(plans) == 3
+    assert accuracies[3] == accuracies[2]
+    assert len(accuracies) == 5
+
+
 def test_flower_accepts_the_project_file() -> None:
     """`flwr build` finds both components, and no federation is shipped."""
     from flwr.common.config import validate_config

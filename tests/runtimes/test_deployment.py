@@ -1,65 +1,115 @@
-"""The same app on a SuperLink with SuperNodes, each a process of its own."""
+"""The same app on a SuperLink with SuperNodes, each a process of its own, with TLS and keys."""
 
-import socket
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
+from deployment import Federation, Processes
+from deployment.processes import wait_for
+from disclosure import label_secrets
 
-pytestmark = pytest.mark.runtime
+ROOT = Path(__file__).parents[2]
+APP = Path(__file__).parent / "numpy_app"
+NUM_NODES = 6
+STAGE_TIMEOUT = 30.0
 
-NUM_NODES = 4
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports of the loopback interface that nobody listens on."""
-    sockets = [socket.socket() for _ in range(number)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+pytestmark = pytest.mark.deployment
 
 
-def accepts(port: int) -> bool:
-    """Tell whether somebody listens on a port of the loopback interface."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+@pytest.fixture
+def federation(tmp_path: Path) -> Iterator[Federation]:
+    """Start a SuperLink and six SuperNodes, and end them with the test."""
+    with Federation(tmp_path / "home", NUM_NODES) as started:
+        yield started
 
 
-def test_supernodes_register_and_train(flower_home: Any, wait_for: Any) -> None:
-    """Real nodes register, draw, determine and train, over the network."""
-    superlink, *node_ports = free_ports(1 + NUM_NODES)
-    flower_home.start(
-        "flower-superlink",
-        "--insecure",
-        *("--host", "127.0.0.1", "--port", str(superlink)),
-        log="superlink",
-    )
-    wait_for(lambda: accepts(superlink), 30)
-    for partition, port in enumerate(node_ports):
-        flower_home.start(
-            "flower-supernode",
-            "--insecure",
-            *("--superlink", f"127.0.0.1:{superlink}"),
-            *("--host", "127.0.0.1", "--port", str(port)),
-            *("--node-config", f"partition-id={partition} num-partitions={NUM_NODES}"),
-            log=f"supernode-{partition}",
+def halted(folder: Path, stage: str) -> int:
+    """Wait until a node has halted at a stage and return its partition."""
+    deadline = time.monotonic() + 300
+    while not (found := list(folder.glob(f"halted-{stage}-*"))):
+        assert time.monotonic() < deadline, f"no node halted at {stage}"
+        time.sleep(0.2)
+    return int(found[0].name.rpartition("-")[2])
+
+
+def test_a_run_survives_nodes_that_die_or_stall(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One dies at registration, one in training, one stalls: the run ends with a result.
+
+    Whatever the server received tells no labels in the clear.
+    """
+    halts, record = tmp_path / "halts", tmp_path / "record"
+    for folder in (halts, record):
+        folder.mkdir()
+    for asked in ("register-0", "participate-1", "train-any"):
+        (halts / asked).touch()
+    with ThreadPoolExecutor(1) as executor:
+        run = executor.submit(
+            federation.run,
+            APP,
+            f"num-server-rounds=2 num-participants=3 expected-nodes={NUM_NODES} "
+            f'stage-timeout={STAGE_TIMEOUT} halts="{halts}" record="{record}"',
         )
-    (flower_home.path / "config.toml").write_text(
-        f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{superlink}"\n'
-        "insecure = true\n"
-    )
-    output = flower_home.run(
-        "flwr",
-        "run",
-        str(Path(__file__).parent / "numpy_app"),
-        "here",
-        "--stream",
-        "--run-config",
-        f"num-server-rounds=2 num-participants=3 expected-nodes={NUM_NODES}",
-    )
-    assert flower_home.statuses("here") == ["finished:completed"], output[-4000:]
-    assert output.count(f"3 of {NUM_NODES} clients selected") == 2
+        dying = halted(halts, "register")
+        federation.processes.signal(f"supernode-{dying}", signal.SIGKILL)
+        stalling = halted(halts, "participate")
+        federation.processes.signal(f"supernode-{stalling}", signal.SIGSTOP)
+        stalled_at = time.monotonic()
+        (halts / f"halted-participate-{stalling}").unlink()
+        trained = halted(halts, "train")
+        federation.processes.signal(f"supernode-{trained}", signal.SIGKILL)
+        time.sleep(max(0.0, stalled_at + STAGE_TIMEOUT + 5 - time.monotonic()))
+        federation.processes.signal(f"supernode-{stalling}", signal.SIGCONT)
+        status, output = run.result()
+    assert status == "finished:completed", output[-4000:]
+    assert output.count("of 5 clients selected") == 2, output[-4000:]
+    assert "register: 1 replies dropped: no reply" in output
+    assert "participate: 1 replies dropped: no reply" in output
+    assert len({dying, stalling, trained}) == 3
     assert "final model: [2.0, 2.0]" in output
+    check_record(record, monkeypatch)
+
+
+def test_an_interrupted_command_stops_all_it_started(tmp_path: Path) -> None:
+    """On Ctrl-C no process and no key is left."""
+    command = [sys.executable, str(ROOT / "apps" / "deployment"), "--home", str(tmp_path)]
+    processes = Processes(tmp_path)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603
+        wait_for((tmp_path / "supernode-0.log").exists, 180, "a SuperNode is started")
+        assert (tmp_path / "credentials").exists()
+        started.send_signal(signal.SIGINT)
+        output, _ = started.communicate(timeout=60)
+    assert started.returncode != 0
+    assert processes.alive() == []
+    assert not (tmp_path / "credentials").exists()
+    assert "All processes are stopped" in output
+
+
+def check_record(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for every way to write down anybody's labels, or a sum of theirs, both ways."""
+    monkeypatch.syspath_prepend(str(APP))
+    from numpyexample.client_app import counts_of
+    from numpyexample.server_app import REFERENCE_SET, THRESHOLDS
+
+    received, sent = ((record / name).read_bytes() for name in ("received", "sent"))
+    assert len(received) > 5000 < len(sent)
+    counts = [counts_of(partition) for partition in range(NUM_NODES)]
+    secrets = {
+        secret
+        for size in range(1, NUM_NODES + 1)
+        for nodes in combinations(counts, size)
+        for secret in label_secrets(nodes, REFERENCE_SET, THRESHOLDS)
+    }
+    assert len(secrets) > 200
+    assert [secret for secret in secrets if secret in received] == []
+    # Small numbers, end to end as big-endian bytes, look like a one-hot vector: a request has such.
+    unlike_numbers = [secret for secret in secrets if not set(secret) <= {0, 1}]
+    assert len(unlike_numbers) > 200
+    assert [secret for secret in unlike_numbers if secret in sent] == []

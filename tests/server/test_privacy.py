@@ -1,15 +1,13 @@
 """What the server receives over a whole run tells it nobody's labels."""
 
-import json
 from typing import Any, cast
 
-import numpy as np
+from disclosure import label_secrets
 from flwr.app import Context, RecordDict
 from flwr.server.strategy import FedAvg
 from support import LABEL_COUNTS, NUM_NODES, SELECTION, initial_parameters, numpy_client_app
 from support import strategy_server_app as server_app
 
-from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry, registry
 from dubhe_flwr.protocol import SessionState
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid
@@ -54,19 +52,6 @@ def run(counts: Any = LABEL_COUNTS, num_rounds: int = 4) -> Transcript:
     return grid
 
 
-def encodings(vector: Any) -> list[bytes]:
-    """Return the obvious ways to write down a vector of numbers."""
-    array = np.asarray(vector)
-    floats = (">f8", "<f8", ">f4", "<f4")
-    integers = (">i8", "<i8", ">i4", "<i4", ">i2", "<i2", "u1")
-    kinds = floats if array.dtype.kind == "f" else floats + integers
-    fits = [kind for kind in kinds if kind in floats or (array.astype(kind) == array).all()]
-    binary = [array.astype(kind).tobytes() for kind in fits]
-    text = [json.dumps(array.tolist()).encode(), ",".join(map(str, array.tolist())).encode()]
-    # Shorter ones would now and then be found in ciphertexts by chance.
-    return [encoded for encoded in [*binary, *text] if len(encoded) >= 8]
-
-
 def test_a_transcript_holds_nothing_in_the_clear() -> None:
     """Neither a registry, p_l, R_A, p_o, an EMD nor a secret key is in what the server received."""
     grid = run()
@@ -75,14 +60,8 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
         for fields in grid.replies()
         for value in fields.values()
     )
-    codebook = Codebook(SELECTION["reference_set"])
-    overall, slots = overall_registry(LABEL_COUNTS, codebook, SELECTION["thresholds"])
-    secrets = encodings(overall)
-    for counts, slot in zip(LABEL_COUNTS, slots, strict=True):
-        secrets += encodings(fixed_point_distribution(counts))
-        secrets += encodings(counts)
-        secrets += encodings(counts / counts.sum())
-        secrets += encodings(registry(codebook.unrank(int(slot)), codebook))
+    reference_set, thresholds = SELECTION["reference_set"], SELECTION["thresholds"]
+    secrets = label_secrets(LABEL_COUNTS, reference_set, thresholds)
     for context in grid.contexts.values():
         state = SessionState.from_bytes(cast("bytes", context.state["dubhe"]["session"]))
         modulus = int.from_bytes(state.modulus, "big")

@@ -28,8 +28,10 @@ def server_fn(context: Context) -> ServerAppComponents:
         num_participants=context.run_config["num-participants"],
         reference_set=(1, 2, 10),
         expected_nodes=context.run_config["expected-nodes"],
+        checkpoint_dir=context.run_config["checkpoint-dir"],
     )
-    config = ServerConfig(num_rounds=context.run_config["num-server-rounds"])
+    num_rounds = strategy.rounds_left(context.run_config["num-server-rounds"])
+    config = ServerConfig(num_rounds=num_rounds)
     return ServerAppComponents(strategy=strategy, config=config)
 
 

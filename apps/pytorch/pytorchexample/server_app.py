@@ -23,6 +23,7 @@ def main(grid: Grid, context: Context) -> None:
         num_participants=int(context.run_config["num-participants"]),
         reference_set=(1, 2, 10),
         expected_nodes=int(context.run_config["expected-nodes"]),
+        checkpoint_dir=str(context.run_config["checkpoint-dir"]),
     )
 
     result = strategy.start(

@@ -14,6 +14,7 @@ from quickstart.task import new_model, test_data
 def server_fn(context: Context) -> ServerAppComponents:
     """Return what the server runs."""
     config = context.run_config
+    timeout = float(config.get("stage-timeout", 600.0))
     strategy = Dubhe(
         FedAvg(
             fraction_evaluate=0.0,
@@ -24,9 +25,15 @@ def server_fn(context: Context) -> ServerAppComponents:
         num_participants=int(config.get("num-participants", 5)),
         reference_set=(1, 2, 10),
         seed=int(config.get("seed", 0)),
+        expected_nodes=int(config.get("expected-nodes", 0)) or None,
+        stage_timeout=timeout,
+        checkpoint_dir=str(config.get("checkpoint-dir", "")),
     )
-    num_rounds = int(config.get("num-server-rounds", 10))
-    return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
+    # Those of the whole run, less those that a checkpoint has behind it.
+    num_rounds = strategy.rounds_left(int(config.get("num-server-rounds", 10)))
+    return ServerAppComponents(
+        strategy=strategy, config=ServerConfig(num_rounds=num_rounds, round_timeout=timeout)
+    )
 
 
 def test(

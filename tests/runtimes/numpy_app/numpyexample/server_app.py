@@ -1,25 +1,72 @@
 """Lets Dubhe choose the nodes, and says what came of it."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import numpy as np
-from flwr.app import ArrayRecord, Context
+from flwr.app import ArrayRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.serverapp import Dubhe
+from dubhe_flwr.serverapp.grid import SelectedGrid
 
 app = ServerApp()
+
+REFERENCE_SET = (1, 2, 4)
+THRESHOLDS = {1: 0.7, 2: 0.2}
+
+
+class RecordingGrid(SelectedGrid):
+    """Writes down all that passes through it: `sent` and `received` in a folder."""
+
+    def __init__(self, grid: Grid, folder: Path) -> None:
+        super().__init__(grid, ())
+        self.folder = folder
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return all nodes."""
+        return self._grid.get_node_ids()
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Pass them on and write down both directions."""
+        messages = list(messages)
+        self.write("sent", messages)
+        replies = list(super().send_and_receive(messages, timeout=timeout))
+        self.write("received", replies)
+        return replies
+
+    def write(self, name: str, messages: Iterable[Message]) -> None:
+        """Append every value of every record."""
+        with (self.folder / name).open("ab") as file:
+            for message in messages:
+                if message.has_error():
+                    continue
+                for record in message.content.values():
+                    for value in record.values():
+                        data = getattr(value, "data", value)
+                        file.write(data if isinstance(data, bytes) else repr(data).encode())
+                        file.write(b"|")
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run all rounds."""
+    if folder := str(context.run_config["record"]):
+        grid = RecordingGrid(grid, Path(folder))
+    timeout = float(context.run_config["stage-timeout"])
     strategy = Dubhe(
         FedAvg(fraction_evaluate=0.0),
         num_participants=int(context.run_config["num-participants"]),
-        reference_set=(1, 2, 4),
-        thresholds={1: 0.7, 2: 0.2},
+        reference_set=REFERENCE_SET,
+        thresholds=THRESHOLDS,
         expected_nodes=int(context.run_config["expected-nodes"]),
+        stage_timeout=timeout,
+        checkpoint_dir=str(context.run_config["checkpoint-dir"]),
     )
     num_rounds = int(context.run_config["num-server-rounds"])
-    result = strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=num_rounds)
+    arrays = ArrayRecord([np.zeros(2)])
+    result = strategy.start(grid, arrays, num_rounds=num_rounds, timeout=timeout)
     print("final model:", result.arrays.to_numpy_ndarrays()[0].tolist())  # noqa: T201

@@ -1,0 +1,61 @@
+"""`python apps/deployment`: a SuperLink, SuperNodes and an app on this host, with TLS and keys."""
+# ruff: noqa: INP001 - a folder that Python runs is no package
+
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from deployment import Federation
+
+QUICKSTART = Path(__file__).parents[1] / "quickstart"
+
+
+def main(
+    supernodes: Annotated[int, typer.Option(min=3, help="Number of SuperNodes.")] = 6,
+    app: Annotated[Path, typer.Option(help="Folder of the app.")] = QUICKSTART,
+    run_config: Annotated[
+        str | None, typer.Option(help="The app's settings, as `flwr run` takes them.")
+    ] = None,
+    home: Annotated[
+        Path | None,
+        typer.Option(help="Folder that keeps the logs; by default only after a failure."),
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 900.0,
+) -> None:
+    """Start a SuperLink and SuperNodes on loopback, run an app on them, and stop them all."""
+    if run_config is None and app == QUICKSTART:
+        run_config = (
+            f"num-server-rounds=2 num-participants=3 expected-nodes={supernodes} "
+            "seeded-draws=false stage-timeout=120.0"
+        )
+    # However this process is asked to end, the others end with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    folder = home or Path(tempfile.mkdtemp(prefix="dubhe-"))
+    typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {folder}.")
+    status = "failed to start"
+    try:
+        with Federation(folder, supernodes) as federation:
+            for name, process in federation.processes.started.items():
+                typer.echo(f"  {name}: process {process.pid}")
+            status, _ = federation.run(
+                app, run_config or "", timeout, lambda line: typer.echo(line, nl=False)
+            )
+    except TimeoutError as error:
+        status = str(error)
+    finally:
+        completed = status == "finished:completed"
+        shutil.rmtree(folder / "credentials", ignore_errors=True)
+        if completed and home is None:
+            shutil.rmtree(folder)
+        logs = "" if completed else f" See the logs in {folder}."
+        typer.echo(f"{status}. All processes are stopped, the keys are gone.{logs}")
+    raise typer.Exit(0 if completed else 1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,173 @@
+"""Processes with a Flower home of their own, all of which end with it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["Processes", "accepts", "free_ports", "wait_for"]
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports of the loopback interface that nobody listens on."""
+    sockets = [socket.socket() for _ in range(number)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def accepts(port: int) -> bool:
+    """Tell whether somebody listens on a port of the loopback interface."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for(condition: Callable[[], bool], timeout: float, what: str) -> None:
+    """Wait until a condition holds.
+
+    Raises
+    ------
+    TimeoutError
+        If it does not within that many seconds; the message says what was waited for.
+    """
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout:.0f} s.")
+        time.sleep(0.5)
+
+
+class Processes:
+    """Runs Flower's commands with a home and an environment of their own.
+
+    Parameters
+    ----------
+    home : Path
+        Flower's home: its configuration, the installed apps and the logs of all processes.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home.resolve()
+        self.home.mkdir(parents=True, exist_ok=True)
+        commands = Path(sys.executable).parent
+        self.environment = {
+            **os.environ,
+            "FLWR_HOME": str(self.home),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
+        self._commands = commands
+        self.started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *command: str) -> int:
+        """Start a command in the background, with its output in `NAME.log` of the home.
+
+        Returns
+        -------
+        int
+            Its process id, which is also that of the group of all that it starts in turn.
+        """
+        with self.log_of(name).open("wb") as output:
+            self.started[name] = subprocess.Popen(  # noqa: S603 - Flower's own commands
+                self._with_path(command),
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self.started[name].pid
+
+    def run(
+        self, *command: str, timeout: float = 300.0, show: Callable[[str], None] | None = None
+    ) -> str:
+        """Run a command to its end and return its output.
+
+        Parameters
+        ----------
+        *command : str
+            Name and arguments.
+        timeout : float (default: 300)
+            Seconds after which it is killed.
+        show : callable (str) -> None, optional
+            Gets each line as it comes.
+
+        Raises
+        ------
+        TimeoutError
+            If the command took too long; the message ends with its last words.
+        """
+        lines: list[str] = []
+        with subprocess.Popen(  # noqa: S603 - Flower's own commands
+            self._with_path(command),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            too_late = threading.Timer(timeout, process.kill)
+            too_late.start()
+            try:
+                for line in process.stdout or ():
+                    lines.append(line)
+                    if show is not None:
+                        show(line)
+            except BaseException:  # who is asked to end does not wait for the command
+                process.kill()
+                raise
+            finally:
+                late = not too_late.is_alive()
+                too_late.cancel()
+        output = "".join(lines)
+        if late:
+            raise TimeoutError(f"{command[:2]}: not within {timeout:.0f} s: {output[-2000:]}")
+        return output
+
+    def log_of(self, name: str) -> Path:
+        """Return where a process writes to."""
+        return self.home / f"{name}.log"
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a started process and all that it started."""
+        try:
+            os.killpg(self.started[name].pid, number)
+        except ProcessLookupError:
+            self.started[name].poll()
+
+    def alive(self) -> list[int]:
+        """Return the ids of all processes with this home, grandchildren included."""
+        needle = f"FLWR_HOME={self.home}".encode()
+        found = {process.pid for process in self.started.values() if process.poll() is None}
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if needle in (entry / "environ").read_bytes().split(b"\0"):
+                    found.add(int(entry.name))
+            except OSError:  # ended meanwhile, or somebody else's
+                continue
+        return sorted(found - {os.getpid()})
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """End every process with this home, politely first."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process_id in self.alive():
+                for each in (signal.SIGCONT, number):  # a stopped process ends when it goes on
+                    try:
+                        os.kill(process_id, each)
+                    except ProcessLookupError:
+                        break
+            deadline = time.monotonic() + timeout
+            while self.alive() and time.monotonic() < deadline:
+                time.sleep(0.2)
+
+    def _with_path(self, command: tuple[str, ...]) -> list[str]:
+        return [str(self._commands / command[0]), *command[1:]]

@@ -1,0 +1,29 @@
+"""Tests of the random generators that a checkpoint keeps."""
+
+import random
+
+import numpy as np
+import torch
+
+from dubhe_flwr.adapter.generators import generator_states, restore_generators
+
+
+def numbers() -> list[float]:
+    """Return numbers of each generator; an odd number of normal ones leaves half a pair."""
+    return [
+        random.gauss(0, 1),
+        random.random(),
+        float(np.random.normal()),  # noqa: NPY002 - the generator that Flower uses
+        float(np.random.random()),  # noqa: NPY002 - the generator that Flower uses
+        float(torch.rand(())),
+    ]
+
+
+def test_all_three_generators_go_on_where_they_were() -> None:
+    """Python's, numpy's and torch's, with what they hold back for the next call."""
+    numbers()
+    states = generator_states()
+    first = numbers()
+    assert numbers() != first
+    restore_generators(states)
+    assert numbers() == first

@@ -1,0 +1,89 @@
+"""Tests of what the deployment app makes and starts, without Flower."""
+
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    load_pem_private_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+from deployment import Credentials, Processes
+
+LONG = "import time; time.sleep(600)"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that is bound to happen."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_credentials_fit_each_other_and_are_secret(tmp_path: Path) -> None:
+    """The authority vouches for the SuperLink, every node has a key, and only we can read them."""
+    made = Credentials.make(tmp_path / "secret", 3)
+    authority = x509.load_pem_x509_certificate(made.authority.read_bytes())
+    certificate = x509.load_pem_x509_certificate(made.certificate.read_bytes())
+    certificate.verify_directly_issued_by(authority)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    key = load_pem_private_key(made.key.read_bytes(), None)
+    assert key.public_key() == certificate.public_key()
+    assert key.public_key() != authority.public_key()
+    keys = [load_ssh_private_key(path.read_bytes(), None) for path in made.node_keys]
+    for path, node_key in zip(made.node_keys, keys, strict=True):
+        assert isinstance(node_key, ec.EllipticCurvePrivateKey)
+        public = load_ssh_public_key(path.with_suffix(".pub").read_bytes())
+        assert public == node_key.public_key()
+    for path in (made.key, *made.node_keys):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(made.authority.parent.stat().st_mode) == 0o700
+    written = [path for path in made.authority.parent.iterdir() if b"PRIVATE" in path.read_bytes()]
+    assert sorted(written) == sorted([made.key, *made.node_keys])
+
+
+def test_everything_that_was_started_ends(tmp_path: Path) -> None:
+    """Also what a process started in turn, what is stopped, and what does not want to end."""
+    processes = Processes(tmp_path)
+    stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1); {LONG}"
+    detached = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', "
+        f"{LONG!r}], start_new_session=True); {LONG}"
+    )
+    for name, program in (("plain", LONG), ("stubborn", stubborn), ("parent", detached)):
+        processes.start(name, "python", "-u", "-c", program)
+    other = subprocess.Popen(["sleep", "600"], env={**os.environ, "FLWR_HOME": "/elsewhere"})  # noqa: S607
+    try:
+        until(
+            lambda: len(processes.alive()) == 4 and bool(processes.log_of("stubborn").read_text())
+        )
+        processes.signal("plain", signal.SIGSTOP)
+        processes.stop(timeout=2.0)
+        assert processes.alive() == []
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    processes.signal("plain", signal.SIGKILL)
+
+
+def test_a_command_returns_what_it_says_or_is_killed(tmp_path: Path) -> None:
+    """Line by line, and not for ever."""
+    processes, lines = Processes(tmp_path), list[str]()
+    said = "print(1, flush=True); print(2, flush=True)"
+    assert processes.run("python", "-c", said, show=lines.append) == "1\n2\n"
+    assert lines == ["1\n", "2\n"]
+    with pytest.raises(TimeoutError, match="not within 1 s: 1\n2"):
+        processes.run("python", "-c", f"{said}; {LONG}", timeout=1.0)
+    assert processes.alive() == []

@@ -1,0 +1,156 @@
+"""Tests of the way in which a selector's state becomes JSON and comes back."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+from protocol.examples import FOREIGN_VALUES
+from protocol.federation import Federation, dubhe, fingerprint, skewed_counts
+
+from dubhe_flwr.errors import CheckpointError
+from dubhe_flwr.protocol import CoordinatorState, from_json
+from dubhe_flwr.protocol.saved import to_json
+
+
+def played(num_rounds: int = 2, **settings: Any) -> Federation[CoordinatorState]:
+    """Return a federation after some rounds."""
+    options: dict[str, Any] = {
+        "num_participants": 4,
+        "reference_set": (1, 2, 4),
+        "thresholds": {1: 0.6, 2: 0.3},
+        "tries": 3,
+        "rounds_per_draw": 3,
+    }
+    federation = dubhe(skewed_counts(12), **options | settings)
+    for server_round in range(1, num_rounds + 1):
+        federation.play(server_round)
+    return federation
+
+
+def saved(federation: Federation[CoordinatorState]) -> Any:
+    """Return the state of the server after its way through a file."""
+    return json.loads(json.dumps(federation.selector.state_dict(federation.state)))
+
+
+def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths of all values in nested dictionaries."""
+    if not isinstance(data, dict):
+        return [path]
+    return [leaf for key, item in data.items() for leaf in leaves(item, (*path, key))]
+
+
+def parent(data: Any, path: tuple[Any, ...]) -> Any:
+    """Return the dictionary that holds the value at a path."""
+    for key in path[:-1]:
+        data = data[key]
+    return data
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"determination": "grouped", "group_size": 3}, {"participation": "calibrated"}]
+)
+def test_epoch_and_drawn_rounds_come_back_as_they_were(settings: dict[str, Any]) -> None:
+    """Every field of them, with types, shapes and orders."""
+    federation = played(**settings)
+    restored = federation.selector.load_state_dict(saved(federation), interrupted=False)
+    for name in ("seed", "sequence", "server_round", "epoch", "rounds"):
+        there, here = getattr(restored, name), getattr(federation.state, name)
+        assert fingerprint(there) == fingerprint(here), name
+    assert len(restored.rounds) == 2
+    assert restored.restored
+    assert (restored.batch, restored.enrolment) == (None, None)
+
+
+def test_after_an_interruption_only_the_seed_and_the_numbers_come_back() -> None:
+    """Nodes may have answered what the state does not know of, so its epoch is over."""
+    federation = played()
+    restored = federation.selector.load_state_dict(saved(federation), interrupted=True)
+    assert (restored.epoch, restored.rounds, restored.restored) == (None, {}, False)
+    assert restored.seed == federation.state.seed
+    assert restored.server_round == 2
+
+
+@pytest.mark.parametrize("stage", ["join", "keygen", "register", "participate", "determine"])
+def test_in_the_middle_of_an_exchange_no_epoch_is_saved(stage: str) -> None:
+    """A state that awaits replies cannot go on, whatever the caller says."""
+    federation = played(0)
+    federation.until(stage)
+    state = saved(federation)
+    assert (state["epoch"], state["rounds"]) == (None, {})
+
+
+def test_every_key_must_be_there_and_be_known() -> None:
+    """Wherever a key is missing or too many, the error names it and its place."""
+    federation = played()
+    whole = saved(federation)
+    load = federation.selector.load_state_dict
+    for path in leaves(whole):
+        place, name = parent(whole, path), path[-1]
+        by_number = name.isdigit()  # nodes and rounds may be any
+        value = place.pop(name)
+        if not by_number:
+            with pytest.raises(CheckpointError, match=rf"selector.*'{name}' is missing"):
+                load(whole, interrupted=False)
+            place["extra"] = value
+            with pytest.raises(CheckpointError, match=r"'(extra|" + name + ")' is"):
+                load(whole, interrupted=False)
+            del place["extra"]
+        place[name] = value
+    assert load(whole, interrupted=False).epoch is not None
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    """Nothing but the package's own error comes out."""
+    federation = played()
+    whole = saved(federation)
+    for path in leaves(whole):
+        place, name = parent(whole, path), path[-1]
+        before = place[name]
+        for value in (
+            *FOREIGN_VALUES,
+            [[1]],
+            [None],
+            "not base64!",
+            -1,
+            {"shape": [9], "bits": ""},
+        ):
+            place[name] = value
+            with suppress(CheckpointError):
+                federation.selector.load_state_dict(whole, interrupted=False)
+        place[name] = before
+
+
+@given(arrays(np.bool_, array_shapes(max_dims=3, min_side=0, max_side=9)))
+def test_bits_come_back(array: NDArray[np.bool_]) -> None:
+    """Whatever their shape."""
+    read = from_json(NDArray[np.bool_], json.loads(json.dumps(to_json(array))), "bits")
+    assert (read.dtype, read.shape) == (array.dtype, array.shape)
+    assert (read == array).all()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One field of each type that the protocol's states have."""
+
+    name: str
+    yes: bool
+    number: int
+    share: float
+    key: bytes
+    maybe: bytes | None
+    numbers: tuple[int, ...]
+    shares: tuple[float, ...]
+    nodes: frozenset[int]
+
+
+@given(st.builds(Sample, share=st.floats(allow_nan=False), shares=st.just((0.1, 1e-300))))
+def test_plain_values_come_back(sample: Sample) -> None:
+    """Bit for bit, floats included."""
+    assert from_json(Sample, json.loads(json.dumps(to_json(sample))), "sample") == sample

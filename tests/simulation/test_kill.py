@@ -1,0 +1,44 @@
+"""A ServerApp that is killed with SIGKILL, at any point of a round, goes on when started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+STAGES = ["join", "keygen", "register", "moments", "calibrate", "participate", "determine", "train"]
+POINTS = [*STAGES, "checkpoint", "evaluate"]
+
+
+@pytest.mark.parametrize("api", ["fit", "train"])
+def test_a_killed_server_app_resumes_ten_times_of_ten(api: str, tmp_path: Path) -> None:
+    """After each stage of the second round, before its checkpoint is in place, and right after.
+
+    Every round begins an epoch here, so that even after a kill the selected sets and the model
+    are those of a run without one, bit for bit.
+    """
+    assert len(POINTS) == 10
+    script = Path(__file__).with_name("killed_server_app.py")
+    finished = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, str(script), api, str(tmp_path), *POINTS],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
+        stdout=subprocess.PIPE,
+        timeout=600,
+        check=True,
+    )
+    outcomes = json.loads(finished.stdout)
+    whole = outcomes.pop("")
+    assert whole["ended"] == 0
+    assert whole["rounds"] == [1, 2, 3]
+    assert list(outcomes) == POINTS
+    for point, outcome in outcomes.items():
+        assert (outcome["ended"], outcome["ended_again"]) == (-signal.SIGKILL, 0), point
+        left = [3] if point == "evaluate" else [2, 3]
+        assert outcome["rounds"] == left, point
+        assert outcome["selected"] == whole["selected"][-len(left) :], point
+        assert outcome["last"] == "round-000003", point
+        assert outcome["model"] == whole["model"] != [], point
