@@ -10,7 +10,7 @@ from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.join import HelloReply, JoinStatus
 
-JOIN = REQUESTS[Stage.JOIN]
+JOIN: Any = REQUESTS[Stage.JOIN]
 HELLO = REPLIES[Stage.HELLO]
 JOIN_REPLY = REPLIES[Stage.JOIN]
 NAN = float("nan")

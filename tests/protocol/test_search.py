@@ -208,7 +208,6 @@ class TestWhen:
         third = nodes.play(3)
         assert searched(third)
         assert third.epoch != first.epoch
-        assert third.thresholds == first.thresholds
 
     def test_given_thresholds_are_not_searched_for(self) -> None:
         """Not even on request: the nodes register anew, under the same thresholds."""

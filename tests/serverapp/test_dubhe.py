@@ -332,6 +332,9 @@ def test_thresholds_are_searched_for_again_on_request(caplog: pytest.LogCaptureF
     stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
     assert ["search" in of_round for of_round in stages] == [True, False, True, False]
     assert strategy.plans[0].epoch == strategy.plans[1].epoch != strategy.plans[2].epoch
-    first = ", ".join(f"{i}: {share:g}" for i, share in strategy.plans[0].thresholds.items())
+    found = [
+        ", ".join(f"{size}: {share:g}" for size, share in strategy.plans[k].thresholds.items())
+        for k in (0, 2)
+    ]
     lines = [r.message for r in caplog.records if "thresholds of the epoch" in r.message]
-    assert lines == [f"dubhe: thresholds of the epoch: {{{first}}}"] * 2
+    assert lines == [f"dubhe: thresholds of the epoch: {{{each}}}" for each in found]
