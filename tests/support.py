@@ -44,7 +44,7 @@ def label_counts(context: Context) -> NDArray[np.int64]:
 
 
 class Trainer(NumPyClient):
-    """Adds its partition-id to every parameter and tells it in its metrics."""
+    """Adds its partition-id and 1 to every parameter, and tells it in its metrics."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -55,7 +55,7 @@ class Trainer(NumPyClient):
     def fit(
         self, parameters: list[NDArray[Any]], config: dict[str, Any]
     ) -> tuple[list[NDArray[Any]], int, dict[str, Any]]:
-        trained = [array + self.partition for array in parameters]
+        trained = [array + self.partition + 1 for array in parameters]
         return trained, 10 + self.partition, {"partition": self.partition, **config}
 
     def evaluate(
@@ -89,7 +89,7 @@ def message_client_app(
         metrics = MetricRecord(
             {"num-examples": 10 + partition, "train_loss": 1.0, "partition": partition}
         )
-        trained = ArrayRecord([array + partition for array in arrays])
+        trained = ArrayRecord([array + partition + 1 for array in arrays])
         return Message(RecordDict({"arrays": trained, "metrics": metrics}), reply_to=message)
 
     @app.evaluate()

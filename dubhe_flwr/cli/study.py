@@ -62,7 +62,8 @@ def study(
         float, typer.Option(help="Least probability, as a share of the uniform one, if calibrated.")
     ] = StudySettings.floor,
     local_skew: Annotated[
-        float, typer.Option(help="Price of the clients' own skew.")
+        float | None,
+        typer.Option(help="Price of the clients' own skew.", show_default="0.5 if calibrated"),
     ] = StudySettings.local_skew,
     thresholds: Annotated[
         str | None,

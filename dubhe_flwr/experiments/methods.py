@@ -5,30 +5,14 @@ from typing import Any, Final
 
 __all__ = ["COMPARED", "DUBHE_RULES", "METHODS"]
 
-_PAPER: Final = {"participation": "paper", "determination": "tries"}
-
 DUBHE_RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe-one-off": {"participation": "paper", "determination": "one-off"},
-    "dubhe-paper": _PAPER,
-    "dubhe-grouped": {"participation": "paper", "determination": "grouped", "local_skew": 0.0},
-    "dubhe-calibrated": {
-        "participation": "calibrated",
-        "determination": "tries",
-        "coverage": 0.0,
-        "local_skew": 0.0,
-    },
-    "dubhe-balanced": {
-        "participation": "calibrated",
-        "determination": "grouped",
-        "coverage": 0.1,
-        "local_skew": 0.0,
-    },
-    "dubhe-wide": {
-        "participation": "calibrated",
-        "determination": "grouped",
-        "coverage": 1.0,
-        "local_skew": 0.0,
-    },
+    "dubhe-paper": {"participation": "paper", "determination": "tries"},
+    "dubhe-search": {"participation": "paper", "determination": "tries", "thresholds": "search"},
+    "dubhe-grouped": {"participation": "paper", "determination": "grouped"},
+    "dubhe-calibrated": {"determination": "tries", "coverage": 0.0, "local_skew": 0.0},
+    "dubhe-balanced": {"determination": "grouped", "local_skew": 0.0},
+    "dubhe-wide": {"determination": "grouped", "coverage": 1.0, "local_skew": 0.0},
     "dubhe": {},
 }
 """What `Settings` differ in: the paper's rule, each option alone and together, our defaults."""

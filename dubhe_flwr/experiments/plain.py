@@ -61,7 +61,8 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
 
     Examples
     --------
-    >>> settings = Settings(num_participants=4, reference_set=(1, 2), thresholds={1: 0.7}, seed=7)
+    >>> settings = Settings(num_participants=4, reference_set=(1, 2), thresholds={1: 0.7},
+    ...                     determination="tries", seed=7)
     >>> rounds = plain_rounds(settings, [[9, 1]] * 20 + [[1, 9]] * 5)
     >>> [np.bincount(next(rounds) // 20).tolist() for _ in range(3)]
     [[2, 2], [2, 2], [2, 2]]
@@ -79,9 +80,11 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
         interval = num_rounds_of(settings, roster)
         rounds = range(roster.first_round, roster.first_round + interval)
         for server_round, undetermined in clients.draw(rounds, num_tries):
-            # No agent's turn comes more often in an epoch than its sums allow.
             determined = choose_agents(roster, {server_round: undetermined}, clients.seed)
             drawn = determined[server_round]
+            if drawn.agent is not None:
+                spent = roster.num_sums.get(drawn.agent, 0) + len(drawn.selections)
+                roster = replace(roster, num_sums={**roster.num_sums, drawn.agent: spent})
             chosen = clients.best_selections(drawn) if drawn.chosen is None else drawn.chosen
             yield np.sort(np.concatenate([drawn.selections[index] for index in chosen]))
         found = epoch_parameters(settings.announced(len(clients.aliases), thresholds))

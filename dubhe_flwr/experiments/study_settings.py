@@ -38,9 +38,9 @@ class StudySettings:
         ``H``: tentative selections of a round, or with groups as many volunteers.
     group_size : int (default: 0, which stands for that of `Settings`)
         ``g``: fewest clients in a group.
-    coverage, floor : float (default: 1.0 and 0.1)
+    coverage, floor : float (default: 0.1 each)
         Of calibrated participation: see `Settings`.
-    local_skew : float (default: 0.0)
+    local_skew : float, optional (default: 0.5 if calibrated, else 0)
         Price that the agent puts on the clients' own skew.
     thresholds : tuple of float, "search" or "search-tries", optional (default: see `Settings`)
         ``sigma_i`` in the order of the reference set, without ``sigma_C``, or how to search.
@@ -89,7 +89,7 @@ class StudySettings:
     group_size: int = Settings.group_size
     coverage: float = Settings.coverage
     floor: float = Settings.floor
-    local_skew: float = Settings.local_skew
+    local_skew: float | None = Settings.local_skew
     thresholds: tuple[float, ...] | ThresholdSearch | None = None
     reference_set: tuple[int, ...] = (1, 2, 10)
     num_classes: int | None = None

@@ -32,6 +32,7 @@ DeterminationRule = Literal["auto", "tries", "grouped", "one-off"]
 OnFailure = Literal["raise", "random"]
 ThresholdSearch = Literal["search", "search-tries"]
 
+_LOCAL_SKEW = 0.5
 _MOST_MOMENTS = 256
 _LARGE = 5
 _MANY = 20
@@ -67,12 +68,12 @@ class Settings:
         is no determination.
     group_size : int (default: 4, or `num_participants` if that is less)
         ``g``: fewest clients in a group.
-    coverage : float (default: 1.0)
+    coverage : float (default: 0.1)
         Calibrated participation: price of calling the same clients again and again, relative to
         that of the sampling variance.
     floor : float (default: 0.1)
         Calibrated participation: least probability of a category, as a share of the uniform one.
-    local_skew : float (default: 0.0)
+    local_skew : float, optional (default: 0.5 if calibrated, else 0)
         Price that the agent puts on the clients' own skew, the other label term of the bound.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
@@ -135,9 +136,9 @@ clients a round or lower min_cohort.
     determination: DeterminationRule = "auto"
     tries: int = 20
     group_size: int = 0
-    coverage: float = 1.0
+    coverage: float = 0.1
     floor: float = 0.1
-    local_skew: float = 0.0
+    local_skew: float | None = None
     registration_interval: int = 50
     rounds_per_draw: int = 1
     min_cohort: int = 3
@@ -158,6 +159,9 @@ clients a round or lower min_cohort.
     def __post_init__(self) -> None:
         for name, number in checked_numbers(self).items():
             object.__setattr__(self, name, number)
+        if self.local_skew is None:
+            usual = _LOCAL_SKEW if self.participation == "calibrated" else 0.0
+            object.__setattr__(self, "local_skew", usual)
         check_choices(self)
         codebook = Codebook(self.reference_set)
         if self.num_classes not in {None, codebook.num_classes}:
@@ -253,7 +257,7 @@ clients a round or lower min_cohort.
             calibrated=self.participation == "calibrated",
             coverage=float(self.coverage),
             floor=float(self.floor),
-            local_skew=float(self.local_skew),
+            local_skew=float(self.local_skew or 0.0),
             block_size=self.block_size,
         )
 

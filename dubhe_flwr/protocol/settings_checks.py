@@ -77,7 +77,7 @@ def check_choices(settings: "Settings") -> None:
             raise SettingsError(f"{name}={getattr(settings, name)} must be a share from 0 to 1.")
     if not 0.0 <= settings.coverage <= MAX_COVERAGE:
         raise SettingsError(f"coverage={settings.coverage} must be from 0 to {MAX_COVERAGE:.0f}.")
-    if not 0.0 <= settings.local_skew <= MAX_LOCAL_SKEW:
+    if not 0.0 <= (settings.local_skew or 0.0) <= MAX_LOCAL_SKEW:
         raise SettingsError(
             f"local_skew={settings.local_skew} must be from 0 to {MAX_LOCAL_SKEW:.0f}; "
             "1 is a lot already."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.server.strategy import FedAvg as FitFedAvg
 from flwr.serverapp.strategy import FedAvg
 from protocol.dishonest import KINDS, forged
@@ -29,7 +29,7 @@ from dubhe_flwr import server, serverapp
 from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry, with_square
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he import RecipientKey, generate_secret_key, seal
-from dubhe_flwr.protocol import Fields, SessionState, decode
+from dubhe_flwr.protocol import Fields, SessionState
 from dubhe_flwr.protocol.parameters import epoch_parameters, sealing_context
 from dubhe_flwr.simulation import InProcessGrid
 
@@ -55,26 +55,28 @@ class AttackedGrid(InProcessGrid):
     def push_messages(self, messages: Any) -> Any:
         messages = list(messages)
         for message in messages:
-            self.change(message.metadata, message.content, type(self).alter_request)
+            self.change(message.metadata, message, type(self).alter_request)
         ids = list(super().push_messages(messages))
         for message in messages:
             reply = self._replies[message.metadata.message_id]
             if reply.has_content():
-                self.change(message.metadata, reply.content, type(self).alter_reply)
+                self.change(message.metadata, reply, type(self).alter_reply)
         return ids
 
-    def change(self, metadata: Any, content: RecordDict, alter: Alter) -> None:
+    def change(self, metadata: Any, message: Message, alter: Alter) -> None:
         """Put altered fields in the place of those of a message."""
         stage = metadata.message_type.removeprefix("evaluate.dubhe_")
         if stage != metadata.message_type:
-            fields: Any = dict(content.config_records["dubhe"])
+            fields: Any = dict(message.content.config_records["dubhe"])
             self.__dict__.setdefault("seen", []).append((stage, metadata.dst_node_id, fields))
             altered = alter(self, stage, metadata.dst_node_id, fields)
-            content.config_records["dubhe"] = ConfigRecord(dict(altered))
+            # The requests of a batch may share their content.
+            message.content = RecordDict({"dubhe": ConfigRecord(dict(altered))})
 
     def session(self, node_id: int) -> SessionState:
         """Return what a node keeps."""
-        return decode(SessionState, self.contexts[node_id].state.config_records["dubhe"])
+        kept: Any = self.contexts[node_id].state.config_records["dubhe"]["session"]
+        return SessionState.from_bytes(kept)
 
     def fields(self, stage: str, name: str) -> list[Any]:
         """Return a field of all messages of a stage that have it."""

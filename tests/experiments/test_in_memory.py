@@ -46,7 +46,8 @@ def test_each_round_has_its_stages() -> None:
     plans = list(islice(rounds_in_memory(Coordinator(SETTINGS), nodes(12)), 3))
     assert [plan.server_round for plan in plans] == [1, 2, 3]
     stages = [[stage.stage for stage in plan.stages] for plan in plans]
-    assert stages[0] == ["join", "keygen", "register", "participate", "determine"]
+    begin = ["join", "keygen", "register", "moments", "calibrate"]
+    assert stages[0] == [*begin, "participate", "determine"]
     assert stages[1] == stages[2] == ["participate", "determine"]
     for plan in plans:
         assert len(plan.participants) == 3

@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core import (
+    distance_to_uniform,
+    generator,
+    overall_registry,
+    participation_probability,
+)
+from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.in_memory import rounds_in_memory
-from dubhe_flwr.experiments.plain import plain_rounds
+from dubhe_flwr.experiments.plain import _Clients, plain_rounds
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Settings
+from dubhe_flwr.protocol.epoch import Roster
+from dubhe_flwr.protocol.parameters import epoch_parameters
 
 OPTIONS: dict[str, Any] = {
     "num_participants": 6,
@@ -136,3 +144,109 @@ def test_more_participants_than_clients_are_refused() -> None:
     """As the coordinator refuses them."""
     with pytest.raises(SettingsError, match="num_participants=6 is above the 5 clients"):
         next(plain_rounds(Settings(**OPTIONS, seed=0), skewed(5, 0)))
+
+
+SEARCHED: dict[str, Any] = {
+    **OPTIONS,
+    "reference_set": (1, 5),
+    "registration_interval": 2,
+    "tries": 3,
+}
+"""Three candidates, so that 30 clients leave an agent three tries of each and some for rounds."""
+
+
+@pytest.mark.parametrize("determination", ["tries", "grouped", "auto"])
+@pytest.mark.parametrize("participation", ["paper", "calibrated"])
+@pytest.mark.parametrize("thresholds", ["search", "search-tries"])
+def test_a_search_finds_the_same_thresholds(
+    thresholds: str, participation: str, determination: str
+) -> None:
+    """So that the sets are the same, in the epoch that searches and in those that follow."""
+    settings = Settings(
+        **SEARCHED | {"thresholds": thresholds},
+        participation=participation,  # type: ignore[arg-type]
+        determination=determination,  # type: ignore[arg-type]
+        seed=5,
+    )
+    counts = skewed(30, 5)
+    sets, num_epochs = encrypted(settings, counts, 4)
+    assert plain(settings, counts, 4) == sets
+    assert num_epochs == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "num_clients", "num_rounds"),
+    [
+        # All nine candidates of two sizes: more than an agent of 14 decrypts, so without tries.
+        ({"reference_set": (1, 2, 5)}, 14, 3),
+        # Of 24 agents the one that searched has two of eleven sums left, too few for a round.
+        ({"tries": 9, "registration_interval": 50, "determination": "tries"}, 24, 25),
+    ],
+)
+def test_a_search_in_a_small_federation(
+    given: dict[str, Any], num_clients: int, num_rounds: int
+) -> None:
+    """What the agent may decrypt limits the tries, and the rounds of an epoch."""
+    options = SEARCHED | {"thresholds": "search-tries", "participation": "paper"} | given
+    settings = Settings(**options, seed=2)
+    counts = skewed(num_clients, 2)
+    sets, num_epochs = encrypted(settings, counts, num_rounds)
+    assert plain(settings, counts, num_rounds) == sets
+    assert num_epochs == 2
+
+
+@pytest.mark.parametrize("num_clients", [6, 7])
+def test_a_search_without_enough_clients_for_tries(num_clients: int) -> None:
+    """With hardly more than K clients the settings' thresholds hold, in the clear as well."""
+    settings = Settings(**SEARCHED | {"thresholds": "search-tries"}, seed=2)
+    counts = skewed(num_clients, 2)
+    nodes = [
+        NodePolicy(
+            label_counts=partial(np.array, own), alias=str(row), seeded_draws=True, min_key_bits=512
+        )
+        for row, own in enumerate(counts)
+    ]
+    plans = list(islice(rounds_in_memory(Coordinator(settings), nodes), 5))
+    assert plain(settings, counts, 5) == [plan.participants for plan in plans]
+
+
+@pytest.mark.parametrize(
+    ("rho", "emd", "determination"), [(10, 1.5, "tries"), (1, 1.5, "grouped"), (20, 1.0, "grouped")]
+)
+def test_the_search_finds_about_the_best_candidate(
+    rho: float, emd: float, determination: Any
+) -> None:
+    """The true ||E p_o - p_u||_1 of all clients is as small as any on the grid allows, nearly."""
+    federation = Federation.draw(
+        "MNIST",
+        num_clients=1000,
+        num_classes=10,
+        rho=rho,
+        emd=emd,
+        generator=generator(3, "federation"),
+    )
+    counts = federation.label_counts
+    settings = Settings(
+        num_participants=20,
+        reference_set=(1, 2, 10),
+        thresholds="search",
+        determination=determination,
+        seed=1,
+    )
+    announced = settings.announced(1000)
+    roster = Roster(
+        first_round=1,
+        parameters=epoch_parameters(announced),
+        aliases={k: str(k) for k in range(1000)},
+    )
+    found, _ = _Clients(settings, counts).search(roster)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+
+    def distance(thresholds: Any) -> float:
+        overall, slots = overall_registry(counts, settings.codebook, thresholds)
+        probability = participation_probability(overall, announced.num_volunteers(1000))[slots]
+        return distance_to_uniform(probability @ shares / probability.sum())
+
+    distances = [distance(candidate) for candidate in settings.candidates]
+    assert distance(found) < min(distances) + 0.005
+    assert max(distances) > min(distances) + 0.01

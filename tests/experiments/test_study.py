@@ -71,8 +71,8 @@ def test_the_seed_decides_and_the_settings_matter() -> None:
         assert method.emd != first[name].emd
     for option in (
         {"tries": 2},
-        {"participation": "calibrated"},
-        {"determination": "grouped"},
+        {"participation": "paper"},
+        {"determination": "tries"},
         {"determination": "one-off"},
         {"thresholds": (0.3, 0.3)},
         {"local_skew": 50.0},

@@ -27,7 +27,7 @@ from dubhe_flwr.experiments import StudySettings
         ({"thresholds": (0.7,)}, r"thresholds=\(0.7,\) must give one share for each .* \(1, 2\)"),
         ({"thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is no share"),
         ({"reference_set": ()}, r"reference_set=\(\) must hold sizes"),
-        ({"reference_set": (1, 52)}, "pass thresholds"),
+        ({"reference_set": (1, 52), "thresholds": "best"}, "'best' must be one of"),
         ({"num_classes": 52}, r"lacks num_classes=52 as its largest size; add it"),
         ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),
         ({"registration_interval": 51}, "max_draws_per_epoch=1000"),
@@ -54,7 +54,7 @@ def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
         ({}, 50),
         ({"tries": 40}, 25),
         ({"tries": 1000}, 1),
-        ({"tries": 40, "determination": "grouped"}, 50),
+        ({"tries": 40, "determination": "grouped"}, 25),
         ({"tries": 40, "determination": "one-off"}, 50),
         ({"registration_interval": 7}, 7),
     ],
@@ -64,6 +64,17 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
     settings = StudySettings(**given)
     assert settings.registration_interval == interval
     assert settings.protocol_settings().registration_interval == interval
+
+
+@pytest.mark.parametrize("determination", ["tries", "grouped", "one-off"])
+def test_a_search_by_tries_is_paid_for(determination: Any) -> None:
+    """From the same budget, so that fewer rounds are left; where the paper has none, by default."""
+    assert StudySettings(reference_set=(1, 52)).protocol_settings().thresholds == "search"
+    settings = StudySettings(
+        reference_set=(1, 52), tries=15, determination=determination, thresholds="search-tries"
+    )
+    interval = {"tries": 50, "grouped": 21, "one-off": 50}[determination]
+    assert settings.registration_interval == interval
 
 
 def test_everything_reaches_the_protocol() -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.dishonest import KINDS, make_dishonest
+from numpy.typing import NDArray
+from protocol.dishonest import KINDS, forged, make_dishonest
 from protocol.federation import Federation, decrypted, dubhe, epoch_of, session_state, skewed_counts
 
 from dubhe_flwr.core import fixed_point_distribution, overall_registry, with_square
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import Coordinator, CoordinatorState, Fields, Plan, Settings, Stage
+from dubhe_flwr.protocol import Batch, Coordinator, CoordinatorState, Fields, Plan, Settings, Stage
 
 NUM_CLIENTS = 60
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -19,6 +20,8 @@ SETTINGS: dict[str, Any] = {
     "num_participants": 6,
     "reference_set": (1, 2, 4),
     "thresholds": {1: 0.6, 2: 0.3},
+    "participation": "paper",
+    "determination": "tries",
     "tries": 6,
     "block_size": 6,
     "registration_interval": 10,
@@ -37,8 +40,12 @@ def check_against_the_rest(nodes: Federation[CoordinatorState], plan: Plan) -> l
     epoch = epoch_of(nodes)
     rest = [int(alias) for alias in epoch.aliases.values()]
     insider = session_state(nodes, epoch.registered[0])
-    thresholds = dict(settings.candidates[0])
-    expected, _ = overall_registry(COUNTS[rest], settings.codebook, thresholds)
+    expected = np.concatenate(
+        [
+            overall_registry(COUNTS[rest], settings.codebook, candidate)[0]
+            for candidate in epoch.parameters.candidates
+        ]
+    )
     found = decrypted(insider, "registry", epoch.overall_registry)
     np.testing.assert_array_equal(found, expected)
     shares = np.array([with_square(fixed_point_distribution(row)) for row in COUNTS[rest]])
@@ -221,7 +228,7 @@ def test_settings_that_cannot_work_are_refused(overrides: dict[str, Any], match:
     make = partial(Settings, num_participants=6, reference_set=(1, 2, 10))
     with pytest.raises(SettingsError, match=match):
         make(**overrides)
-    assert make(block_size=4).announced(100).block_size == 4
+    assert make(block_size=4).announced(50).block_size == 4
 
 
 def test_another_node_checks_in_each_epoch() -> None:
@@ -239,3 +246,31 @@ def test_another_node_checks_in_each_epoch() -> None:
     first = checkers(1)
     assert len(set(first)) > 3
     assert first == checkers(1) != checkers(2)
+
+
+@pytest.mark.parametrize("thresholds", ["search", "search-tries"])
+def test_registrations_under_many_candidates_are_checked_too(thresholds: str) -> None:
+    """Each candidate has its own total: a one too many under one makes up for none elsewhere."""
+    nodes = federation(thresholds=thresholds, tries=2, num_participants=4)
+    batch = nodes.until(Stage.REGISTER)
+    culprit = nodes.ids[23]
+    state = session_state(nodes, culprit)
+    assert state.parameters.num_candidates > 1
+    length = Coordinator(Settings(**SETTINGS)).settings.codebook.length
+
+    def uneven(values: NDArray[np.object_]) -> NDArray[np.object_]:
+        changed = values.copy()
+        changed[:length], changed[length : 2 * length] = 0, changed[length : 2 * length] * 2
+        return changed
+
+    replies: Any = nodes.deliver(batch)
+    spoilt = forged(session_state(nodes, culprit), "registry", replies[culprit]["registry"], uneven)
+    replies[culprit] = {**replies[culprit], "registry": spoilt}
+    outcome: Any = nodes.step(replies)
+    while isinstance(outcome, Batch):
+        outcome = nodes.step(nodes.deliver(outcome))
+    rest = check_against_the_rest(nodes, outcome)
+    assert len(rest) == 54
+    assert 23 not in rest
+    assert {e.stage for e in nodes.exchanges} >= {Stage.CHECK, Stage.EXPECT, Stage.SEARCH}
+    assert nodes.errors == []

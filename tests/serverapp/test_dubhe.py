@@ -161,7 +161,7 @@ def test_equal_weights_override_what_nodes_report(equal_weights: bool) -> None:
     partitions = np.array(strategy.selected[0])
     weights = np.ones(6) if equal_weights else 10 + partitions
     arrays = grid.server_context.state["arrays"].to_numpy_ndarrays()  # type: ignore[attr-defined]
-    np.testing.assert_allclose(arrays[0], np.average(partitions, weights=weights))
+    np.testing.assert_allclose(arrays[0], 1 + np.average(partitions, weights=weights))
 
 
 def test_settings_of_the_wrapped_strategy_are_put_back() -> None:
@@ -313,3 +313,28 @@ def test_waiting_for_nodes_ends(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="flwr"):
         run(strategy, num_rounds=1)
     assert "24 of 25 expected nodes" in caplog.text
+
+
+def test_thresholds_are_searched_for_again_on_request(caplog: pytest.LogCaptureFixture) -> None:
+    """The operator's word brings a registration and a search; the log names what each found."""
+
+    class Impatient(RecordedDubhe):
+        """Asks for a search before the third round."""
+
+        def on_plan(self, plan: Any, seconds: float) -> None:
+            super().on_plan(plan, seconds)
+            if plan.server_round == 2:
+                self.search_thresholds()
+
+    strategy = Impatient(FedAvg(fraction_evaluate=0.0), **SELECTION | {"thresholds": "search"})
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        run(strategy, num_rounds=4)
+    stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
+    assert ["search" in of_round for of_round in stages] == [True, False, True, False]
+    assert strategy.plans[0].epoch == strategy.plans[1].epoch != strategy.plans[2].epoch
+    found = [
+        ", ".join(f"{size}: {share:g}" for size, share in strategy.plans[k].thresholds.items())
+        for k in (0, 2)
+    ]
+    lines = [r.message for r in caplog.records if "thresholds of the epoch" in r.message]
+    assert lines == [f"dubhe: thresholds of the epoch: {{{each}}}" for each in found]
