@@ -5,6 +5,7 @@ from typing import Final
 
 from flwr.app import ConfigRecord, RecordDict
 
+from dubhe_flwr.adapter._compat import config_record
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Fields, Scalar, Stage
 
@@ -39,7 +40,7 @@ def message_type(stage: str) -> str:
 
 def to_records(fields: Fields) -> RecordDict:
     """Return the content of a custom message."""
-    return RecordDict({_RECORD: ConfigRecord(dict(fields))})
+    return RecordDict({_RECORD: config_record(fields)})
 
 
 def from_records(content: RecordDict) -> Mapping[str, object]:
@@ -50,8 +51,8 @@ def from_records(content: RecordDict) -> Mapping[str, object]:
     MalformedMessageError
         If there are none.
     """
-    record = content.config_records.get(_RECORD)
-    if record is None:
+    record = content.get(_RECORD)
+    if not isinstance(record, ConfigRecord):
         raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
     return dict(record)
 

@@ -1,12 +1,15 @@
 """One node's answers to the stages, with its session kept in Flower's Context."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from logging import WARNING
+from typing import Final, cast
 
 from flwr.app import ConfigRecord, Context
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.protocol import ClientSession, Fields, NodePolicy, SessionState, decode, encode
+from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import ClientSession, Fields, NodePolicy, SessionState
 
 __all__ = ["LabelCounts", "Node", "Willing"]
 
@@ -16,7 +19,8 @@ LabelCounts = Callable[[Context], ArrayLike]
 Willing = Callable[[Context, int], bool]
 """Whether the node trains in that round; asked with round 0, whether it takes part at all."""
 
-_STATE: Final = "dubhe"
+_RECORD: Final = "dubhe"
+_STATE: Final = "session"
 
 
 class Node:
@@ -60,13 +64,10 @@ class Node:
         ProtocolError
             If the request is refused; the state is then unchanged.
         """
-        record = context.state.config_records.get(_STATE)
-        session = ClientSession(
-            self._policy(context), decode(SessionState, record) if record else None
-        )
+        session = ClientSession(self._policy(context), _kept_state(context))
         reply = session.handle(fields)
         if session.state is not None:
-            context.state.config_records[_STATE] = ConfigRecord(dict(encode(session.state)))
+            context.state[_RECORD] = ConfigRecord({_STATE: session.state.to_bytes()})
         return reply
 
     def _policy(self, context: Context) -> NodePolicy:
@@ -79,3 +80,15 @@ class Node:
             min_cohort=self.min_cohort,
             min_key_bits=self.min_key_bits,
         )
+
+
+def _kept_state(context: Context) -> SessionState | None:
+    """Return the session that the last request left; a node that cannot read it starts anew."""
+    record = context.state.get(_RECORD)
+    if record is None:
+        return None
+    try:
+        return SessionState.from_bytes(cast("bytes", record[_STATE]))
+    except (MalformedMessageError, KeyError):
+        log(WARNING, "dubhe: the session kept by this node is not readable; it registers anew")
+        return None

@@ -1,6 +1,7 @@
 """Participation: the probability with which a client takes part (eq. 6), and its draws."""
 
 import secrets
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core.randomness import generator
 
 __all__ = ["participation_probability", "private_draws", "seeded_draws"]
+
+_TRIES_IN_BLOCK: Final = 32
+"""Seeded tries come in blocks, each of them one stream of random numbers for all rounds."""
 
 
 def participation_probability(
@@ -42,8 +46,12 @@ def participation_probability(
     return np.minimum(1.0, probability)
 
 
-def seeded_draws(seed: int, alias: str, server_round: int, tries: int) -> NDArray[np.float64]:
-    """Return a simulated client's uniform numbers in [0, 1), one for each try of a round.
+def seeded_draws(
+    seed: int, alias: str, first_round: int, num_rounds: int, tries: int
+) -> NDArray[np.float64]:
+    """Return a simulated client's uniform numbers in [0, 1), one for each round and try.
+
+    They depend on the round and the try alone, however many of them are drawn at once.
 
     Whoever knows the seed can tell from a client's yes or no on which side of the number its
     probability lies; this is for simulations only.
@@ -54,21 +62,28 @@ def seeded_draws(seed: int, alias: str, server_round: int, tries: int) -> NDArra
         The seed of the run, known to the server.
     alias : str
         Name of the client that stays the same from run to run.
-    server_round : int
-        The round for which to draw.
+    first_round, num_rounds : int
+        The rounds for which to draw.
     tries : int
         ``H``.
 
     Returns
     -------
-    ndarray of float64, shape (H,)
+    ndarray of float64, shape (T, H)
 
     Examples
     --------
-    >>> bool((seeded_draws(7, "3", 1, 4)[:2] == seeded_draws(7, "3", 1, 2)).all())
+    >>> block = seeded_draws(7, "3", first_round=1, num_rounds=2, tries=4)
+    >>> bool((block[1] == seeded_draws(7, "3", first_round=2, num_rounds=1, tries=4)).all())
     True
     """
-    return generator(seed, "participation", alias, server_round).random(tries)
+    blocks = [
+        generator(seed, "participation", alias, block, skip=first_round * _TRIES_IN_BLOCK).random(
+            (num_rounds, _TRIES_IN_BLOCK)
+        )
+        for block in range(-(-tries // _TRIES_IN_BLOCK))
+    ]
+    return np.hstack(blocks)[:, :tries]
 
 
 def private_draws(tries: int) -> NDArray[np.float64]:

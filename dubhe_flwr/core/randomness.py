@@ -13,7 +13,7 @@ import numpy as np
 __all__ = ["generator"]
 
 
-def generator(seed: int, *path: str | int) -> np.random.Generator:
+def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator:
     """Return the generator that belongs to a seed and a path.
 
     Parameters
@@ -22,6 +22,8 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
         The seed of the whole run.
     *path : str or int
         What the numbers are for.
+    skip : int (default: 0)
+        Numbers in [0, 1) to leave out, a multiple of 4, at no cost.
 
     Returns
     -------
@@ -35,6 +37,9 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
     True
     >>> first == generator(7, "participation", "client-3", 2).random()
     False
+    >>> bool(generator(7, "a").random(9)[8] == generator(7, "a", skip=8).random())
+    True
     """
     digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+    key = int.from_bytes(digest[:16], "big")
+    return np.random.Generator(np.random.Philox(key=key, counter=skip // 4))

@@ -6,6 +6,7 @@ protocol: registry, probabilities, draws, agents, tries or groups, and the agent
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,8 @@ from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.rounds import DrawnRound, choose_agents
 
 __all__ = ["plain_rounds"]
+
+_ROUNDS_AT_ONCE: Final = 50
 
 
 def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArray[np.int64]]:
@@ -69,10 +72,11 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
     num_tries = num_tries_of(settings, roster)
     interval = num_rounds_of(settings, roster)
     while True:
-        for server_round in range(roster.first_round, roster.first_round + interval):
-            undetermined = {server_round: clients.draw(server_round, num_tries)}
+        rounds = range(roster.first_round, roster.first_round + interval)
+        for server_round, undetermined in clients.draw(rounds, num_tries):
             # No agent's turn comes more often in an epoch than its sums allow.
-            drawn = choose_agents(roster, undetermined, clients.seed)[server_round]
+            determined = choose_agents(roster, {server_round: undetermined}, clients.seed)
+            drawn = determined[server_round]
             chosen = clients.best_selections(drawn) if drawn.chosen is None else drawn.chosen
             yield np.sort(np.concatenate([drawn.selections[index] for index in chosen]))
         roster = replace(roster, first_round=roster.first_round + interval)
@@ -100,13 +104,19 @@ class _Clients:
         )
         self._probability = self._probabilities(settings, label_counts)
 
-    def draw(self, server_round: int, num_tries: int) -> DrawnRound:
-        """Let every client draw for a round."""
-        draws = [seeded_draws(self.seed, a, server_round, num_tries) for a in self.aliases]
-        return DrawnRound(
-            decisions=np.array(draws) < self._probability[:, None],
-            available=np.ones(len(self.aliases), dtype=bool),
-        )
+    def draw(self, rounds: range, num_tries: int) -> Iterator[tuple[int, DrawnRound]]:
+        """Let every client draw for these rounds, some at a time."""
+        available = np.ones(len(self.aliases), dtype=bool)
+        for begin in range(0, len(rounds), _ROUNDS_AT_ONCE):
+            some = rounds[begin : begin + _ROUNDS_AT_ONCE]
+            decisions = np.array(
+                [
+                    seeded_draws(self.seed, alias, some.start, len(some), num_tries) < probability
+                    for alias, probability in zip(self.aliases, self._probability, strict=True)
+                ]
+            )
+            for offset, server_round in enumerate(some):
+                yield server_round, DrawnRound(decisions[:, offset], available)
 
     def best_selections(self, drawn: DrawnRound) -> list[int]:
         """Choose as the agent of a round does."""

@@ -1,13 +1,11 @@
 """How a frozen dataclass becomes flat fields and back; the one place where input is parsed.
 
 The fields are a dictionary of plain values, so that they fit Flower's ConfigRecord as well as
-the config of an EvaluateIns. A tuple of numbers travels as big-endian bytes, eight a number; a
-dataclass within a dataclass as its own fields, under the name of the outer one and a dot.
+the config of an EvaluateIns. A tuple of numbers travels as big-endian bytes, eight a number.
 """
 
 import struct
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from functools import cache
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -25,8 +23,12 @@ _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
 @cache
-def _kinds(message_class: Any) -> dict[str, Any]:
-    return get_type_hints(message_class)
+def _kinds(message_class: Any) -> tuple[tuple[str, str, Any, str], ...]:
+    """Return attribute, key, type and, for a tuple, number format of each field."""
+    return tuple(
+        (name, name.replace("_", "-"), kind, _NUMBER_FORMATS.get(kind, ""))
+        for name, kind in get_type_hints(message_class).items()
+    )
 
 
 def encode(message: object) -> Fields:
@@ -53,14 +55,11 @@ def encode(message: object) -> Fields:
     {'first-names': 'Ada', 'ages': b'\x00\x00\x00\x00\x00\x00\x00$'}
     """
     encoded: Fields = {}
-    for name, kind in _kinds(cast("Any", type(message))).items():
-        key, value = name.replace("_", "-"), getattr(message, name)
-        if is_dataclass(kind):
-            encoded |= {f"{key}.{inner}": scalar for inner, scalar in encode(value).items()}
-        elif kind in _NUMBER_FORMATS:
-            encoded[key] = struct.pack(f">{len(value)}{_NUMBER_FORMATS[kind]}", *value)
-        else:
-            encoded[key] = value
+    for name, key, _, number_format in _kinds(cast("Any", type(message))):
+        value = getattr(message, name)
+        encoded[key] = (
+            struct.pack(f">{len(value)}{number_format}", *value) if number_format else value
+        )
     return encoded
 
 
@@ -94,20 +93,12 @@ def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
     name = message_class.__name__
     unread = dict(fields)
     values: dict[str, object] = {}
-    for field, kind in _kinds(cast("Any", message_class)).items():
-        key = field.replace("_", "-")
-        if is_dataclass(kind):
-            prefix = f"{key}."
-            inner = [n for n in unread if isinstance(n, str) and n.startswith(prefix)]
-            values[field] = decode(
-                cast("type[object]", kind), {n.removeprefix(prefix): unread.pop(n) for n in inner}
-            )
-            continue
+    for field, key, kind, number_format in _kinds(cast("Any", message_class)):
         value = unread.pop(key, None)
-        if kind in _NUMBER_FORMATS:
+        if number_format:
             if type(value) is not bytes or len(value) % 8:
                 raise MalformedMessageError(f"{name}: field {key!r} holds no whole numbers.")
-            values[field] = struct.unpack(f">{len(value) // 8}{_NUMBER_FORMATS[kind]}", value)
+            values[field] = struct.unpack(f">{len(value) // 8}{number_format}", value)
         elif type(value) is not kind:
             raise MalformedMessageError(f"{name}: field {key!r} is not of type {kind.__name__}.")
         elif kind is int and not _INT_MIN <= cast("int", value) <= _INT_MAX:

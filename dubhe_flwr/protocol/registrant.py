@@ -116,15 +116,18 @@ def participate(
         raise RefusedError("The draws of this epoch are used up.")
     state = _read_probability(state, request)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
-    seed = announced.seed if policy.seeded_draws else -1
-    draws = [
-        private_draws(request.num_tries)
-        if seed == -1
-        else seeded_draws(seed, policy.alias, server_round, request.num_tries)
-        for server_round in rounds
-    ]
+    if policy.seeded_draws and announced.seed != -1:
+        draws = seeded_draws(
+            announced.seed,
+            policy.alias,
+            request.first_round,
+            request.num_rounds,
+            request.num_tries,
+        )
+    else:
+        draws = private_draws(request.num_rounds * request.num_tries)
     reply = ParticipateReply(
-        decisions=np.packbits(np.array(draws) < state.probability).tobytes(),
+        decisions=np.packbits(draws < state.probability).tobytes(),
         unwilling=np.packbits([not is_willing(policy, r) for r in rounds]).tobytes(),
     )
     return reply, replace(state, num_draws=num_draws)

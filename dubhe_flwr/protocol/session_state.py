@@ -1,12 +1,14 @@
 """What a node keeps between two requests of the protocol, on its own host."""
 
-from dataclasses import dataclass
-from typing import Final
+import json
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.he import PublicKey, SecretKey
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.messages import JoinRequest
@@ -74,6 +76,38 @@ class SessionState:
     def __repr__(self) -> str:
         return f"SessionState(epoch={self.epoch.hex()[:8]}, sequence={self.sequence}, <hidden>)"
 
+    def to_bytes(self) -> bytes:
+        """Return what the node keeps on its own host."""
+        kept = {
+            name: value.hex() if isinstance(value, bytes) else value
+            for name, value in ((name, getattr(self, name)) for name in _KEPT)
+        }
+        kept["version"] = _VERSION
+        kept["parameters"] = _write_parameters(self.parameters)
+        return json.dumps(kept).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SessionState":
+        """Return the state that was kept.
+
+        Raises
+        ------
+        MalformedMessageError
+            If it is not readable, or of another version.
+        """
+        try:
+            kept = json.loads(data)
+            if kept.pop("version") != _VERSION:
+                raise ValueError  # noqa: TRY301 - no other than what cannot be read
+            parameters = _read_parameters(kept.pop("parameters"))
+            for name in _BYTES:
+                kept[name] = bytes.fromhex(kept[name])
+            return cls(
+                **kept | {"parameters": parameters, "distribution": tuple(kept["distribution"])}
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise MalformedMessageError("The kept session is not readable.") from None
+
     def decrypt(self, field: str, vector: bytes, num_addends: int) -> NDArray[np.int64]:
         """Decrypt and unpack the sum of a field over some clients.
 
@@ -105,3 +139,22 @@ class SessionState:
             past[start : start + EPOCH_ID_BYTES] == epoch
             for start in range(0, len(past), EPOCH_ID_BYTES)
         )
+
+
+_VERSION: Final = 1
+_KEPT: Final = tuple(f.name for f in fields(SessionState) if f.name != "parameters")
+_BYTES: Final = tuple(f.name for f in fields(SessionState) if f.type is bytes)
+
+
+@lru_cache(maxsize=16)
+def _write_parameters(parameters: JoinRequest) -> str:
+    return json.dumps({f.name: getattr(parameters, f.name) for f in fields(JoinRequest)})
+
+
+@lru_cache(maxsize=16)
+def _read_parameters(text: str) -> JoinRequest:
+    kept: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in json.loads(text).items()
+    }
+    return JoinRequest(**kept)

@@ -13,6 +13,7 @@ from dubhe_flwr.adapter.records import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.protocol.envelope import Envelope, open_reply
 from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
+from dubhe_flwr.protocol.session_state import SessionState
 
 HELLO = Envelope(bytes(16), "hello", 1)
 JOIN = JoinRequest((1, 2, NUM_CLASSES), (0.7, 0.2), 6, 512, 100, 3, 100, 100, -1)
@@ -67,8 +68,22 @@ def test_state_lives_in_the_context() -> None:
     joined = open_reply(dict(reply.content.config_records["dubhe"]), header)
     assert isinstance(joined, JoinReply)
     assert joined.status == 0
-    assert node.state.config_records["dubhe"]["epoch"] == b"e" * 16
+    kept = node.state.config_records["dubhe"]["session"]
+    assert isinstance(kept, bytes)
+    assert SessionState.from_bytes(kept).epoch == b"e" * 16
     assert app(request(header.seal(JOIN), "join"), node).has_error()
+
+
+def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
+    """What an older version or a fault left behind costs the epoch, not the node."""
+    app, node = numpy_client_app(), context()
+    header = Envelope(b"e" * 16, "join", 1)
+    damaged, older = ConfigRecord({"session": b"{}"}), ConfigRecord({"sequence": 1})
+    for left in (damaged, older):
+        node.state["dubhe"] = left
+        reply = app(request(header.seal(JOIN), "join"), node)
+        joined = open_reply(dict(reply.content.config_records["dubhe"]), header)
+        assert isinstance(joined, JoinReply)
 
 
 def test_other_messages_pass_through() -> None:

@@ -103,7 +103,7 @@ def decisions(
     assert probability.max() < 1.0, "no category may be capped, or fewer than K are expected"
     return np.array(
         [
-            seeded_draws(7, str(client), 1, NUM_DRAWS) < probability[slot]
+            seeded_draws(7, str(client), 1, NUM_DRAWS // 20, 20).ravel() < probability[slot]
             for client, slot in enumerate(slots)
         ]
     )
@@ -172,20 +172,29 @@ def test_seeded_draws_belong_to_one_node_and_round(
     other_seed: int, alias: str, server_round: int
 ) -> None:
     """The same seed, alias and round give the same draws; any other one gives others."""
-    draws = seeded_draws(7, "3", 1, 5)
-    assert draws.tolist() == seeded_draws(7, "3", 1, 5).tolist()
-    assert not np.isin(seeded_draws(other_seed, alias, server_round, 5), draws).any()
+    draws = seeded_draws(7, "3", 1, 1, 5)
+    assert draws.tolist() == seeded_draws(7, "3", 1, 1, 5).tolist()
+    assert not np.isin(seeded_draws(other_seed, alias, server_round, 1, 5), draws).any()
 
 
-def test_more_tries_keep_the_first_draws() -> None:
-    """The draws of few tries are the first of those of many, for comparisons over H."""
-    assert seeded_draws(7, "3", 1, 2).tolist() == seeded_draws(7, "3", 1, 20)[:2].tolist()
+def test_more_tries_and_rounds_keep_the_first_draws() -> None:
+    """Few draws are the first of many, for comparisons over H and for any T."""
+    many = seeded_draws(7, "3", 1, 9, 70)
+    assert many.shape == (9, 70)
+    assert len(np.unique(many)) == many.size
+    for first_round, num_rounds, tries in ((1, 9, 2), (4, 1, 33), (5, 3, 70), (9, 1, 1)):
+        few = seeded_draws(7, "3", first_round, num_rounds, tries)
+        rounds = slice(first_round - 1, first_round - 1 + num_rounds)
+        assert few.tolist() == many[rounds, :tries].tolist()
 
 
 def test_seeded_draws_are_a_stable_vector() -> None:
     """Recorded simulations keep repeating: these numbers may change with a release note only."""
-    vector = [0.7629094790265619, 0.9613954764390025, 0.7086998706831812]
-    assert seeded_draws(7, "3", 1, 3).tolist() == vector
+    vector = [
+        [0.3153823012201875, 0.11967131272186937],
+        [0.8064568623447654, 0.34414533715631057],
+    ]
+    assert seeded_draws(7, "3", 1, 2, 2).tolist() == vector
 
 
 def test_private_draws_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def plain_round(
     # An agent decrypts fewer sums than half the clients.
     most_sums = min(settings.max_sums_per_epoch, (num_clients - 1) // 2)
     num_draws = max(1, min(most_sums, settings.tries)) if settings.determination == "tries" else 1
-    draws = [seeded_draws(seed, str(k), server_round, num_draws) for k in range(num_clients)]
+    draws = [seeded_draws(seed, str(k), server_round, 1, num_draws)[0] for k in range(num_clients)]
     decisions = np.array(draws) < probability[:, np.newaxis]
     eligible = np.ones(num_clients, dtype=bool)
     num_selections, num_chosen = num_draws, 1

@@ -29,7 +29,7 @@ from protocol.node import (
 from dubhe_flwr.core import calibrated_probability
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he import PublicKey, RecipientKey, generate_secret_key, open_sealed
-from dubhe_flwr.protocol import CoordinatorState, Fields, SessionState, Stage, encode
+from dubhe_flwr.protocol import CoordinatorState, Fields, SessionState, Stage
 from dubhe_flwr.protocol.parameters import epoch_parameters, sealing_context
 
 
@@ -216,7 +216,7 @@ class TestDetermine:
         """A node that does not know how many registered decrypts nothing."""
         nodes, node_id, request = self.agent()
         state = replace(session_state(nodes, node_id), num_registered=0)
-        nodes.memories[node_id] = encode(state)
+        nodes.memories[node_id] = state.to_bytes()
         refuses(nodes, node_id, request, RefusedError, "are used up")
 
 
@@ -423,23 +423,23 @@ class TestCalibrate:
         nodes, node_id, request = self.asked()
         state = session_state(nodes, node_id)
         parameters = replace(state.parameters, calibrated=False)
-        nodes.memories[node_id] = encode(replace(state, parameters=parameters))
+        nodes.memories[node_id] = replace(state, parameters=parameters).to_bytes()
         refuses(nodes, node_id, request, RefusedError, "probabilities of this epoch are not calib")
 
     def test_before_registration_there_is_nothing_to_decrypt(self) -> None:
         """A node without a key refuses."""
         nodes, node_id, request = self.asked()
         state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
-        nodes.memories[node_id] = encode(state)
+        nodes.memories[node_id] = state.to_bytes()
         refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")
 
     def test_an_agent_that_told_no_moments_calibrates(self) -> None:
         """It reads the registry from the request."""
         nodes, node_id, request = self.asked()
         state = replace(session_state(nodes, node_id), registry_digest=b"", num_registered=0)
-        nodes.memories[node_id] = encode(state)
+        nodes.memories[node_id] = state.to_bytes()
         nodes.handle(node_id, request)
         assert session_state(nodes, node_id).num_registered == NUM_CLIENTS
         bad = {**request, "num-registered": 10, "num-clients": 9}
-        nodes.memories[node_id] = encode(state)
+        nodes.memories[node_id] = state.to_bytes()
         refuses(nodes, node_id, bad, RefusedError, "not the sum it is said to be")

@@ -1,7 +1,7 @@
 """Tests of the codec: what goes out comes back, and nothing else comes in."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,15 +13,7 @@ from dubhe_flwr.protocol import decode, encode, wire_size
 
 
 @dataclass(frozen=True)
-class Inner:
-    """A dataclass inside another."""
-
-    first_number: int
-    shares: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Outer:
+class Example:
     """One field of each kind."""
 
     flag: bool
@@ -29,42 +21,41 @@ class Outer:
     share: float
     name: str
     data: bytes
-    inner_part: Inner
-    numbers: tuple[int, ...]
+    whole_numbers: tuple[int, ...]
+    shares: tuple[float, ...]
 
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 floats = st.floats(allow_nan=False)
-outers = st.builds(
-    Outer,
+examples = st.builds(
+    Example,
     st.booleans(),
     int64,
     floats,
     st.text(),
     st.binary(),
-    st.builds(Inner, int64, st.lists(floats).map(tuple)),
     st.lists(int64).map(tuple),
+    st.lists(floats).map(tuple),
 )
-EXAMPLE = Outer(True, 1, 0.5, "a", b"b", Inner(2, (0.25,)), (3, 4))
+EXAMPLE = Example(True, 1, 0.5, "a", b"b", (3, 4), (0.25,))
 
 
-@given(outer=outers)
-def test_round_trip(outer: Outer) -> None:
+@given(example=examples)
+def test_round_trip(example: Example) -> None:
     """Every message comes back as it was."""
-    assert decode(Outer, encode(outer)) == outer
+    assert decode(Example, encode(example)) == example
 
 
 def test_fields_are_flat_and_plain() -> None:
-    """Names are in kebab case, tuples are big-endian bytes, and a part has its own fields."""
+    """Names are in kebab case, and tuples are big-endian bytes."""
     assert encode(EXAMPLE) == {
         "flag": True,
         "number": 1,
         "share": 0.5,
         "name": "a",
         "data": b"b",
-        "inner-part.first-number": 2,
-        "inner-part.shares": struct.pack(">d", 0.25),
-        "numbers": struct.pack(">qq", 3, 4),
+        "whole-numbers": struct.pack(">qq", 3, 4),
+        "shares": struct.pack(">d", 0.25),
     }
 
 
@@ -72,8 +63,8 @@ def test_fields_are_flat_and_plain() -> None:
 def test_every_field_is_needed(name: str) -> None:
     """A message without one of its fields is refused."""
     fields = {n: value for n, value in encode(EXAMPLE).items() if n != name}
-    with pytest.raises(MalformedMessageError, match=name.rpartition(".")[2]):
-        decode(Outer, fields)
+    with pytest.raises(MalformedMessageError, match=name):
+        decode(Example, fields)
 
 
 @pytest.mark.parametrize(
@@ -92,39 +83,37 @@ def test_every_field_is_needed(name: str) -> None:
         ("data", "b"),
         ("data", bytearray(b"b")),
         ("data", [b"b"]),
-        ("numbers", (3, 4)),
-        ("numbers", [3, 4]),
-        ("numbers", bytes(7)),
-        ("numbers", bytearray(8)),
-        ("inner-part.shares", bytes(9)),
-        ("inner-part.first-number", False),
-        ("inner-part", EXAMPLE.inner_part),
+        ("whole-numbers", (3, 4)),
+        ("whole-numbers", [3, 4]),
+        ("whole-numbers", bytes(7)),
+        ("whole-numbers", bytearray(8)),
+        ("shares", bytes(9)),
     ],
 )
 def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
     """Types are exact: no bool for an int, no int for a float, and 64 bits for an int."""
     with pytest.raises(MalformedMessageError):
-        decode(Outer, {**encode(EXAMPLE), name: value})
+        decode(Example, {**encode(EXAMPLE), name: value})
 
 
-@pytest.mark.parametrize("name", ["inner-part.second", "inner_part.first_number", "x", 7, ("x",)])
+@pytest.mark.parametrize("name", ["whole_numbers", "x", 7, ("x",)])
 def test_an_unknown_field_is_refused(name: object) -> None:
     """Neither a strange name nor a name that is no string gets in."""
     fields: dict[Any, Any] = {**encode(EXAMPLE), name: 1}
     with pytest.raises(MalformedMessageError, match="unknown"):
-        decode(Outer, fields)
+        decode(Example, fields)
 
 
 def test_limits_of_an_int_are_accepted() -> None:
     """The largest and the smallest number of 64 bits get through."""
     for number in (2**63 - 1, -(2**63)):
-        assert decode(Inner, encode(Inner(number, ()))).first_number == number
+        assert decode(Example, encode(replace(EXAMPLE, number=number))).number == number
 
 
 def test_errors_name_no_value() -> None:
     """A refusal says which field, never what was in it: it may be a secret."""
     with pytest.raises(MalformedMessageError) as refusal:
-        decode(Outer, {**encode(EXAMPLE), "data": "swordfish"})
+        decode(Example, {**encode(EXAMPLE), "data": "swordfish"})
     assert "'data' is not of type bytes" in str(refusal.value)
     assert "swordfish" not in str(refusal.value)
 

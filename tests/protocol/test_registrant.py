@@ -42,7 +42,7 @@ from dubhe_flwr.errors import (
     RefusedError,
 )
 from dubhe_flwr.he import RecipientKey, generate_secret_key
-from dubhe_flwr.protocol import CoordinatorState, Fields, Stage, encode
+from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
 from dubhe_flwr.protocol.messages import (
     JoinStatus,
     KeygenRequest,
@@ -119,7 +119,7 @@ class TestJoin:
         others = {exchange.stage: exchange.request for exchange in nodes.exchanges}
         for stage in (Stage.REGISTER, Stage.MOMENTS, Stage.CALIBRATE, Stage.PARTICIPATE):
             request = {**others[stage], "epoch": state.epoch, "sequence": 50}
-            nodes.memories[node_id] = encode(state)
+            nodes.memories[node_id] = state.to_bytes()
             refuses(nodes, node_id, request, RefusedError, "did not join that epoch")
 
 
@@ -196,7 +196,7 @@ class TestRegister:
         nodes = federation()
         node_id, request = next_request(nodes, Stage.REGISTER)
         state = replace(session_state(nodes, node_id), epoch=bytes(16))
-        nodes.memories[node_id] = encode(state)
+        nodes.memories[node_id] = state.to_bytes()
         refuses(nodes, node_id, {**request, "epoch": bytes(16)}, RefusedError, "SealError")
 
 
@@ -228,7 +228,7 @@ class TestParticipate:
             assert isinstance(reply, dict)
             assert state.probability == probability[row]
             assert state.num_registered == NUM_CLIENTS
-            draws = np.array([seeded_draws(7, str(row), r, 4) for r in (1, 2, 3)])
+            draws = np.array([seeded_draws(7, str(row), r, 1, 4) for r in (1, 2, 3)])
             expected = np.packbits((draws < probability[row]).ravel()).tobytes()
             assert (reply["decisions"], reply["unwilling"]) == (expected, b"\x00")
             assert state.num_draws == 12
@@ -344,7 +344,7 @@ class TestParticipate:
         nodes = federation()
         node_id, request = next_request(nodes, Stage.PARTICIPATE)
         state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
-        nodes.memories[node_id] = encode(state)
+        nodes.memories[node_id] = state.to_bytes()
         refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")
 
     def test_the_budget_of_draws(self) -> None:
@@ -439,7 +439,7 @@ class TestMoments:
         """A node without a key refuses."""
         nodes, node_id, request = self.asked()
         state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
-        nodes.memories[node_id] = encode(state)
+        nodes.memories[node_id] = state.to_bytes()
         refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")
 
 
@@ -478,7 +478,7 @@ class TestCalibrated:
         state = session_state(nodes, node_id)
         assert state.probability == own / SCALE
         row = nodes.ids.index(node_id)
-        draws = np.array([seeded_draws(7, str(row), r, 4) for r in range(1, 9)])
+        draws = np.array([seeded_draws(7, str(row), r, 1, 4) for r in range(1, 9)])
         expected = np.packbits((draws < own / SCALE).ravel()).tobytes()
         assert reply["decisions"] == expected
         if own in {0, SCALE}:

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.protocol import SessionState, decode, encode
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import SessionState
 from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS
 
@@ -40,7 +42,27 @@ STATE = SessionState(
 def test_round_trip(**changes: object) -> None:
     """A node finds after a request what it kept before."""
     state = replace(STATE, **changes)  # type: ignore[arg-type]
-    assert decode(SessionState, encode(state)) == state
+    assert SessionState.from_bytes(state.to_bytes()) == state
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        STATE.to_bytes()[:-1],
+        STATE.to_bytes().replace(b'"version": 1', b'"version": 2'),
+        STATE.to_bytes().replace(b'"sequence": 5, ', b""),
+        STATE.to_bytes().replace(b'"epoch": "ab', b'"epoch": "xy'),
+        STATE.to_bytes().replace(b'"slot"', b'"place"'),
+    ],
+)
+def test_what_cannot_be_read_is_refused_without_a_detail(data: bytes) -> None:
+    """Another version, or damaged bytes, give one error that shows nothing that was kept."""
+    with pytest.raises(MalformedMessageError, match=r"^The kept session is not readable\.$"):
+        SessionState.from_bytes(data)
 
 
 def test_repr_hides_everything_secret() -> None:

@@ -1,6 +1,6 @@
 """What the server receives over a whole run tells it nobody's labels."""
 
-from typing import Any
+from typing import Any, cast
 
 from disclosure import label_secrets
 from flwr.app import Context, RecordDict
@@ -8,7 +8,7 @@ from flwr.server.strategy import FedAvg
 from support import LABEL_COUNTS, NUM_NODES, SELECTION, initial_parameters, numpy_client_app
 from support import strategy_server_app as server_app
 
-from dubhe_flwr.protocol import SessionState, decode
+from dubhe_flwr.protocol import SessionState
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid
 
@@ -63,7 +63,7 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
     reference_set, thresholds = SELECTION["reference_set"], SELECTION["thresholds"]
     secrets = label_secrets(LABEL_COUNTS, reference_set, thresholds)
     for context in grid.contexts.values():
-        state = decode(SessionState, context.state.config_records["dubhe"])
+        state = SessionState.from_bytes(cast("bytes", context.state["dubhe"]["session"]))
         modulus = int.from_bytes(state.modulus, "big")
         p = int.from_bytes(state.secret_key, "big")
         for prime in (p, modulus // p):
