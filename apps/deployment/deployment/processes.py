@@ -115,8 +115,14 @@ class Processes:
             stderr=subprocess.STDOUT,
             text=True,
         ) as process:
-            too_late = threading.Timer(timeout, process.kill)
-            too_late.start()
+            late = threading.Event()
+
+            def end() -> None:
+                late.set()
+                process.kill()
+
+            timer = threading.Timer(timeout, end)
+            timer.start()
             try:
                 for line in process.stdout or ():
                     lines.append(line)
@@ -126,10 +132,9 @@ class Processes:
                 process.kill()
                 raise
             finally:
-                late = not too_late.is_alive()
-                too_late.cancel()
+                timer.cancel()
         output = "".join(lines)
-        if late:
+        if late.is_set():
             raise TimeoutError(f"{command[:2]}: not within {timeout:.0f} s: {output[-2000:]}")
         return output
 
