@@ -77,7 +77,8 @@ class CompareSettings:
     >>> CompareSettings.for_dataset("digits", methods=("random", "best"))
     Traceback (most recent call last):
     dubhe_flwr.errors.SettingsError: methods names 'best'; choose from random, dubhe-one-off, \
-dubhe-paper, dubhe-search, dubhe-grouped, dubhe-calibrated, dubhe-balanced, dubhe-wide, dubhe, greedy.
+dubhe-paper, dubhe-search, dubhe-grouped, dubhe-calibrated, dubhe-balanced, dubhe-wide, dubhe, \
+greedy.
     """
 
     dataset: str

@@ -120,6 +120,6 @@ def plain_round(
 
 def _best(settings: Settings, sums: Any, sizes: list[int]) -> tuple[int, ...]:
     if settings.determination == "tries":
-        return (best_scored_try(sums, settings.local_skew),)
+        return (best_scored_try(sums, settings.local_skew or 0.0),)
     wanted = group_sizes(settings.num_participants, settings.group_size)
-    return tuple(best_groups(sums, sizes, wanted, settings.local_skew).tolist())
+    return tuple(best_groups(sums, sizes, wanted, settings.local_skew or 0.0).tolist())
