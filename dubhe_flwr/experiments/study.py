@@ -1,11 +1,10 @@
 """Study selection alone: who would train, round by round, without any model."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import count, islice
-from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +35,8 @@ _EARLY_ROUNDS: Final = 100
 def study(
     settings: StudySettings,
     on_round: Callable[[str, int], None] = lambda _method, _round: None,
+    *,
+    methods: Sequence[str] = METHODS,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, all in one federation.
 
@@ -45,6 +46,8 @@ def study(
         The federation, and how Dubhe selects in it.
     on_round : callable (str, int) -> None, optional
         Is told method and round after each selection.
+    methods : sequence of str (default: all)
+        Which of the three to look at.
 
     Returns
     -------
@@ -85,7 +88,7 @@ def study(
                 partial(on_round, method),
                 encrypted=settings.encrypted,
             )
-            for method in METHODS
+            for method in methods
         },
     )
 
@@ -113,8 +116,8 @@ def _record(
     }
     return SelectionResult(
         emd=data.emd,
+        local_emd=data.local_emd,
         class_proportions=data.class_proportions,
-        mean_local_emd=fmean(data.local_emd),
         coverage=data.coverage,
         coverage_100=coverage(selected[:_EARLY_ROUNDS], federation.num_clients),
         effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),

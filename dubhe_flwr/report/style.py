@@ -16,9 +16,18 @@ __all__ = [
 ]
 
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/); the known methods keep their colours.
-_KNOWN_COLOURS: Final = {"random": "#D55E00", "dubhe": "#0072B2", "greedy": "#009E73"}
-_LABELS: Final = {"dubhe": "Dubhe", "greedy": "greedy (oracle)"}
-_FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+_KNOWN_COLOURS: Final = {
+    "random": "#D55E00",
+    "dubhe-paper": "#56B4E9",
+    "dubhe": "#0072B2",
+    "greedy": "#009E73",
+}
+_LABELS: Final = {
+    "dubhe-paper": "Dubhe (paper)",
+    "dubhe": "Dubhe",
+    "greedy": "greedy (oracle)",
+}
+_FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#F0E442", "#999999")
 
 GLOBAL_COLOUR: Final = "#C9CCD1"
 """Of what all clients hold together."""
@@ -76,14 +85,15 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
 
 
 def method_label(method: str) -> str:
-    """Return what a reader is to see for a method.
+    """Return what a reader is to see for a method; what follows a comma is kept.
 
     Examples
     --------
-    >>> method_label("dubhe"), method_label("random")
-    ('Dubhe', 'random')
+    >>> method_label("dubhe"), method_label("random"), method_label("dubhe-paper, H=1")
+    ('Dubhe', 'random', 'Dubhe (paper), H=1')
     """
-    return _LABELS.get(method, method)
+    name, comma, setting = method.partition(",")
+    return _LABELS.get(name, name) + comma + setting
 
 
 def require_matplotlib() -> ModuleType:
