@@ -23,7 +23,7 @@ def summary_table(results: ComparisonResults) -> Table:
     table = Table(
         title=f"{federation.name}, {federation.num_clients} clients",
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=(0, 0),
         pad_edge=False,
     )
     table.add_column("Method", style="bold")
