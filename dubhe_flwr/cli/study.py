@@ -1,13 +1,13 @@
 """`dubhe study`: select clients without training a model."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, TypeVar, cast
+from typing import Annotated, Final, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from dubhe_flwr.cli.arguments import numbers
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings, study_sentence, study_table
@@ -21,8 +21,6 @@ EPILOG: Final = (
     "Example: [bold]dubhe study --participation calibrated --determination grouped "
     "--json results/grouped.json --figure results/grouped.png[/bold]"
 )
-
-NumberT = TypeVar("NumberT", int, float)
 
 
 def study(
@@ -108,8 +106,8 @@ def study(
         coverage=coverage,
         floor=floor,
         local_skew=local_skew,
-        thresholds=None if thresholds is None else _numbers("thresholds", thresholds, float),
-        reference_set=_numbers("reference_set", reference_set, int),
+        thresholds=None if thresholds is None else numbers("thresholds", thresholds, float),
+        reference_set=numbers("reference_set", reference_set, int),
         num_classes=num_classes,
         num_samples=num_samples,
         num_rounds=num_rounds,
@@ -137,12 +135,3 @@ def study(
     console.print(study_sentence(results), highlight=False)
     if written := [escape(str(path)) for path in (json, figure) if path is not None]:
         console.print(f"Written: {', '.join(written)}.", highlight=False)
-
-
-def _numbers(name: str, text: str, kind: Callable[[str], NumberT]) -> tuple[NumberT, ...]:
-    try:
-        return tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        raise SettingsError(
-            f"{name}={text!r} must be numbers separated by commas, as in 1,2,10."
-        ) from None

@@ -26,7 +26,7 @@ from dubhe_flwr.experiments.study_settings import StudySettings
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = ["study"]
+__all__ = ["draw_federation", "encrypted_plans", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _EARLY_ROUNDS: Final = 100
@@ -67,17 +67,8 @@ def study(
     >>> len(results.methods["dubhe"].emd)
     3
     """
-    federation = Federation.draw(
-        "synthetic",
-        num_clients=settings.num_clients,
-        num_classes=max(settings.reference_set),
-        rho=settings.rho,
-        emd=settings.emd,
-        generator=generator(settings.seed, "federation"),
-        num_samples=settings.num_samples,
-        kind=settings.generator,
-    )
-    plans = _encrypted_plans if settings.encrypted else _plain_plans
+    federation = draw_federation(settings)
+    plans = encrypted_plans if settings.encrypted else _plain_plans
     return StudyResults(
         config={**asdict(settings), **provenance(_PACKAGES)},
         federation=federation_summary(federation),
@@ -90,6 +81,31 @@ def study(
             )
             for method in methods
         },
+    )
+
+
+def draw_federation(settings: StudySettings) -> Federation:
+    """Return the federation in which a study selects.
+
+    Parameters
+    ----------
+    settings : StudySettings
+        They fix it.
+
+    Examples
+    --------
+    >>> print(draw_federation(StudySettings(num_clients=100)))
+    synthetic-10/1.5
+    """
+    return Federation.draw(
+        "synthetic",
+        num_clients=settings.num_clients,
+        num_classes=max(settings.reference_set),
+        rho=settings.rho,
+        emd=settings.emd,
+        generator=generator(settings.seed, "federation"),
+        num_samples=settings.num_samples,
+        kind=settings.generator,
     )
 
 
@@ -127,9 +143,18 @@ def _record(
     )
 
 
-def _encrypted_plans(
-    method: str, settings: StudySettings, federation: Federation
-) -> Iterator[Plan]:
+def encrypted_plans(method: str, settings: StudySettings, federation: Federation) -> Iterator[Plan]:
+    """Yield the plan of each round under encryption, without end.
+
+    Parameters
+    ----------
+    method : str
+        One of `METHODS`.
+    settings : StudySettings
+        How Dubhe selects.
+    federation : Federation
+        The data of all clients.
+    """
     nodes = [
         NodePolicy(
             label_counts=partial(np.array, counts),

@@ -6,21 +6,25 @@ from itertools import combinations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from dubhe_flwr.report.panels import draw_by_round, draw_share_bars
+from dubhe_flwr.report.results import ClassProportions
 from dubhe_flwr.report.style import UNIFORM_COLOUR, method_colours, method_label
 
-__all__ = ["draw_averages", "draw_registry", "draw_unbiasedness"]
+__all__ = ["draw_averages", "draw_curves", "draw_registry", "draw_shares", "draw_unbiasedness"]
 
 _BLOCK_COLOUR = (0.0, 0.447, 0.698)
 
 
 def draw_unbiasedness(
     axes: Axes,
+    *,
     participants: Sequence[int],
     means: Mapping[str, Sequence[float]],
     deviations: Mapping[str, Sequence[float]],
     global_distance: float,
+    title: str,
 ) -> None:
     """Draw bars of the mean and lines of the standard deviation of ``||p_o - p_u||_1`` over K."""
     colours = method_colours(means)
@@ -42,6 +46,7 @@ def draw_unbiasedness(
     axes.set_xticks(places, [str(number) for number in participants])
     axes.set_xlabel("Clients that train in a round, K (dots: standard deviation over rounds)")
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
+    axes.set_title(title)
 
 
 def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes: int) -> None:
@@ -50,7 +55,9 @@ def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes
     Categories of more than two classes stand beside them.
     """
     highest = max(counts.values())
-    blocks = {(c, -1.4): (c,) for c in range(num_classes) if (c,) in counts}
+    blocks: dict[tuple[float, float], tuple[int, ...]] = {
+        (c, -1.4): (c,) for c in range(num_classes) if (c,) in counts
+    }
     for low, high in combinations(range(num_classes), 2):
         if (low, high) in counts:
             blocks[high, low] = (low, high)
@@ -74,10 +81,49 @@ def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes
     axes.grid(visible=False)
     axes.set_xlabel("Higher dominating class")
     axes.set_ylabel("Lower dominating class")
+    axes.set_title("Clients of each category")
+
+
+def draw_shares(
+    axes: Axes,
+    *,
+    proportions: Mapping[str, ClassProportions],
+    all_clients: Sequence[float] = (),
+    title: str = "Class proportions of the selected data",
+) -> None:
+    """Draw class proportions as bars beside each other, with the uniform distribution."""
+    draw_share_bars(axes, proportions, all_clients)
+    num_classes = len(next(iter(proportions.values())).mean)
+    axes.axhline(
+        1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=min(num_classes, 14)))
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("Class")
+    axes.set_title(title)
+
+
+def draw_curves(
+    axes: Axes, *, series: Mapping[str, Sequence[float]], title: str, label: str = "Test accuracy"
+) -> None:
+    """Draw a curve over the rounds for each name; accuracies begin with the initial model."""
+    of_accuracy = label == "Test accuracy"
+    draw_by_round(axes, series, first_round=0 if of_accuracy else 1)
+    if of_accuracy:
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_ylabel(label)
+    axes.set_title(title)
 
 
 def draw_averages(
-    axes: Axes, distances: Sequence[float], series: Mapping[str, Sequence[float]]
+    axes: Axes,
+    *,
+    distances: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    title: str,
 ) -> None:
     """Draw the mean accuracy of the last rounds over EMD_avg for each method."""
     colours = method_colours(series)
@@ -89,3 +135,4 @@ def draw_averages(
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_xlabel(r"$EMD^{avg}$")
     axes.set_ylabel("Accuracy, last rounds")
+    axes.set_title(title)

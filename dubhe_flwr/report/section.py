@@ -37,7 +37,7 @@ class Table:
         """
         grid = Grid(title=self.caption, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
         for position, heading in enumerate(self.columns):
-            grid.add_column(heading, justify="right" if position else "left")
+            grid.add_column(heading, justify="right" if position else "left", overflow="fold")
         for row in self.rows:
             grid.add_row(*row)
         return grid

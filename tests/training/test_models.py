@@ -69,5 +69,7 @@ def test_digits_can_be_learned() -> None:
 
 def test_unknown_data_set_is_refused() -> None:
     """An unknown name is answered with the known ones and the way out."""
-    with pytest.raises(SettingsError, match="'femnist'; choose one of digits, mnist, or give"):
-        build_model("femnist", 52, seed=0)
+    with pytest.raises(
+        SettingsError, match="'imagenet'; choose one of digits, mnist, cifar10, femnist, or give"
+    ):
+        build_model("imagenet", 52, seed=0)
