@@ -11,14 +11,14 @@ __all__ = ["render_page"]
 
 _STYLE: Final = """
 :root { color-scheme: light; }
-body { margin: 0 auto; max-width: 62rem; padding: 2rem 1.25rem 4rem; color: #22262b;
+body { margin: 0 auto; max-width: 70rem; padding: 2rem 1.25rem 4rem; color: #22262b;
   background: #fff; font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .6rem; }
 h2 { font-size: 1.35rem; margin: 3rem 0 .6rem; padding-top: .6rem; border-top: 1px solid #e5e7eb; }
 nav a { display: inline-block; margin: 0 1rem .3rem 0; }
 a { color: #0072b2; }
 .table { overflow-x: auto; margin: 1.2rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem; }
 caption, figcaption { text-align: left; color: #4b5563; font-size: .92rem; padding: .35rem 0; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: right; border-bottom: 1px solid #e5e7eb;
   white-space: nowrap; vertical-align: top; }

@@ -97,10 +97,11 @@ def draw_shares(
     axes.axhline(
         1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
     )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=min(num_classes, 14)))
+    axes.set_xticks(range(num_classes))
+    axes.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("Class")
+    axes.set_xlabel("Class (lines: standard deviation over rounds)")
     axes.set_title(title)
 
 

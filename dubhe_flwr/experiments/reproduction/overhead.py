@@ -68,7 +68,7 @@ def _report(options: Options, found: Found) -> Section:
         [
             (
                 f"Paillier keys of {_KEY_BITS} bits. The paper encrypts a vector element by "
-                "element; here one ciphertext carries many. All times are of one thread, element by "
+                "element; here one ciphertext carries many. All times are of one thread, by "
                 "element with gmpy2, by which phe is several times faster than without."
             ),
             (
