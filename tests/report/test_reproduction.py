@@ -49,7 +49,7 @@ def test_every_category_has_a_block_with_its_count(axes: Axes) -> None:
     assert dict(zip(texts[::2], texts[1::2], strict=True)) == {
         "(0)": "5", "(1)": "0", "(2)": "3", "(0,1)": "2", "(0,2)": "1", "(1,2)": "0", "(all)": "4",
     }  # fmt: skip
-    depth = [patch.get_facecolor()[3] for patch in axes.patches]
+    depth = [float(np.asarray(patch.get_facecolor())[3]) for patch in axes.patches]
     assert depth[0] == 1.0
     assert depth[1] == 0.0
     corners = {(patch.get_x(), patch.get_y()) for patch in axes.patches}  # type: ignore[attr-defined]
