@@ -67,7 +67,7 @@ class Cell:
     --------
     >>> cell = Cell("study", "MNIST-10/1.5, greedy", {"seed": 0})
     >>> cell.key
-    'study/mnist-10-1.5-greedy-e12a47f8'
+    'study/mnist-10-1.5-greedy-acb6d67b'
     """
 
     kind: str
