@@ -44,30 +44,30 @@ def _cells(options: Options) -> list[Cell]:
 
 
 def _report(options: Options, found: Found) -> Section:
-    rows, panels = [], []
+    rows, pictures = [], []
     for title, by_skew in _series(options).items():
         there = {
             f"{_DATASET}-{skew}": cells for skew, cells in by_skew.items() if cells[0].key in found
         }
         rows += [[title, name, spread(accuracies(c, found))] for name, c in there.items()]
         if there:
-            panels.append(_panels(title, {n: found[c[0].key] for n, c in there.items()}))
+            # A picture each, since the same colour stands for another federation in each of them.
+            pictures.append(
+                Picture(
+                    f"motivation-{title.split()[0].lower()}",
+                    f"{title}, random selection. Left: test accuracy. Right: class proportions of "
+                    "the selected data.",
+                    picture(
+                        [_panels(title, {n: found[c[0].key] for n, c in there.items()})], (12, 4.6)
+                    ),
+                )
+            )
     return Section(
         "motivation",
         "Motivation: random selection under skew",
         standing_in(options),
         [Table("Accuracy over the last rounds", ("", "federation", "accuracy"), rows)],
-        [
-            Picture(
-                "motivation",
-                "Random selection. Above the global skew differs, below the clients. Left: test "
-                "accuracy. Right: class proportions of the selected data, with the standard "
-                "deviation over rounds.",
-                picture(panels, (12, 4.4 * len(panels))),
-            )
-        ]
-        if panels
-        else [],
+        pictures,
     )
 
 
