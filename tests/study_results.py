@@ -12,8 +12,8 @@ def selection_result(name: str, num_rounds: int = 40) -> SelectionResult:
     rounds = np.arange(num_rounds)
     return SelectionResult(
         emd=tuple((distance * (1 + 0.1 * np.sin(rounds))).tolist()),
+        local_emd=(1.4,) * num_rounds,
         class_proportions=RESULTS.methods[name].class_proportions,
-        mean_local_emd=1.4,
         coverage=0.75,
         coverage_100=0.5,
         effective_clients=123.4,

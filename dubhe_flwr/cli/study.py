@@ -1,13 +1,13 @@
 """`dubhe study`: select clients without training a model."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, TypeVar, cast, get_args
+from typing import Annotated, Final, cast, get_args
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from dubhe_flwr.cli.arguments import numbers
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings, study_sentence, study_table
@@ -21,8 +21,6 @@ EPILOG: Final = (
     "Example: [bold]dubhe study --participation calibrated --determination grouped "
     "--json results/grouped.json --figure results/grouped.png[/bold]"
 )
-
-NumberT = TypeVar("NumberT", int, float)
 
 
 def study(
@@ -116,7 +114,7 @@ def study(
         floor=floor,
         local_skew=local_skew,
         thresholds=_thresholds(thresholds),
-        reference_set=_numbers("reference_set", reference_set, int),
+        reference_set=numbers("reference_set", reference_set, int),
         num_classes=num_classes,
         num_samples=num_samples,
         num_rounds=num_rounds,
@@ -149,13 +147,4 @@ def study(
 def _thresholds(text: str | None) -> tuple[float, ...] | ThresholdSearch | None:
     if text is None or text in get_args(ThresholdSearch):
         return cast("ThresholdSearch | None", text)
-    return _numbers("thresholds", text, float)
-
-
-def _numbers(name: str, text: str, kind: Callable[[str], NumberT]) -> tuple[NumberT, ...]:
-    try:
-        return tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        raise SettingsError(
-            f"{name}={text!r} must be numbers separated by commas, as in 1,2,10."
-        ) from None
+    return numbers("thresholds", text, float)

@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -11,7 +10,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.data.cifar10 import load_cifar10
 from dubhe_flwr.data.dataset import Dataset
+from dubhe_flwr.data.femnist import load_femnist
+from dubhe_flwr.data.optional import optional
 from dubhe_flwr.errors import DataError, SettingsError
 
 __all__ = ["DATASETS", "load_dataset"]
@@ -31,17 +33,21 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
 
     Parameters
     ----------
-    name : {"digits", "mnist"}
+    name : {"digits", "mnist", "cifar10", "femnist"}
         - ``digits``: 1797 images of 8 x 8 pixels that come with scikit-learn, split 80/20 with
           equal shares of each class.
         - ``mnist``: 60,000 and 10,000 images of 28 x 28 pixels.
+        - ``cifar10``: 50,000 and 10,000 images in colour of 32 x 32 pixels.
+        - ``femnist``: the handwritten letters of FEMNIST, upper and lower case, with their writers;
+          as many test images of each of the 52 classes.
 
         Pixels are normalised to mean 0 and standard deviation 1.
     data_dir : path-like, optional
         Folder of the files of ``mnist``: in itself, in ``MNIST/raw`` (as torchvision has it), or
         in either of these below ``mnist``; gzip files are read where they are and nothing is
         written beside them. If they are nowhere, torchvision downloads them into this folder.
-        Without it ``~/.cache/dubhe-flwr`` is taken.
+        Without it ``~/.cache/dubhe-flwr`` is taken. For the others see `load_cifar10` and
+        `load_femnist`.
 
     Returns
     -------
@@ -67,10 +73,10 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
 
 
 def _load_digits(_data_dir: Path) -> Dataset:
-    bunch = _optional("digits", "sklearn.datasets").load_digits()
+    bunch = optional("digits", "sklearn.datasets").load_digits()
     images = _normalised("digits", bunch.images / 16)
     labels = bunch.target.astype(np.int64)
-    split = _optional("digits", "sklearn.model_selection").train_test_split
+    split = optional("digits", "sklearn.model_selection").train_test_split
     train_images, test_images, train_labels, test_labels = split(
         images, labels, test_size=0.2, stratify=labels, random_state=0
     )
@@ -78,7 +84,7 @@ def _load_digits(_data_dir: Path) -> Dataset:
 
 
 def _load_mnist(data_dir: Path) -> Dataset:
-    mnist = _optional("mnist", "torchvision.datasets").MNIST
+    mnist = optional("mnist", "torchvision.datasets").MNIST
     with TemporaryDirectory() as scratch:
         # torchvision unpacks beside the .gz files, which may lie in a folder that is read-only.
         root = data_dir
@@ -124,19 +130,10 @@ def _find_mnist(data_dir: Path) -> Path | None:
     return None
 
 
-def _optional(dataset: str, module: str) -> Any:
-    """Import a module that the base install does without."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise DataError(
-            f"Data set {dataset!r} needs {module.partition('.')[0]}; install it with "
-            "`pip install 'dubhe-flwr[torch]'`."
-        ) from error
-
-
 DATASETS: Final[dict[str, Callable[[Path], Dataset]]] = {
     "digits": _load_digits,
     "mnist": _load_mnist,
+    "cifar10": load_cifar10,
+    "femnist": load_femnist,
 }
 """Loader of each data set, by name; each is given the folder to look in."""

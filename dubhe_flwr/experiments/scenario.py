@@ -7,10 +7,17 @@ import numpy as np
 import torch
 from flwr.common import NDArrays
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.data import Dataset, Federation, assign_samples, load_dataset
+from dubhe_flwr.data import (
+    Dataset,
+    Federation,
+    assign_samples,
+    label_counts,
+    load_dataset,
+    split_writers,
+)
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.training import (
     TorchClient,
@@ -49,15 +56,20 @@ class Scenario:
     def new_model(self) -> nn.Module:
         """Return a model with the initial parameters, which are those of all methods."""
         return build_model(
-            self.dataset.image_shape, self.dataset.num_classes, seed=self.settings.seed
+            self.dataset.image_shape,
+            self.dataset.num_classes,
+            seed=self.settings.seed,
+            norm=self.settings.norm,
         )
 
     def client(self, partition: int) -> TorchClient:
         """Return the client with that partition-id."""
-        settings, own = self.settings, self.samples[partition]
+        settings = self.settings
+        images, labels = self._train_data
+        own = torch.from_numpy(self.samples[partition]).to(images.device)
         return TorchClient(
             self._workbench,
-            (self.dataset.train_images[own], self.dataset.train_labels[own]),
+            (images[own], labels[own]),
             epochs=settings.epochs,
             batch_size=settings.batch_size,
             optimizer=adam(settings.learning_rate),
@@ -65,17 +77,29 @@ class Scenario:
             seed=settings.seed,
             alias=str(partition),
             num_threads=settings.num_threads,
+            precision=settings.precision,
         )
 
     def test(self, parameters: NDArrays) -> tuple[float, float]:
         """Return loss and accuracy of a model on all test images."""
         with limited_threads(self.settings.num_threads):
             set_parameters(self._test_bench, parameters)
-            return evaluate(
-                self._test_bench,
-                torch.from_numpy(self.dataset.test_images),
-                torch.from_numpy(self.dataset.test_labels),
-            )
+            return evaluate(self._test_bench, *self._test_data)
+
+    @cached_property
+    def _train_data(self) -> tuple[Tensor, Tensor]:
+        """All training samples on the device, where the largest of the data sets fit easily."""
+        return self._on_device(self.dataset.train_images, self.dataset.train_labels)
+
+    @cached_property
+    def _test_data(self) -> tuple[Tensor, Tensor]:
+        return self._on_device(self.dataset.test_images, self.dataset.test_labels)
+
+    def _on_device(
+        self, images: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> tuple[Tensor, Tensor]:
+        device = resolve_device(self.settings.device)
+        return torch.from_numpy(images).to(device), torch.from_numpy(labels).to(device)
 
     @cached_property
     def _workbench(self) -> nn.Module:
@@ -112,7 +136,17 @@ def scenario_of(settings: CompareSettings) -> Scenario:
     >>> scenario.samples.shape
     (40, 32)
     """
-    dataset = load_dataset(settings.dataset, settings.data_dir)
+    dataset = _dataset(settings.dataset, settings.data_dir)
+    if dataset.writers is not None:
+        # Clients are as they are: the skew is that of the writers.
+        samples = split_writers(
+            dataset.writers,
+            settings.num_clients,
+            settings.num_samples,
+            generator(settings.seed, "samples"),
+        )
+        counts = label_counts(dataset.train_labels[samples], dataset.num_classes)
+        return Scenario(settings, dataset, Federation(settings.dataset, counts), samples)
     federation = Federation.draw(
         settings.dataset,
         num_clients=settings.num_clients,
@@ -126,3 +160,9 @@ def scenario_of(settings: CompareSettings) -> Scenario:
         dataset.train_labels, federation.label_counts, generator(settings.seed, "samples")
     )
     return Scenario(settings, dataset, federation, samples)
+
+
+@lru_cache(maxsize=1)
+def _dataset(name: str, data_dir: str | None) -> Dataset:
+    """Load a data set once for all that is compared on it."""
+    return load_dataset(name, data_dir)

@@ -1,11 +1,10 @@
 """Study selection alone: who would train, round by round, without any model."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import count, islice
-from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +25,7 @@ from dubhe_flwr.experiments.study_settings import StudySettings
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = ["study"]
+__all__ = ["draw_federation", "encrypted_plans", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _METHODS: Final = ("random", "dubhe", "greedy")
@@ -36,6 +35,8 @@ _EARLY_ROUNDS: Final = 100
 def study(
     settings: StudySettings,
     on_round: Callable[[str, int], None] = lambda _method, _round: None,
+    *,
+    methods: Sequence[str] = _METHODS,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, all in one federation.
 
@@ -45,6 +46,8 @@ def study(
         The federation, and how Dubhe selects in it.
     on_round : callable (str, int) -> None, optional
         Is told method and round after each selection.
+    methods : sequence of str (default: all)
+        Which of the three to look at.
 
     Returns
     -------
@@ -64,17 +67,8 @@ def study(
     >>> len(results.methods["dubhe"].emd)
     3
     """
-    federation = Federation.draw(
-        "synthetic",
-        num_clients=settings.num_clients,
-        num_classes=max(settings.reference_set),
-        rho=settings.rho,
-        emd=settings.emd,
-        generator=generator(settings.seed, "federation"),
-        num_samples=settings.num_samples,
-        kind=settings.generator,
-    )
-    plans = _encrypted_plans if settings.encrypted else _plain_plans
+    federation = draw_federation(settings)
+    plans = encrypted_plans if settings.encrypted else _plain_plans
     return StudyResults(
         config={**asdict(settings), **provenance(_PACKAGES)},
         federation=federation_summary(federation),
@@ -85,8 +79,33 @@ def study(
                 partial(on_round, method),
                 encrypted=settings.encrypted,
             )
-            for method in _METHODS
+            for method in methods
         },
+    )
+
+
+def draw_federation(settings: StudySettings) -> Federation:
+    """Return the federation in which a study selects.
+
+    Parameters
+    ----------
+    settings : StudySettings
+        They fix it.
+
+    Examples
+    --------
+    >>> print(draw_federation(StudySettings(num_clients=100)))
+    synthetic-10/1.5
+    """
+    return Federation.draw(
+        "synthetic",
+        num_clients=settings.num_clients,
+        num_classes=max(settings.reference_set),
+        rho=settings.rho,
+        emd=settings.emd,
+        generator=generator(settings.seed, "federation"),
+        num_samples=settings.num_samples,
+        kind=settings.generator,
     )
 
 
@@ -113,8 +132,8 @@ def _record(
     }
     return SelectionResult(
         emd=data.emd,
+        local_emd=data.local_emd,
         class_proportions=data.class_proportions,
-        mean_local_emd=fmean(data.local_emd),
         coverage=data.coverage,
         coverage_100=coverage(selected[:_EARLY_ROUNDS], federation.num_clients),
         effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
@@ -125,9 +144,18 @@ def _record(
     )
 
 
-def _encrypted_plans(
-    method: str, settings: StudySettings, federation: Federation
-) -> Iterator[Plan]:
+def encrypted_plans(method: str, settings: StudySettings, federation: Federation) -> Iterator[Plan]:
+    """Yield the plan of each round under encryption, without end.
+
+    Parameters
+    ----------
+    method : str
+        One of `METHODS`.
+    settings : StudySettings
+        How Dubhe selects.
+    federation : Federation
+        The data of all clients.
+    """
     nodes = [
         NodePolicy(
             label_counts=partial(np.array, counts),

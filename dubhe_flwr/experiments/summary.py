@@ -23,12 +23,14 @@ def summary_table(results: ComparisonResults) -> Table:
     table = Table(
         title=f"{federation.name}, {federation.num_clients} clients",
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=(0, 0),
+        pad_edge=False,
     )
     table.add_column("Method", style="bold")
     for heading in (
         "Accuracy",
         "Mean\nEMD",
+        "Local\nEMD",
         "Coverage",
         "Selection\nseconds",
         "Training\nseconds",
@@ -41,6 +43,7 @@ def summary_table(results: ComparisonResults) -> Table:
             method_label(name),
             f"{method.final_accuracy:.1%}",
             f"{method.mean_emd:.3f}",
+            f"{method.mean_local_emd:.2f}",
             f"{method.coverage:.0%}",
             f"{method.selection_seconds:.1f}",
             f"{method.training_seconds:.1f}",

@@ -150,6 +150,8 @@ def _collection(kind: Any, data: Any, where: str) -> object:
         return _array(get_args(arguments[1])[0], data, where)
     if origin in {tuple, frozenset}:
         return origin(from_json(arguments[0], item, where) for item in _sequence(data))
+    if not isinstance(data, dict):
+        raise TypeError
     return {  # a mapping by number
         int(key): from_json(arguments[1], item, f"{where}.{key}") for key, item in data.items()
     }

@@ -72,9 +72,18 @@ class MethodResult:
         """Mean of `emd` over the rounds."""
         return sum(self.emd) / len(self.emd)
 
+    @property
+    def mean_local_emd(self) -> float:
+        """Mean of `local_emd` over the rounds."""
+        return sum(self.local_emd) / len(self.local_emd)
+
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, headed by the figures that sum them up."""
-        summary = {"final_accuracy": self.final_accuracy, "mean_emd": self.mean_emd}
+        summary = {
+            "final_accuracy": self.final_accuracy,
+            "mean_emd": self.mean_emd,
+            "mean_local_emd": self.mean_local_emd,
+        }
         return summary | asdict(self)
 
 
@@ -83,6 +92,15 @@ class ComparisonResults(Results):
     """All that a comparison found; its config also names the device."""
 
     methods: Mapping[str, MethodResult]
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Return the results that `to_dict` told of; a missing field is a `KeyError`."""
+        return cls(
+            config=content["config"],
+            federation=FederationSummary(**_own(FederationSummary, content["federation"])),
+            methods={name: _method(fields) for name, fields in content["methods"].items()},
+        )
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -99,12 +117,7 @@ class ComparisonResults(Results):
             If the file is missing or lacks a field.
         """
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            return cls(
-                config=content["config"],
-                federation=FederationSummary(**_own(FederationSummary, content["federation"])),
-                methods={name: _method(fields) for name, fields in content["methods"].items()},
-            )
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise DataError(f"There is no {path}; write one with `dubhe compare`.") from None
         except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -1,13 +1,15 @@
 """The figures of an experiment, made from its results alone."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dubhe_flwr.report.comparison import ComparisonResults
+from dubhe_flwr.report.picture import picture
 from dubhe_flwr.report.results import Results
 from dubhe_flwr.report.study import StudyResults
-from dubhe_flwr.report.style import STYLE, require_matplotlib
+from dubhe_flwr.report.style import require_matplotlib
 
 __all__ = ["save_figures", "save_study_figure"]
 
@@ -21,8 +23,8 @@ _WIDEST = 12.0
 def save_figures(results: ComparisonResults, folder: Path) -> list[Path]:
     """Write the figures of a comparison as PNG.
 
-    ``accuracy.png``, ``class_proportions.png`` and ``emd.png`` show one finding each,
-    ``comparison.png`` the first two side by side.
+    ``accuracy.png`` and ``class_proportions.png`` show one finding each, ``comparison.png`` both
+    side by side, and ``emd.png`` the two label terms of the paper's bound (eq. 3).
 
     Parameters
     ----------
@@ -46,13 +48,14 @@ def save_figures(results: ComparisonResults, folder: Path) -> list[Path]:
         draw_accuracy,
         draw_class_proportions,
         draw_emd,
+        draw_local_emd,
     )
 
     wide = _width_of_classes(results)
     figures: dict[str, tuple[float, list[Callable[[Any, ComparisonResults], None]]]] = {
         "accuracy": (_NARROW, [draw_accuracy]),
         "class_proportions": (wide, [draw_class_proportions]),
-        "emd": (_NARROW, [draw_emd]),
+        "emd": (2 * _NARROW_BESIDE, [draw_emd, draw_local_emd]),
         "comparison": (_NARROW_BESIDE + wide, [draw_accuracy, draw_class_proportions]),
     }
     paths = []
@@ -63,7 +66,7 @@ def save_figures(results: ComparisonResults, folder: Path) -> list[Path]:
 
 
 def save_study_figure(results: StudyResults, path: Path) -> None:
-    """Write the figure of a study as PNG: distance from uniform beside class proportions.
+    """Write the figure of a study as PNG: both label terms beside class proportions.
 
     Parameters
     ----------
@@ -81,10 +84,11 @@ def save_study_figure(results: StudyResults, path: Path) -> None:
     from dubhe_flwr.report.panels import (  # noqa: PLC0415 - needs the extra
         draw_class_proportions,
         draw_emd,
+        draw_local_emd,
     )
 
-    width = _NARROW_BESIDE + _width_of_classes(results)
-    _save(results, [draw_emd, draw_class_proportions], width, path)
+    width = 2 * _NARROW_BESIDE + _width_of_classes(results)
+    _save(results, [draw_emd, draw_local_emd, draw_class_proportions], width, path)
 
 
 def _width_of_classes(results: Results) -> float:
@@ -94,18 +98,10 @@ def _width_of_classes(results: Results) -> float:
 def _save(
     results: ResultsT, panels: Sequence[Callable[[Any, ResultsT], None]], width: float, path: Path
 ) -> None:
-    """Draw panels side by side; the widest is the last."""
-    matplotlib = require_matplotlib()
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    """Draw panels side by side, with one legend for all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture([[partial(_draw, draw, results) for draw in panels]], (width, 4.4)))
 
-    with matplotlib.rc_context(STYLE):
-        # A Figure of its own draws with Agg and leaves the user's backend alone.
-        figure = Figure(figsize=(width, 4.4))
-        all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, draw in zip(all_axes, panels, strict=True):
-            draw(axes, results)
-        # The last panel names all that the others show.
-        handles, labels = all_axes[-1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="png")
+
+def _draw(draw: Callable[[Any, ResultsT], None], results: ResultsT, axes: Any) -> None:
+    draw(axes, results)

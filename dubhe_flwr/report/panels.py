@@ -1,6 +1,6 @@
 """The panels of which figures are made: each draws one finding into given axes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,10 +8,18 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.report.comparison import ComparisonResults
-from dubhe_flwr.report.results import Results
+from dubhe_flwr.report.results import ClassProportions, Results
 from dubhe_flwr.report.style import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
 
-__all__ = ["draw_accuracy", "draw_class_proportions", "draw_emd", "moving_average"]
+__all__ = [
+    "draw_accuracy",
+    "draw_by_round",
+    "draw_class_proportions",
+    "draw_emd",
+    "draw_local_emd",
+    "draw_share_bars",
+    "moving_average",
+]
 
 _SMOOTHED_FROM = 31
 _MOST_BARS = 20
@@ -44,7 +52,7 @@ def moving_average(values: ArrayLike, window: int) -> NDArray[np.float64]:
 
 def draw_accuracy(axes: Axes, results: ComparisonResults) -> None:
     """Draw the test accuracy over the rounds, smoothed where there are many."""
-    _draw_by_round(axes, {n: m.accuracy for n, m in results.methods.items()}, first_round=0)
+    draw_by_round(axes, {n: m.accuracy for n, m in results.methods.items()}, first_round=0)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_ylabel("Test accuracy")
     axes.set_title("Accuracy over rounds")
@@ -52,10 +60,18 @@ def draw_accuracy(axes: Axes, results: ComparisonResults) -> None:
 
 def draw_emd(axes: Axes, results: Results) -> None:
     """Draw the distance of the selected data from uniform, over the rounds."""
-    _draw_by_round(axes, {n: m.emd for n, m in results.methods.items()}, first_round=1)
+    draw_by_round(axes, {n: m.emd for n, m in results.methods.items()}, first_round=1)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
     axes.set_title("Distance of the selected data from uniform")
+
+
+def draw_local_emd(axes: Axes, results: Results) -> None:
+    """Draw the distance of the selected clients' data from all of it, over the rounds."""
+    draw_by_round(axes, {n: m.local_emd for n, m in results.methods.items()}, first_round=1)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(r"mean of $\|p_l^k - p_o\|_1$")
+    axes.set_title("Distance of clients from the selected data")
 
 
 def draw_class_proportions(axes: Axes, results: Results) -> None:
@@ -81,22 +97,51 @@ def draw_class_proportions(axes: Axes, results: Results) -> None:
     axes.set_title("Class proportions of the selected data")
 
 
-def _draw_bars(axes: Axes, results: Results) -> None:
-    global_proportions = results.federation.class_proportions
-    bar = 0.84 / (len(results.methods) + 1)
-    left = np.arange(len(global_proportions)) - 0.42 + bar / 2
-    axes.bar(left, global_proportions, bar, color=GLOBAL_COLOUR, label="all clients")
-    colours = method_colours(results.methods)
-    for position, (name, method) in enumerate(results.methods.items(), start=1):
+def draw_by_round(axes: Axes, series: Mapping[str, Sequence[float]], first_round: int) -> None:
+    """Draw a line over the rounds for each name, smoothed where there are many rounds."""
+    colours = method_colours(series)
+    window = 1
+    for name, values in series.items():
+        rounds = np.arange(first_round, first_round + len(values))
+        if len(values) - 1 + first_round >= _SMOOTHED_FROM:
+            window = len(values) // 12 | 1
+            axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)
+        axes.plot(
+            rounds, moving_average(values, window), color=colours[name], label=method_label(name)
+        )
+    axes.set_xlabel("Round" if window == 1 else f"Round (bold: moving average over {window})")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.margins(x=0.015)
+
+
+def draw_share_bars(
+    axes: Axes, proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
+) -> None:
+    """Draw a bar for each class and name, beside a grey one for the data of all clients.
+
+    Without `all_clients` there is no grey one.
+    """
+    bar = 0.84 / (len(proportions) + bool(all_clients))
+    left = np.arange(len(next(iter(proportions.values())).mean)) - 0.42 + bar / 2
+    if all_clients:
+        axes.bar(left, all_clients, bar, color=GLOBAL_COLOUR, label="all clients")
+        left += bar
+    colours = method_colours(proportions)
+    for position, (name, shares) in enumerate(proportions.items()):
         axes.bar(
             left + position * bar,
-            method.class_proportions.mean,
+            shares.mean,
             bar,
-            yerr=method.class_proportions.sd,
+            yerr=shares.sd,
             color=colours[name],
             error_kw={"elinewidth": 0.9, "ecolor": UNIFORM_COLOUR, "capsize": 0},
             label=method_label(name),
         )
+
+
+def _draw_bars(axes: Axes, results: Results) -> None:
+    proportions = {name: method.class_proportions for name, method in results.methods.items()}
+    draw_share_bars(axes, proportions, results.federation.class_proportions)
     axes.set_xlabel("Class (lines: standard deviation over rounds)")
 
 
@@ -115,19 +160,3 @@ def _draw_lines(axes: Axes, results: Results) -> None:
         axes.plot(classes, mean, color=colours[name], label=method_label(name))
         axes.fill_between(classes, mean - sd, mean + sd, color=colours[name], alpha=0.2, lw=0)
     axes.set_xlabel("Class (bands: standard deviation over rounds)")
-
-
-def _draw_by_round(axes: Axes, series: dict[str, Sequence[float]], first_round: int) -> None:
-    colours = method_colours(series)
-    window = 1
-    for name, values in series.items():
-        rounds = np.arange(first_round, first_round + len(values))
-        if len(values) - 1 + first_round >= _SMOOTHED_FROM:
-            window = len(values) // 12 | 1
-            axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)
-        axes.plot(
-            rounds, moving_average(values, window), color=colours[name], label=method_label(name)
-        )
-    axes.set_xlabel("Round" if window == 1 else f"Round (bold: moving average over {window})")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    axes.margins(x=0.015)

@@ -58,6 +58,10 @@ class Selected(Protocol):
         """``||p_o - p_u||_1`` of each round."""
 
     @property
+    def local_emd(self) -> tuple[float, ...]:
+        """``mean_k ||p_l^k - p_o||_1`` of each round."""
+
+    @property
     def class_proportions(self) -> ClassProportions:
         """``p_o``."""
 
@@ -85,6 +89,14 @@ class Results:
     federation: FederationSummary
     methods: Mapping[str, Selected]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `save` writes."""
+        return {
+            "config": dict(self.config),
+            "federation": asdict(self.federation),
+            "methods": {name: method.to_dict() for name, method in self.methods.items()},
+        }
+
     def save(self, path: Path) -> None:
         """Write the results as JSON, into a folder that is made if need be.
 
@@ -93,10 +105,5 @@ class Results:
         path : Path
             Usually ends in `.json`.
         """
-        content = {
-            "config": dict(self.config),
-            "federation": asdict(self.federation),
-            "methods": {name: method.to_dict() for name, method in self.methods.items()},
-        }
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")

@@ -19,10 +19,10 @@ class SelectionResult:
     ----------
     emd : tuple of float, length num_rounds
         ``||p_o - p_u||_1`` of each round.
+    local_emd : tuple of float, length num_rounds
+        ``mean_k ||p_l^k - p_o||_1`` over the clients of each round.
     class_proportions : ClassProportions
         ``p_o``.
-    mean_local_emd : float
-        ``mean_k ||p_l^k - p_o||_1`` over the clients of a round, mean over the rounds.
     coverage, coverage_100 : float
         Share of all clients that were selected at least once, in all rounds and in the first 100.
     effective_clients : float
@@ -40,14 +40,14 @@ class SelectionResult:
     Examples
     --------
     >>> proportions = ClassProportions(mean=(0.5, 0.5), sd=(0.1, 0.1))
-    >>> result = SelectionResult((0.1, 0.3), proportions, 1.2, 0.5, 0.5, 20.0, seconds=0.1)
+    >>> result = SelectionResult((0.1, 0.3), (1.2, 1.4), proportions, 0.5, 0.5, 20.0, seconds=0.1)
     >>> round(result.mean_emd, 3), round(result.sd_emd, 3), result.bias
     (0.2, 0.1, 0.0)
     """
 
     emd: tuple[float, ...]
+    local_emd: tuple[float, ...]
     class_proportions: ClassProportions
-    mean_local_emd: float
     coverage: float
     coverage_100: float
     effective_clients: float
@@ -64,6 +64,11 @@ class SelectionResult:
         return fmean(self.emd)
 
     @property
+    def mean_local_emd(self) -> float:
+        """Mean of `local_emd` over the rounds."""
+        return fmean(self.local_emd)
+
+    @property
     def sd_emd(self) -> float:
         """Standard deviation of `emd` over the rounds."""
         return pstdev(self.emd)
@@ -75,7 +80,12 @@ class SelectionResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, headed by the figures that sum them up."""
-        summary = {"mean_emd": self.mean_emd, "sd_emd": self.sd_emd, "bias": self.bias}
+        summary = {
+            "mean_emd": self.mean_emd,
+            "sd_emd": self.sd_emd,
+            "bias": self.bias,
+            "mean_local_emd": self.mean_local_emd,
+        }
         return summary | asdict(self)
 
 

@@ -85,14 +85,15 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
 
 
 def method_label(method: str) -> str:
-    """Return what a reader is to see for a method.
+    """Return what a reader is to see for a method; what follows a comma is kept.
 
     Examples
     --------
-    >>> method_label("dubhe"), method_label("random")
-    ('Dubhe', 'random')
+    >>> method_label("dubhe"), method_label("random"), method_label("dubhe-paper, H=1")
+    ('Dubhe', 'random', 'Dubhe (paper), H=1')
     """
-    return _LABELS.get(method, method)
+    name, comma, setting = method.partition(",")
+    return _LABELS.get(name, name) + comma + setting
 
 
 def require_matplotlib() -> ModuleType:

@@ -50,6 +50,8 @@ class TorchClient(NumPyClient):
     num_threads : int, optional
         CPU threads to compute with. On CPU, results repeat to the last bit for the same number;
         without it torch's present number is taken.
+    precision : {"float32", "bfloat16"}, default "float32"
+        Of training; ``bfloat16`` is mixed precision.
 
     Raises
     ------
@@ -86,6 +88,7 @@ class TorchClient(NumPyClient):
         seed: int = 0,
         alias: str = "",
         num_threads: int | None = None,
+        precision: str = "float32",
     ) -> None:
         self.device = resolve_device(device)
         self.model = model
@@ -97,6 +100,7 @@ class TorchClient(NumPyClient):
         self.seed = seed
         self.alias = alias
         self.num_threads = num_threads
+        self.precision = precision
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:  # noqa: ARG002
         """Return the present parameters and buffers of the model."""
@@ -122,6 +126,7 @@ class TorchClient(NumPyClient):
                 epochs=self.epochs,
                 batch_size=self.batch_size,
                 optimizer=self.optimizer,
+                precision=self.precision,
             )
             return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
 

@@ -7,7 +7,7 @@ import torch
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["isolated_rng", "limited_threads", "resolve_device"]
+__all__ = ["device_name", "isolated_rng", "limited_threads", "resolve_device"]
 
 
 def resolve_device(device: str = "auto") -> torch.device:
@@ -43,6 +43,23 @@ def resolve_device(device: str = "auto") -> torch.device:
             "device='auto', or install a CUDA build of torch and give the client a GPU."
         )
     return torch.device(device)
+
+
+def device_name(device: str = "auto") -> str:
+    """Return what results say of the device on which they were found.
+
+    Parameters
+    ----------
+    device : str, default "auto"
+        As in `resolve_device`.
+
+    Examples
+    --------
+    >>> device_name("cpu")
+    'cpu'
+    """
+    resolved = resolve_device(device)
+    return torch.cuda.get_device_name(resolved) if resolved.type == "cuda" else resolved.type
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dubhe_flwr.experiments import CompareSettings
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"dataset": "femnist"}, r"dataset='femnist' is unknown; choose one of digits, mnist"),
+        ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
         ({"methods": ("random", "luck")}, r"'luck'; choose from random, dubhe, greedy"),
         ({"methods": ()}, "at least one method"),
         ({"methods": ("random", "random")}, "each once"),

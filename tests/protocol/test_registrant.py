@@ -95,7 +95,7 @@ class TestJoin:
         self, policy: dict[str, Any], status: JoinStatus
     ) -> None:
         """The reply has the same size, and every other stage of the epoch is refused."""
-        nodes = federation(participation="calibrated", thresholds="search")
+        nodes = federation(participation="calibrated", thresholds="search", block_size=4)
         node_id = nodes.ids[4]
         nodes.policies[node_id] = replace(nodes.policies[node_id], **policy)
         batch = nodes.until(Stage.JOIN)

@@ -24,6 +24,8 @@ SETTINGS: dict[str, Any] = {
     "num_participants": 3,
     "reference_set": (1, 2, 4),
     "thresholds": {1: 0.6, 2: 0.3},
+    "participation": "paper",
+    "determination": "tries",
     "tries": 2,
     "registration_interval": 2,
     "max_clients": 20,

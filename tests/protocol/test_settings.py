@@ -113,7 +113,7 @@ def test_what_is_announced_is_what_was_set() -> None:
     )
     assert settings.announced(100) == JoinRequest(
         *((1, 3), (0.5,), 4, 512, 80, 2, 90, 11, 5),
-        *(6, 4, True, 1.0, 0.1, 0.0),
+        *(1, 0, True, 0.1, 0.1, 0.5),
     )
 
 

@@ -17,6 +17,7 @@ from dubhe_flwr.report.panels import (
     draw_accuracy,
     draw_class_proportions,
     draw_emd,
+    draw_local_emd,
     moving_average,
 )
 
@@ -83,6 +84,15 @@ def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
     np.testing.assert_allclose(raw, RESULTS.methods["random"].emd)
     assert smoothed.std() < raw.std()
     assert np.asarray(axes.lines[0].get_xdata()).tolist() == list(range(1, 41))
+
+
+def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
+    """From round 1 on, a line a method."""
+    methods = {"greedy": replace(method_result("greedy", 3), local_emd=(1.0, 1.2, 1.1))}
+    draw_local_emd(axes, replace(RESULTS, methods=methods))
+    (line,) = axes.lines
+    assert np.asarray(line.get_xdata()).tolist() == [1, 2, 3]
+    assert np.asarray(line.get_ydata()).tolist() == [1.0, 1.2, 1.1]
 
 
 @given(

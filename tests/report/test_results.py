@@ -39,6 +39,7 @@ def test_the_file_names_every_finding(tmp_path: Path) -> None:
     assert set(dubhe) == {
         "final_accuracy",
         "mean_emd",
+        "mean_local_emd",
         "num_rounds",
         "accuracy",
         "loss",
@@ -56,6 +57,7 @@ def test_the_file_names_every_finding(tmp_path: Path) -> None:
         "fallback_rounds",
     }
     assert len(dubhe["accuracy"]) == dubhe["num_rounds"] + 1
+    assert dubhe["mean_local_emd"] == pytest.approx(1.4)
     assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
 
 

@@ -192,3 +192,36 @@ def test_refuses_nothing_to_evaluate() -> None:
     """An evaluation without samples is refused."""
     with pytest.raises(SettingsError, match="no samples to evaluate"):
         evaluate(nn.Linear(1, 2), *samples(0))
+
+
+def test_mixed_precision_learns_the_same_within_its_precision() -> None:
+    """Parameters stay in float32 and come out close to, but not at, those of float32."""
+    images, labels = torch.randn(40, 6), torch.arange(2).repeat(20)
+    trained = {}
+    for precision in ("float32", "bfloat16"):
+        torch.manual_seed(0)
+        model = nn.Linear(6, 2)
+        train(
+            model,
+            images,
+            labels,
+            generator=np.random.default_rng(7),
+            optimizer=sgd(0.1),
+            precision=precision,
+        )
+        trained[precision] = model.weight.detach()
+    assert trained["bfloat16"].dtype == torch.float32
+    assert not torch.equal(trained["float32"], trained["bfloat16"])
+    torch.testing.assert_close(trained["float32"], trained["bfloat16"], atol=0.02, rtol=0.1)
+
+
+def test_unknown_precision_is_refused() -> None:
+    """The known ones are named."""
+    with pytest.raises(SettingsError, match="'float8'; choose 'float32' or 'bfloat16'"):
+        train(
+            nn.Linear(2, 2),
+            torch.eye(2),
+            torch.arange(2),
+            generator=np.random.default_rng(0),
+            precision="float8",
+        )

@@ -51,6 +51,28 @@ def test_name_and_shape_give_the_same_model() -> None:
     assert all(np.array_equal(*pair) for pair in zip(named, shaped, strict=True))
 
 
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_colour_images_get_resnet18(norm: str) -> None:
+    """The published size for ten classes; with groups no layer keeps statistics of a batch."""
+    model = build_model("cifar10", 10, seed=0, norm=norm)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 11_181_642
+    kinds = {type(layer) for layer in model.modules()}
+    assert (nn.BatchNorm2d in kinds) == (norm == "batch")
+    assert (nn.GroupNorm in kinds) == (norm == "group")
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_letters_get_the_network_of_mnist() -> None:
+    """With 52 logits."""
+    assert build_model("femnist", 52, seed=0)(torch.zeros(2, 1, 28, 28)).shape == (2, 52)
+
+
+def test_unknown_normalisation_is_refused() -> None:
+    """The known ones are named."""
+    with pytest.raises(SettingsError, match="'layer'; choose 'batch' or 'group'"):
+        build_model("cifar10", 10, seed=0, norm="layer")
+
+
 def test_digits_can_be_learned() -> None:
     """A few passes over all digits give an accuracy above 0.95."""
     digits = load_dataset("digits")
@@ -69,5 +91,7 @@ def test_digits_can_be_learned() -> None:
 
 def test_unknown_data_set_is_refused() -> None:
     """An unknown name is answered with the known ones and the way out."""
-    with pytest.raises(SettingsError, match="'femnist'; choose one of digits, mnist, or give"):
-        build_model("femnist", 52, seed=0)
+    with pytest.raises(
+        SettingsError, match="'imagenet'; choose one of digits, mnist, cifar10, femnist, or give"
+    ):
+        build_model("imagenet", 52, seed=0)

@@ -1,0 +1,51 @@
+"""What several commands make of their arguments."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["names", "numbers"]
+
+NumberT = TypeVar("NumberT", int, float)
+
+
+def numbers(name: str, text: str, kind: Callable[[str], NumberT]) -> tuple[NumberT, ...]:
+    """Return numbers that are separated by commas.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for the message.
+    text : str
+        What the user gave.
+    kind : callable
+        `int` or `float`.
+
+    Raises
+    ------
+    SettingsError
+        If it is something else.
+
+    Examples
+    --------
+    >>> numbers("seeds", "0, 1", int)
+    (0, 1)
+    """
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        raise SettingsError(
+            f"{name}={text!r} must be numbers separated by commas, as in 1,2,10."
+        ) from None
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return names that are separated by commas.
+
+    Examples
+    --------
+    >>> names("random, dubhe,")
+    ('random', 'dubhe')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())

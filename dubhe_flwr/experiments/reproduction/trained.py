@@ -1,0 +1,110 @@
+"""What the experiments with training have in common: their methods and how they are read."""
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any, Final
+
+from dubhe_flwr.data import NamedFederation
+from dubhe_flwr.experiments.reproduction.cell import Cell
+from dubhe_flwr.experiments.reproduction.experiment import Found, finished
+from dubhe_flwr.experiments.reproduction.methods import Method
+from dubhe_flwr.experiments.reproduction.options import Options
+from dubhe_flwr.experiments.reproduction.training import training_cell
+from dubhe_flwr.report import ComparisonResults
+
+__all__ = [
+    "METHODS",
+    "Trainings",
+    "accuracies",
+    "final_accuracy",
+    "standing_in",
+    "together",
+    "trainings",
+]
+
+METHODS: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
+"""The paper's three and this package's own."""
+
+Trainings = Mapping[str, list[Cell]]
+"""The cells of each method, one for each seed."""
+
+_LAST_ROUNDS: Final = 50
+
+
+def trainings(
+    name: str,
+    options: Options,
+    methods: tuple[Method, ...] = METHODS,
+    default_seeds: tuple[int, ...] = (0,),
+    **given: Any,
+) -> dict[str, list[Cell]]:
+    """Return the cells of all methods in one federation.
+
+    Parameters
+    ----------
+    name : str
+        Of the federation, as in the paper.
+    options : Options
+        Scale, seeds and rounds.
+    methods : tuple of Method, optional
+        Which to train with.
+    default_seeds : tuple of int (default: 0)
+        Seeds at full scale, if the user names none.
+    **given
+        Further settings of the comparison.
+
+    Examples
+    --------
+    >>> {name: len(cells) for name, cells in trainings("MNIST-10/1.5", Options()).items()}
+    {'random': 1, 'dubhe-paper, H=1': 1, 'dubhe': 1, 'greedy': 1}
+    """
+    federation = NamedFederation.parse(name)
+    seeds = options.seeds or (default_seeds if options.is_full else (0,))
+    return {
+        str(method): [training_cell(federation, method, seed, options, **given) for seed in seeds]
+        for method in methods
+    }
+
+
+def final_accuracy(result: Mapping[str, Any]) -> float:
+    """Return the mean accuracy over the last 50 rounds, or the last quarter of fewer than 200.
+
+    Examples
+    --------
+    >>> final_accuracy({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
+    0.5
+    """
+    (method,) = result["methods"].values()
+    accuracy = method["accuracy"][1:]
+    return fmean(accuracy[-min(_LAST_ROUNDS, max(1, len(accuracy) // 4)) :])
+
+
+def accuracies(cells: list[Cell], found: Found) -> list[float]:
+    """Return the final accuracy of each seed that is finished."""
+    return [final_accuracy(result) for result in finished(cells, found)]
+
+
+def together(cells: Trainings, found: Found) -> ComparisonResults | None:
+    """Return the first seed of each finished method as one comparison, or None if none is."""
+    methods, federation = {}, None
+    for name, of_seeds in cells.items():
+        result = found.get(of_seeds[0].key)
+        if result is not None:
+            (methods[name],) = result["methods"].values()
+            federation = result["federation"]
+    if federation is None:
+        return None
+    return ComparisonResults.from_dict({"config": {}, "federation": federation, "methods": methods})
+
+
+def standing_in(options: Options) -> list[str]:
+    """Return a sentence on what stands for the paper's data at small scale."""
+    if options.is_full:
+        return []
+    return [
+        (
+            "Small scale: a small network on 8 x 8 digits and 150 clients stand for the "
+            "paper's data, for a few rounds. The numbers show that everything runs; they are not "
+            "comparable."
+        )
+    ]

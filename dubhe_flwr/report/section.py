@@ -1,0 +1,87 @@
+"""A section of a report: what was found about one question, in words, tables and pictures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as Grid
+
+__all__ = ["Picture", "Section", "Table"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Parameters
+    ----------
+    caption : str
+        What it shows, in a sentence.
+    columns : sequence of str
+        Headings; the first column names what a row is about.
+    rows : sequence of sequence of str
+        As long as `columns` each.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def for_terminal(self) -> Grid:
+        """Return the table as `rich` prints it.
+
+        Examples
+        --------
+        >>> Table("Sizes", ("item", "bytes"), [("registry", "512")]).for_terminal().row_count
+        1
+        """
+        grid = Grid(title=self.caption, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+        for position, heading in enumerate(self.columns):
+            grid.add_column(heading, justify="right" if position else "left", overflow="fold")
+        for row in self.rows:
+            grid.add_row(*row)
+        return grid
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its caption.
+
+    Parameters
+    ----------
+    name : str
+        Name of a file, without its ending.
+    caption : str
+        What it shows, in sentences.
+    png : bytes
+        The picture.
+    """
+
+    name: str
+    caption: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was found about one question.
+
+    Parameters
+    ----------
+    name : str
+        Short name, unique in a report.
+    title : str
+        Heading.
+    paragraphs : sequence of str
+        Sentences that come first.
+    tables : sequence of Table
+        What was measured.
+    pictures : sequence of Picture
+        The same as figures.
+    """
+
+    name: str
+    title: str
+    paragraphs: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()

@@ -1,0 +1,98 @@
+"""Letters are read from files in the layout of LEAF."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dubhe_flwr.data import load_dataset
+from dubhe_flwr.errors import DataError
+from dubhe_flwr.experiments import CompareSettings
+from dubhe_flwr.experiments.scenario import scenario_of
+
+
+def user(classes: list[int], pixel: float = 0.5) -> dict[str, Any]:
+    """Return the images of a writer: white but for the pixel that stands for the class."""
+    images = np.ones((len(classes), 784))
+    images[np.arange(len(classes)), classes] = pixel
+    return {"x": images.tolist(), "y": classes}
+
+
+def write(folder: Path, **files: dict[str, Any]) -> None:
+    """Write a file of each part, as LEAF does."""
+    for part, users in files.items():
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        content = {
+            "users": list(users),
+            "num_samples": [len(of["y"]) for of in users.values()],
+            "user_data": users,
+        }
+        path = folder / part / "all_data_0_niid_0_keep_0_part_9.json"
+        path.write_text(json.dumps(content), encoding="utf-8")
+
+
+TRAIN = {"f0001": user([3, 10, 61, 10]), "f0002": user([1, 2]), "f0003": user([36, 35])}
+TEST = {"f0001": user([10, 10, 10, 61, 61, 5])}
+
+
+@pytest.mark.parametrize("layout", [".", "data", "femnist", "femnist/data"])
+def test_letters_are_found_in_every_layout(tmp_path: Path, layout: str) -> None:
+    """Digits are left out, and so is a writer who wrote nothing else."""
+    write(tmp_path / layout, train=TRAIN, test=TEST)
+    letters = load_dataset("femnist", tmp_path)
+    assert (letters.num_classes, letters.image_shape) == (52, (1, 28, 28))
+    assert letters.train_labels.tolist() == [0, 51, 0, 26, 25]
+    assert letters.writers is not None
+    assert letters.writers.tolist() == [0, 0, 0, 1, 1]
+    flat = letters.train_images.reshape(5, -1)
+    assert flat.argmax(axis=1).tolist() == [10, 61, 10, 36, 35]
+    assert flat.mean() == pytest.approx(0, abs=1e-6)
+    assert flat.std() == pytest.approx(1, abs=1e-5)
+
+
+def test_the_test_is_balanced(tmp_path: Path) -> None:
+    """As many images of each class as there are of the rarest."""
+    write(tmp_path, train=TRAIN, test=TEST)
+    first, second = load_dataset("femnist", tmp_path), load_dataset("femnist", tmp_path)
+    assert np.bincount(first.test_labels)[[0, 51]].tolist() == [2, 2]
+    assert np.array_equal(first.test_images, second.test_images)
+
+
+def test_missing_files_are_one_sentence(tmp_path: Path) -> None:
+    """It says what to make and where to put it."""
+    with pytest.raises(DataError, match=r"preprocess\.sh.*put its folders") as caught:
+        load_dataset("femnist", tmp_path)
+    assert str(tmp_path / "femnist") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"user_data": {"a": {"x": [[1]], "y": [10]}}}']
+)
+def test_other_layouts_are_refused(tmp_path: Path, content: str) -> None:
+    """The file is named."""
+    write(tmp_path, train=TRAIN, test=TEST)
+    path = next((tmp_path / "train").glob("*.json"))
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match="not in the layout of LEAF"):
+        load_dataset("femnist", tmp_path)
+
+
+def test_clients_are_the_writers(tmp_path: Path) -> None:
+    """The federation of a comparison is theirs, not one that was drawn."""
+    write(tmp_path, train=TRAIN, test=TEST)
+    settings = CompareSettings.for_dataset(
+        "femnist",
+        data_dir=str(tmp_path),
+        num_clients=4,
+        num_samples=3,
+        num_participants=3,
+        methods=("random",),
+    )
+    scenario = scenario_of(settings)
+    held = [set(np.flatnonzero(row)) for row in scenario.federation.label_counts]
+    assert all(labels <= {0, 51} or labels <= {25, 26} for labels in held)
+    assert scenario.federation.label_counts.sum(axis=1).tolist() == [3] * 4
+    assert scenario.samples.shape == (4, 3)

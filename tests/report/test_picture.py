@@ -1,0 +1,49 @@
+"""A picture has a panel for each drawing and one legend for all."""
+
+from io import BytesIO
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from dubhe_flwr.report.picture import picture
+
+
+def test_panels_stand_in_rows() -> None:
+    """Each drawing gets axes of its own, in reading order."""
+    places = []
+
+    def draw(axes: Axes) -> None:
+        box = axes.get_subplotspec()
+        assert box is not None
+        places.append((box.rowspan.start, box.colspan.start))
+
+    pixels = imread(BytesIO(picture([[draw, draw], [draw, draw]], (4, 3))))
+    assert places == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert pixels.shape[:2] == (480, 640)
+    assert np.ptp(pixels) > 0
+
+
+def test_the_legend_names_each_label_once() -> None:
+    """Whichever panels show it."""
+    figures = []
+
+    def draw(label: str, axes: Axes) -> None:
+        figure = axes.get_figure()
+        assert isinstance(figure, Figure)
+        figures.append(figure)
+        axes.plot([0, 1], label=label)
+        axes.plot([1, 0], label="both")
+
+    picture([[lambda axes: draw("left", axes), lambda axes: draw("right", axes)]], (4, 3))
+    (legend,) = figures[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == ["left", "both", "right"]
+
+
+def test_the_user_s_settings_stay() -> None:
+    """Nothing of matplotlib is changed."""
+    with mpl.rc_context({"font.size": 3.0}):
+        picture([[lambda axes: axes.plot([0, 1])]], (2, 2))
+        assert mpl.rcParams["font.size"] == 3.0
