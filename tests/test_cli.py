@@ -69,7 +69,7 @@ def test_without_figures_matplotlib_is_not_needed(
     ("arguments", "sentence"),
     [
         (["--dataset", "nothing"], "dataset='nothing' is unknown; choose one of digits, mnist"),
-        (["--methods", "random,luck"], "methods names 'luck'; choose from random, dubhe, greedy."),
+        (["--methods", "random,luck"], "methods names 'luck'; choose from random, dubhe-one-off, "),
         (["--num-participants", "200"], "num_participants=200 is above num_clients=150"),
         (["--engine", "[bold]"], "engine='[bold]' is unknown"),
         (["--device", "abacus"], "device is 'abacus'; choose 'auto', 'cpu' or 'cuda'."),

@@ -28,6 +28,7 @@ _EXPERIMENTS: Final = {
     "table2": "Distance and accuracy for H tries; with --datasets none the distance alone.",
     "registry": "Clients of each category, and the class proportions that come of them.",
     "overhead": "Time and size of encryption, messages of the protocol, time of selection.",
+    "ablation": "Past the paper: every option alone and together, by K, skew and classes.",
 }
 
 reproduce = typer.Typer(

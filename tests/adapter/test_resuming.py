@@ -253,7 +253,7 @@ def test_nodes_that_forgot_the_epoch_register_anew(api: Api, tmp_path: Path) -> 
     assert [plan.server_round for plan in second.plans] == [3, 4, 5]
     assert len({plan.epoch for plan in second.plans}) == 1
     assert second.plans[0].epoch != first.plans[-1].epoch
-    assert "a new one begins" in second.plans[0].notes[0]
+    assert "the epoch ends and all register" in second.plans[0].notes[0]
     assert [plan.notes for plan in second.plans[1:]] == [(), ()]
 
 

@@ -80,7 +80,7 @@ def test_a_reply_has_no_room_for_anything_else() -> None:
     header = {"version", "epoch", "stage", "sequence"}
     assert names - header == {
         *("status", "alias", "public-key"),
-        *("modulus", "sealed-keys"),
+        *("modulus", "sealed-keys", "signature"),
         *("registry", "distribution", "moments", "probabilities"),
         *("decisions", "unwilling"),
         "chosen",

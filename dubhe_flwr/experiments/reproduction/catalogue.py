@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dubhe_flwr.experiments.reproduction import (
+    ablation,
     averages,
     curves,
     femnist,
@@ -29,8 +30,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "table2": table2.EXPERIMENT,
     "registry": registry.EXPERIMENT,
     "overhead": overhead.EXPERIMENT,
+    "ablation": ablation.EXPERIMENT,
 }
-"""In the order of the paper."""
+"""In the order of the paper, and then what goes past it."""
 
 _ABOUT: Final = (
     "The tables and figures of Zhang et al., Dubhe: Towards Data Unbiasedness with Homomorphic "
