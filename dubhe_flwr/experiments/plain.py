@@ -62,7 +62,7 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
     Examples
     --------
     >>> settings = Settings(num_participants=4, reference_set=(1, 2), thresholds={1: 0.7},
-    ...                     determination="tries", local_skew=0, seed=7)
+    ...                     participation="paper", determination="tries", seed=7)
     >>> rounds = plain_rounds(settings, [[9, 1]] * 20 + [[1, 9]] * 5)
     >>> [np.bincount(next(rounds) // 20).tolist() for _ in range(3)]
     [[2, 2], [2, 2], [2, 2]]
