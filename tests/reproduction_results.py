@@ -64,6 +64,8 @@ def _study(cell: Cell) -> dict[str, Any]:
         "global_emd": 0.517,
         "mean_emd": distance,
         "sd_emd": 0.1,
+        "bias": 0.05,
+        "effective_clients": 312.0,
         "mean_local_emd": 1.4,
         "coverage_100": 0.5,
         "class_proportions": {"mean": shares, "sd": [0.01] * 10},

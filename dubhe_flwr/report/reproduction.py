@@ -12,7 +12,14 @@ from dubhe_flwr.report.panels import draw_by_round, draw_share_bars
 from dubhe_flwr.report.results import ClassProportions
 from dubhe_flwr.report.style import UNIFORM_COLOUR, method_colours, method_label
 
-__all__ = ["draw_averages", "draw_curves", "draw_registry", "draw_shares", "draw_unbiasedness"]
+__all__ = [
+    "draw_averages",
+    "draw_balance",
+    "draw_curves",
+    "draw_registry",
+    "draw_shares",
+    "draw_unbiasedness",
+]
 
 _BLOCK_COLOUR = (0.0, 0.447, 0.698)
 
@@ -136,4 +143,25 @@ def draw_averages(
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_xlabel(r"$EMD^{avg}$")
     axes.set_ylabel("Accuracy, last rounds")
+    axes.set_title(title)
+
+
+def draw_balance(axes: Axes, *, points: Mapping[str, tuple[float, float]], title: str) -> None:
+    """Draw the mean distance from uniform over the share of clients reached, for each method."""
+    colours = method_colours(points)
+    for name, (reached, distance) in points.items():
+        axes.plot(reached, distance, "o", ms=9, color=colours[name])
+        axes.annotate(
+            method_label(name),
+            (reached, distance),
+            xytext=(8, 5),
+            textcoords="offset points",
+            fontsize=10,
+        )
+    axes.set_xlim(0, 1.15)
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(np.arange(0, 1.1, 0.2))
+    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axes.set_xlabel("Clients that trained within 100 rounds")
+    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
     axes.set_title(title)

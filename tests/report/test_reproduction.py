@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from dubhe_flwr.report import ClassProportions
 from dubhe_flwr.report.reproduction import (
     draw_averages,
+    draw_balance,
     draw_curves,
     draw_registry,
     draw_shares,
@@ -86,3 +87,12 @@ def test_averages_are_a_line_a_method(axes: Axes) -> None:
         [0.9, 0.8],
     ]
     assert axes.get_xticks().tolist() == [0.0, 1.5]
+
+
+def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:
+    """Share of clients to the right, distance from uniform upwards."""
+    draw_balance(axes, points={"random": (0.9, 0.6), "dubhe": (0.4, 0.1)}, title="balance")
+    points = [line.get_xydata() for line in axes.lines]
+    assert np.asarray(points).reshape(-1, 2).tolist() == [[0.9, 0.6], [0.4, 0.1]]
+    assert [text.get_text() for text in axes.texts] == ["random", "Dubhe"]
+    assert axes.get_ylim()[0] == 0.0

@@ -1,6 +1,7 @@
 """Every option of Dubhe alone and together: what each does to balance, spread and accuracy."""
 
 from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
@@ -18,7 +19,8 @@ from dubhe_flwr.experiments.reproduction.methods import Method
 from dubhe_flwr.experiments.reproduction.options import Options
 from dubhe_flwr.experiments.reproduction.selecting import study_cell
 from dubhe_flwr.experiments.reproduction.training import training_cell
-from dubhe_flwr.report.section import Section, Table
+from dubhe_flwr.report.picture import picture
+from dubhe_flwr.report.section import Picture, Section, Table
 
 __all__ = ["EXPERIMENT"]
 
@@ -160,7 +162,26 @@ def _report(options: Options, found: Found) -> Section:
             )
         ],
         tables,
+        _pictures(options, found),
     )
+
+
+def _pictures(options: Options, found: Found) -> list[Picture]:
+    from dubhe_flwr.report.reproduction import draw_balance  # noqa: PLC0415 - an extra
+
+    results = {
+        str(method): list(finished(_selection(options, method), found)) for method in _OPTIONS
+    }
+    points = {
+        name: (fmean(r["coverage_100"] for r in of), fmean(r["mean_emd"] for r in of))
+        for name, of in results.items()
+        if of
+    }
+    if not points:
+        return []
+    caption = "Each option between balance (down) and spread over the clients (right), K = 20."
+    panel = partial(draw_balance, points=points, title="Balance and spread")
+    return [Picture("ablation", caption, picture([[panel]], (9, 5.4)))]
 
 
 def _figures(results: list[dict[str, Any]]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 from reproduction_results import finished
 
+from dubhe_flwr.experiments.methods import METHODS
 from dubhe_flwr.experiments.reproduction import Options
 from dubhe_flwr.experiments.reproduction.catalogue import EXPERIMENTS, page, sections
 from dubhe_flwr.experiments.reproduction.options import Scale
@@ -107,3 +108,16 @@ def test_the_page_says_where_the_numbers_come_from() -> None:
     for wanted in ("abacus", "numpy 1", "dubhe reproduce", "2021-08-09", "small", "Fetch MNIST."):
         assert wanted in shown
     assert "http" not in shown
+
+
+def test_the_ablation_names_every_option_in_every_table() -> None:
+    """Selection alone and with training; what is not measured stays empty."""
+    options = Options(datasets=("MNIST",))
+    made = section("ablation", options)
+    for number, table in enumerate(made.tables):
+        assert [of[0] for of in table.rows] == list(METHODS)
+        assert row(made, "dubhe", table=number)[1] == "0.300"
+    assert row(made, "greedy")[2:6] == ["0.050", "1.40", "0.50", "312"]
+    assert row(made, "greedy")[6] != ""
+    without = section("ablation", Options(datasets=()))
+    assert row(without, "greedy")[6] == ""
