@@ -94,9 +94,11 @@ class Node:
             If the request is refused; the state is then unchanged.
         """
         pinned = self._pinned(context)
-        if pinned is None and fields.get("stage") == Stage.JOIN and _told.acquire(blocking=False):
+        policy = self._policy(context, pinned)
+        unprotected = pinned is None and not policy.seeded_draws  # a simulation has no network
+        if unprotected and fields.get("stage") == Stage.JOIN and _told.acquire(blocking=False):
             log(WARNING, _NOT_PINNED)
-        session = ClientSession(self._policy(context, pinned), _kept_state(context))
+        session = ClientSession(policy, _kept_state(context))
         try:
             reply = session.handle(fields)
         except UntrustedError as error:  # its owner should know, and the server is no messenger

@@ -13,6 +13,7 @@ from dubhe_flwr.data import half_normal_proportions
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments.apps import build_client_app
 from dubhe_flwr.experiments.compare import compare
+from dubhe_flwr.experiments.methods import COMPARED
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.training import TorchClient
@@ -28,7 +29,7 @@ def without_times(results: ComparisonResults) -> dict[str, MethodResult]:
 
 def test_series_have_a_value_for_each_round(results: ComparisonResults) -> None:
     """Accuracy and loss begin with the initial model, which all methods share."""
-    assert list(results.methods) == ["random", "dubhe", "greedy"]
+    assert list(results.methods) == list(COMPARED)
     for method in results.methods.values():
         assert method.num_rounds == 3
         assert len(method.accuracy) == len(method.loss) == 4
@@ -39,7 +40,7 @@ def test_series_have_a_value_for_each_round(results: ComparisonResults) -> None:
         assert 5 / 24 <= method.coverage <= 15 / 24
         assert method.notes == ()
     assert len({method.loss[0] for method in results.methods.values()}) == 1
-    assert len({method.loss[1] for method in results.methods.values()}) == 3
+    assert len({method.loss[1] for method in results.methods.values()}) == len(COMPARED)
 
 
 def test_the_oracle_is_closest_to_uniform(results: ComparisonResults) -> None:

@@ -14,7 +14,7 @@ from dubhe_flwr.experiments import CompareSettings
     ("given", "message"),
     [
         ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
-        ({"methods": ("random", "luck")}, r"'luck'; choose from random, dubhe, greedy"),
+        ({"methods": ("random", "luck")}, r"'luck'; choose from random, dubhe-one-off"),
         ({"methods": ()}, "at least one method"),
         ({"methods": ("random", "random")}, "each once"),
         ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),

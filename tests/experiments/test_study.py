@@ -72,7 +72,7 @@ def test_the_seed_decides_and_the_settings_matter() -> None:
     for option in (
         {"tries": 2},
         {"participation": "paper"},
-        {"determination": "tries"},
+        {"determination": "grouped"},
         {"determination": "one-off"},
         {"thresholds": (0.3, 0.3)},
         {"local_skew": 50.0},
