@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 
 from dubhe_flwr.errors import SettingsError
 
@@ -163,6 +162,14 @@ def _best_exchanges(
     return np.asarray(fitting[members])
 
 
+def _distances(left: Floats, right: Floats) -> Floats:
+    """Return the L1 distance of every row of the one from every row of the other."""
+    # A node is a new process for each message: only an agent is to spend the second this takes.
+    from scipy.spatial.distance import cdist  # noqa: PLC0415
+
+    return np.asarray(cdist(left, right, "cityblock"))
+
+
 class _Search:
     """Local search from many starting points at once: rows are starting points."""
 
@@ -206,7 +213,7 @@ class _Search:
             left[rows[free], self.kinds[column[free]]] -= 1
         while (open_rows := np.flatnonzero(left.any(axis=1))).size:
             totals = chosen[open_rows] @ self.deviations
-            scores = cdist(totals, -self.deviations, "cityblock") + self.costs
+            scores = _distances(totals, -self.deviations) + self.costs
             scores[chosen[open_rows] | (left[open_rows][:, self.kinds] == 0)] = np.inf
             added = np.argmin(scores, axis=1)
             chosen[open_rows, added] = True
@@ -222,7 +229,7 @@ class _Search:
             members = np.nonzero(chosen[rows])[1].reshape(rows.size, self.num_wanted)
             rest = (totals[rows, None] - self.deviations[members]).reshape(-1, totals.shape[1])
             rest_spent = (spent[rows, None] - self.costs[members]).reshape(-1, 1)
-            changed = cdist(rest, -self.deviations, "cityblock") + (rest_spent + self.costs)
+            changed = _distances(rest, -self.deviations) + (rest_spent + self.costs)
             barred = chosen[rows, None] | ~self.same_kind[members]
             changed[barred.reshape(changed.shape)] = np.inf
             changed = changed.reshape(rows.size, -1)
