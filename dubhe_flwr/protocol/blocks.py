@@ -7,8 +7,7 @@ import numpy as np
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.he import PublicKey, homomorphic_sum
-from dubhe_flwr.protocol.check import CheckRequest
-from dubhe_flwr.protocol.messages import RegisterReply
+from dubhe_flwr.protocol.messages import CheckRequest, RegisterReply
 
 __all__ = ["Blocks", "cut_blocks"]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core import FIXED_POINT_SCALE
 from dubhe_flwr.errors import DecryptionError, RefusedError
-from dubhe_flwr.protocol.check import CheckReply, CheckRequest
+from dubhe_flwr.protocol.messages import CheckReply, CheckRequest
 from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, epoch_parameters
 from dubhe_flwr.protocol.session_state import SessionState
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dubhe_flwr.errors import CheckpointError, DubheError
 from dubhe_flwr.he import PublicKey
-from dubhe_flwr.protocol.join import JoinRequest
+from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.parameters import EpochParameters, epoch_parameters
 
 __all__ = ["check_keys", "from_json", "to_json"]

@@ -16,7 +16,7 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import TrustedKeys
-from dubhe_flwr.protocol.join import JoinRequest
+from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.parameters import MOMENTS, epoch_parameters
 from dubhe_flwr.protocol.settings_checks import (
     check_candidates,

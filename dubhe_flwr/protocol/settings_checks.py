@@ -4,8 +4,7 @@ from operator import index
 from typing import TYPE_CHECKING, Final
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol.join import MAX_CANDIDATES, MAX_COVERAGE, MAX_LOCAL_SKEW
-from dubhe_flwr.protocol.messages import MAX_DRAWS
+from dubhe_flwr.protocol.messages import MAX_CANDIDATES, MAX_COVERAGE, MAX_DRAWS, MAX_LOCAL_SKEW
 
 if TYPE_CHECKING:
     from dubhe_flwr.protocol.settings import Settings

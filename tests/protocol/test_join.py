@@ -8,7 +8,7 @@ from protocol.examples import REPLIES, REQUESTS
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.join import HelloReply, JoinStatus
+from dubhe_flwr.protocol.messages import HelloReply, JoinStatus
 
 JOIN: Any = REQUESTS[Stage.JOIN]
 HELLO = REPLIES[Stage.HELLO]

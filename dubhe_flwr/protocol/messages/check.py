@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dubhe_flwr.protocol.join import require
+from dubhe_flwr.protocol.messages.require import require
 
 __all__ = ["CheckReply", "CheckRequest"]
 

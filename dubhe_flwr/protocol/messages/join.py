@@ -5,8 +5,8 @@ from enum import IntEnum
 from typing import Final
 
 from dubhe_flwr.core import expected_volunteers
-from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.he import NO_SIGNATURE, SIGNATURE_BYTES
+from dubhe_flwr.he import NO_SIGNATURE
+from dubhe_flwr.protocol.messages.require import require, require_signature
 
 __all__ = [
     "MAX_CANDIDATES",
@@ -18,8 +18,6 @@ __all__ = [
     "JoinReply",
     "JoinRequest",
     "JoinStatus",
-    "require",
-    "require_signature",
 ]
 
 MAX_CANDIDATES: Final = 64
@@ -38,17 +36,6 @@ class JoinStatus(IntEnum):
     WRONG_NUMBER_OF_CLASSES = 3
     INVALID_LABEL_COUNTS = 4
     REFUSES_PARAMETERS = 5
-
-
-def require(condition: bool, sentence: str) -> None:
-    """Refuse a message whose content makes no sense."""
-    if not condition:
-        raise MalformedMessageError(sentence)
-
-
-def require_signature(signature: bytes) -> None:
-    """Refuse what cannot be a signature with its signer."""
-    require(len(signature) == SIGNATURE_BYTES, f"A signature has {SIGNATURE_BYTES} bytes.")
 
 
 @dataclass(frozen=True, slots=True)
