@@ -13,10 +13,13 @@ def fill_or_trim(
     eligible: NDArray[np.bool_],
     num_participants: int,
     rng: np.random.Generator,
+    num_yes: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Bring the volunteers of one try to exactly K clients (section 5.2).
 
-    Too many are cut and too few are filled from the other eligible ones, uniformly at random.
+    Too many are cut uniformly at random. Too few are filled from the other eligible ones: in the
+    paper uniformly; with `num_yes` as often as they said yes elsewhere, which is as often as their
+    probability wants them.
 
     Parameters
     ----------
@@ -28,6 +31,8 @@ def fill_or_trim(
         ``K``.
     rng : numpy.random.Generator
         Randomness of the server for this try.
+    num_yes : ndarray of int64, shape (N,), optional (default: none)
+        How often each client drew a yes in all tries of the round.
 
     Returns
     -------
@@ -41,14 +46,23 @@ def fill_or_trim(
     [1, 3]
     >>> fill_or_trim(yes, all_of_them, 3, np.random.default_rng(0)).size
     3
+    >>> num_yes = np.array([2, 1, 0, 1, 0])
+    >>> fill_or_trim(yes, all_of_them, 3, np.random.default_rng(0), num_yes).tolist()
+    [0, 1, 3]
     """
     willing = np.flatnonzero(volunteers & eligible)
     if willing.size > num_participants:
         return np.sort(rng.choice(willing, num_participants, replace=False))
     others = np.flatnonzero(eligible & ~volunteers)
     missing = min(num_participants - willing.size, others.size)
-    drafted = rng.choice(others, missing, replace=False)
-    return np.sort(np.concatenate([willing, drafted]))
+    called = others[:0]
+    if num_yes is not None:
+        lots = rng.permutation(np.repeat(others, num_yes[others]))
+        first = np.unique(lots, return_index=True)[1]
+        called = lots[np.sort(first)][:missing]
+        others = np.setdiff1d(others, called)
+    drafted = rng.choice(others, missing - called.size, replace=False)
+    return np.sort(np.concatenate([willing, called, drafted]))
 
 
 def tries_of_round(
@@ -57,6 +71,8 @@ def tries_of_round(
     num_participants: int,
     seed: int,
     server_round: int,
+    *,
+    draft_by_yes: bool = False,
 ) -> list[NDArray[np.int64]]:
     """Return the exactly K clients of each of the H tries of a round.
 
@@ -72,6 +88,8 @@ def tries_of_round(
         The server's seed.
     server_round : int
         The round that is determined.
+    draft_by_yes : bool (default: False)
+        Whether a try with too few volunteers is filled first from those of the other tries.
 
     Returns
     -------
@@ -83,12 +101,14 @@ def tries_of_round(
     >>> [t.tolist() for t in tries_of_round(decisions, np.ones(4, dtype=bool), 2, 7, 1)]
     [[0, 1], [2, 3]]
     """
+    num_yes = decisions.sum(axis=1) if draft_by_yes else None
     return [
         fill_or_trim(
             decisions[:, attempt],
             eligible,
             num_participants,
             generator(seed, "fill-or-trim", server_round, attempt),
+            num_yes,
         )
         for attempt in range(decisions.shape[1])
     ]

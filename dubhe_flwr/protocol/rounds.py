@@ -166,7 +166,14 @@ def _with_selections(
         )
         fallback = tuple(range(num_participants // announced.group_size))
     else:
-        selections = tries_of_round(drawn.decisions, eligible, num_participants, seed, server_round)
+        selections = tries_of_round(
+            drawn.decisions,
+            eligible,
+            num_participants,
+            seed,
+            server_round,
+            draft_by_yes=announced.calibrated,
+        )
     return replace(
         drawn,
         agent=agent,

@@ -71,6 +71,37 @@ def test_cutting_and_filling_are_uniform(
     assert chisquare(list(occurrences.values())).pvalue > 1e-4
 
 
+@given(
+    yes=st.lists(st.integers(0, 3), min_size=1, max_size=30),
+    num_participants=st.integers(1, 35),
+    seed=st.integers(0, 2**32),
+)
+def test_who_said_yes_elsewhere_is_drafted_first(
+    yes: list[int], num_participants: int, seed: int
+) -> None:
+    """Others are drafted only once all volunteers of any try are there."""
+    num_yes = np.array(yes)
+    volunteers = num_yes == 3
+    everyone = np.ones(len(yes), dtype=bool)
+    rng = np.random.default_rng(seed)
+    chosen = fill_or_trim(volunteers, everyone, num_participants, rng, num_yes)
+    assert chosen.tolist() == sorted(set(chosen.tolist()))
+    assert chosen.size == min(num_participants, len(yes))
+    for group in (volunteers, num_yes > 0):
+        assert group[chosen].sum() == min(num_participants, int(group.sum()))
+
+
+def test_drafting_follows_the_number_of_yes() -> None:
+    """One of three is drafted in proportion to its yes in other tries: chi-square, p > 1e-4."""
+    num_yes = np.array([1, 2, 5, 0, 9])
+    eligible, rng = ~mask(4, size=5), np.random.default_rng(3)
+    drafted = np.zeros(5, dtype=np.int64)
+    for _ in range(4000):
+        drafted[fill_or_trim(mask(size=5), eligible, 1, rng, num_yes)] += 1
+    assert drafted[3] == drafted[4] == 0
+    assert chisquare(drafted[:3], 4000 * num_yes[:3] / 8).pvalue > 1e-4
+
+
 def test_exactly_k_volunteers_stay_as_they_are() -> None:
     """Where nothing is cut or filled, chance plays no part."""
     rng = np.random.default_rng(0)
@@ -115,6 +146,16 @@ def test_each_try_stands_alone(decisions: Mask) -> None:
     others[:, 1:] = ~others[:, 1:]
     assert as_lists(tries_of_round(others, ALL, 5, 7, 3))[0] == tries[0]
     assert as_lists(tries_of_round(decisions[:, :4], ALL, 5, 7, 3)) == tries[:4]
+
+
+def test_a_try_may_be_filled_from_the_others(decisions: Mask) -> None:
+    """Drafting by yes, every try holds volunteers of the round only, as long as they suffice."""
+    some_yes = decisions.any(axis=1)
+    by_chance = tries_of_round(decisions, ALL, 5, 7, 3)
+    by_yes = tries_of_round(decisions, ALL, 5, 7, 3, draft_by_yes=True)
+    assert not all(some_yes[chosen].all() for chosen in by_chance)
+    assert all(some_yes[chosen].all() for chosen in by_yes)
+    assert [len(chosen) for chosen in by_yes] == [5] * 6
 
 
 def test_tries_leave_out_who_is_not_eligible(decisions: Mask) -> None:

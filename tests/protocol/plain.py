@@ -97,7 +97,14 @@ def plain_round(
         order = generator(seed, "agents", first_round).permutation(num_clients)
         eligible[order[server_round - first_round]] = False
     if not has_choice or settings.determination != "grouped":
-        selections = tries_of_round(decisions, eligible, num_participants, seed, server_round)
+        selections = tries_of_round(
+            decisions,
+            eligible,
+            num_participants,
+            seed,
+            server_round,
+            draft_by_yes=settings.participation == "calibrated",
+        )
     else:
         selections = groups_of_round(
             decisions,
