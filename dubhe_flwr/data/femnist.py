@@ -1,7 +1,7 @@
-"""The letters of FEMNIST with their writers, from files in the layout of LEAF."""
+"""The letters of FEMNIST with their writers, as LEAF or Flower Datasets has them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data.dataset import Dataset
+from dubhe_flwr.data.femnist_hub import Writer, download_rows, split_writers
 from dubhe_flwr.errors import DataError
 
 __all__ = ["load_femnist"]
@@ -24,6 +25,8 @@ def load_femnist(data_dir: Path) -> Dataset:
 
     The test set holds as many images of each class, chosen once and for all. Ink is bright, as in
     MNIST, and pixels are normalised to mean 0 and standard deviation 1.
+
+    Where there are no files and Flower Datasets is installed, it loads ``flwrlabs/femnist``.
 
     Parameters
     ----------
@@ -42,9 +45,9 @@ def load_femnist(data_dir: Path) -> Dataset:
     DataError
         If the files are missing or of another layout.
     """
-    folder = _find(data_dir)
-    train_images, train_labels, writers = _letters(folder / "train")
-    test_images, test_labels, _ = _letters(folder / "test")
+    train, test = _parts(data_dir)
+    train_images, train_labels, writers = _letters(train)
+    test_images, test_labels, _ = _letters(test)
     balanced = _balanced(test_labels)
     mean, deviation = train_images.mean(dtype=np.float64), train_images.std(dtype=np.float64)
     return Dataset(
@@ -58,41 +61,45 @@ def load_femnist(data_dir: Path) -> Dataset:
     )
 
 
-def _find(data_dir: Path) -> Path:
+def _parts(data_dir: Path) -> tuple[Iterable[Writer], Iterable[Writer]]:
+    """Return the writers of the training and of the test set."""
     for folder in (data_dir, *(data_dir / name for name in ("data", "femnist", "femnist/data"))):
         if all(any((folder / part).glob("*.json")) for part in ("train", "test")):
-            return folder
+            return _writers(folder / "train"), _writers(folder / "test")
+    if (rows := download_rows()) is not None:
+        return split_writers(rows)
     raise DataError(
         f"FEMNIST is not in {data_dir}; make it with LEAF (`./preprocess.sh -s niid --sf 1.0 -k 0 "
         "-t sample` in data/femnist of github.com/TalwalkarLab/leaf) and put its folders "
-        f"data/train and data/test into {data_dir / 'femnist'}."
+        f"data/train and data/test into {data_dir / 'femnist'}, or install Flower Datasets with "
+        "`pip install 'dubhe-flwr[hub]'`, which downloads it."
     )
 
 
 def _letters(
-    folder: Path,
+    writers: Iterable[Writer],
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """Return images, classes and writers of all letters in the files of a folder."""
+    """Return images, classes and writers of all letters."""
     images: list[NDArray[np.float32]] = []
     labels: list[NDArray[np.int64]] = []
-    writers: list[NDArray[np.int64]] = []
-    for pixels, classes in _users(folder):
-        if np.any(own := classes >= 0):
+    numbers: list[NDArray[np.int64]] = []
+    for pixels, characters in writers:
+        if np.any(own := characters >= _FIRST_LETTER):
             images.append(1 - pixels[own])
-            labels.append(classes[own])
-            writers.append(np.full(own.sum(), len(writers)))
+            labels.append(characters[own] - _FIRST_LETTER)
+            numbers.append(np.full(own.sum(), len(numbers)))
     if not images:
-        raise DataError(f"There is no letter in {folder}; make FEMNIST anew with LEAF.")
-    return np.concatenate(images), np.concatenate(labels), np.concatenate(writers)
+        raise DataError("There is no letter in FEMNIST's files; make them anew with LEAF.")
+    return np.concatenate(images), np.concatenate(labels), np.concatenate(numbers)
 
 
-def _users(folder: Path) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+def _writers(folder: Path) -> Iterator[Writer]:
     for path in sorted(folder.glob("*.json")):
         try:
             data = json.loads(path.read_text(encoding="utf-8"))["user_data"]
             for user in sorted(data):
                 pixels = np.asarray(data[user]["x"], dtype=np.float32)
-                classes = np.asarray(data[user]["y"], dtype=np.int64) - _FIRST_LETTER
+                classes = np.asarray(data[user]["y"], dtype=np.int64)
                 yield pixels.reshape(len(classes), 1, _SIDE, _SIDE), classes
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(

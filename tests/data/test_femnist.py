@@ -1,7 +1,9 @@
 """Letters are read from files in the layout of LEAF."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,8 +62,9 @@ def test_the_test_is_balanced(tmp_path: Path) -> None:
     assert np.array_equal(first.test_images, second.test_images)
 
 
-def test_missing_files_are_one_sentence(tmp_path: Path) -> None:
-    """It says what to make and where to put it."""
+def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to make and where to put it, or what to install."""
+    monkeypatch.setitem(sys.modules, "flwr_datasets", None)
     with pytest.raises(DataError, match=r"preprocess\.sh.*put its folders") as caught:
         load_dataset("femnist", tmp_path)
     assert str(tmp_path / "femnist") in str(caught.value)
@@ -96,3 +99,55 @@ def test_clients_are_the_writers(tmp_path: Path) -> None:
     assert all(labels <= {0, 51} or labels <= {25, 26} for labels in held)
     assert scenario.federation.label_counts.sum(axis=1).tolist() == [3] * 4
     assert scenario.samples.shape == (4, 3)
+
+
+def rows(num_each: int) -> list[dict[str, Any]]:
+    """Return images of two writers as Flower Datasets has them: white but for one pixel."""
+    return [
+        {"image": image, "writer_id": writer, "hsf_id": 0, "character": character}
+        for writer in ("f0002_01", "f0001_09")
+        for character in (3, 10, 61)
+        for image in (
+            np.where(np.arange(784) == character, 0, 255).astype(np.uint8).reshape(28, 28),
+        )
+        * num_each
+    ]
+
+
+class Table:
+    """Stands for a `FederatedDataset`."""
+
+    def __init__(self, dataset: str, partitioners: dict[str, int]) -> None:
+        assert (dataset, partitioners) == ("flwrlabs/femnist", {})
+
+    def load_split(self, split: str) -> list[dict[str, Any]]:
+        """Return all rows."""
+        assert split == "train"
+        return rows(num_each=10)
+
+
+def test_flower_datasets_stands_in_for_missing_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine in ten letters of each writer are for training, and all pictures are as from LEAF."""
+    monkeypatch.setitem(sys.modules, "flwr_datasets", SimpleNamespace(FederatedDataset=Table))
+    letters = load_dataset("femnist", tmp_path)
+    assert letters.writers is not None
+    samples = len(letters.train_labels) + len(letters.test_labels)
+    assert np.unique(letters.writers).tolist() == [0, 1]
+    assert set(letters.train_labels) == {0, 51}
+    assert 34 <= len(letters.train_labels) <= 38
+    assert samples <= 40
+    flat = letters.train_images.reshape(len(letters.train_labels), -1)
+    assert (flat.argmax(axis=1) - letters.train_labels == 10).all()
+
+
+def test_a_failed_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever went wrong, it says what to do instead."""
+
+    def fail(**_: Any) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setitem(sys.modules, "flwr_datasets", SimpleNamespace(FederatedDataset=fail))
+    with pytest.raises(DataError, match=r"could not load .* \(ConnectionError\); look at"):
+        load_dataset("femnist", tmp_path)
