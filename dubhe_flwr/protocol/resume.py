@@ -21,6 +21,7 @@ class _Saved:
     seed: int
     sequence: int
     server_round: int
+    declined: frozenset[int]
     epoch: Epoch | None
     thresholds: Mapping[int, float] | None
     searched: frozenset[int]
@@ -28,7 +29,7 @@ class _Saved:
 
 
 def saved_state(state: CoordinatorState) -> dict[str, Any]:
-    """Return seed, sequence, epoch and drawn rounds, as JSON takes them.
+    """Return seed, sequence, who declined, epoch and drawn rounds, as JSON takes them.
 
     In the middle of an exchange there is no epoch that could go on, so none is saved.
 
@@ -43,6 +44,7 @@ def saved_state(state: CoordinatorState) -> dict[str, Any]:
         seed=state.seed,
         sequence=state.sequence,
         server_round=state.server_round,
+        declined=state.declined,
         epoch=state.epoch if complete else None,
         thresholds=state.thresholds,
         searched=state.searched,
@@ -76,6 +78,7 @@ def restored_state(
         seed=values.seed,
         sequence=values.sequence,
         server_round=values.server_round,
+        declined=values.declined,
         thresholds=values.thresholds,
         searched=values.searched,
     )

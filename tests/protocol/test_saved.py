@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,27 @@ def test_after_an_interruption_only_the_seed_and_the_numbers_come_back() -> None
     assert (restored.epoch, restored.rounds, restored.restored) == (None, {}, False)
     assert restored.seed == federation.state.seed
     assert restored.server_round == 2
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_who_declined_stays_out_of_rounds_by_chance(interrupted: bool) -> None:
+    """A round that is given up after a restart drafts whom it would have drafted without."""
+    federation = played(0, on_failure="random", rounds_per_draw=1)
+    out = federation.ids[:8]
+    for node_id in out:
+        policy = federation.policies[node_id]
+        federation.policies[node_id] = replace(policy, willing=lambda _round: False)
+    federation.play(1)
+    federation.alter_request = lambda _stage, _node_id, _request: None
+    before, text = federation.state, saved(federation)
+    without = federation.play(2)
+    federation.state = before
+    federation.state = federation.selector.load_state_dict(text, interrupted=interrupted)
+    plan = federation.play(2)
+    assert without.fallback
+    assert plan.fallback
+    assert not {*plan.participants} & {*out}
+    assert set(plan.participants) == set(without.participants)
 
 
 @pytest.mark.parametrize("stage", ["join", "keygen", "register", "participate", "determine"])
