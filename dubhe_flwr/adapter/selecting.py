@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 from logging import ERROR, INFO, WARNING
+from math import inf
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -67,8 +69,15 @@ class Selecting(Resuming):
                 f"evaluate_on={evaluate_on!r} must be one of {get_args(EvaluateOn)}."
             )
         for name, seconds in (("wait_timeout", wait_timeout), ("stage_timeout", stage_timeout)):
-            if seconds is not None and seconds < 0:
-                raise SettingsError(f"{name}={seconds} must be from 0 seconds up.")
+            for_ever = name == "stage_timeout" and seconds is None
+            if not for_ever and not (isinstance(seconds, Real) and 0.0 <= seconds < inf):
+                raise SettingsError(f"{name}={seconds!r} must be a number of seconds from 0 up.")
+        if expected_nodes is not None and not (
+            isinstance(expected_nodes, Integral) and expected_nodes >= 0
+        ):
+            raise SettingsError(
+                f"expected_nodes={expected_nodes!r} must be a whole number from 0 up."
+            )
         check_wrapped(strategy)
         super().__init__(strategy, selector, checkpoint_dir)
         self.equal_weights = equal_weights

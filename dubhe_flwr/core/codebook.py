@@ -48,7 +48,12 @@ class Codebook:
     reference_set: tuple[int, ...]
 
     def __init__(self, reference_set: Iterable[int]) -> None:
-        sizes = tuple(sorted({index(size) for size in reference_set}))
+        try:
+            sizes = tuple(sorted({index(size) for size in reference_set}))
+        except TypeError:
+            raise SettingsError(
+                f"reference_set={reference_set!r} must hold whole numbers, as in (1, 2, 10)."
+            ) from None
         if not sizes or sizes[0] < 1 or sizes[-1] < 2:
             raise SettingsError(
                 f"reference_set={sizes} must hold sizes of class sets from 1 up, the largest being "

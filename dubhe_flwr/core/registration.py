@@ -1,6 +1,7 @@
 """Registration: the category of a client and its one-hot registry (Algorithm 1)."""
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Final
 
 import numpy as np
@@ -63,6 +64,10 @@ def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dic
             f"at most {MAX_REGISTRY_LENGTH} are allowed: leave out the middle sizes."
         )
     *sizes, num_classes = codebook.reference_set
+    if not isinstance(thresholds, Mapping):
+        raise SettingsError(
+            f"thresholds={thresholds!r} must map sizes to shares, as in {{1: 0.7, 2: 0.1}}."
+        )
     if thresholds.get(num_classes, 0.0) != 0.0:
         raise SettingsError(
             f"thresholds[{num_classes}]={thresholds[num_classes]} must be 0 or left out: a client "
@@ -75,9 +80,9 @@ def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dic
             f"reference_set={codebook.reference_set}."
         )
     for size, share in given.items():
-        if not 0.0 <= share <= 1.0:
+        if not (isinstance(share, Real) and 0.0 <= share <= 1.0):
             raise SettingsError(
-                f"thresholds[{size}]={share} is no share of a client's data; give a value from "
+                f"thresholds[{size}]={share!r} is no share of a client's data; give a value from "
                 "0 to 1."
             )
     return {size: float(given[size]) for size in sizes}

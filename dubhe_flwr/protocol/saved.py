@@ -119,7 +119,7 @@ or damaged.
         return cast("T", _read(kind, data, where))
     except CheckpointError:
         raise
-    except (DubheError, TypeError, ValueError, KeyError):
+    except (DubheError, TypeError, ValueError, KeyError, OverflowError):
         raise CheckpointError(
             f"{where}: {type(data).__name__!r} is not what belongs here; the state was changed or "
             "damaged."

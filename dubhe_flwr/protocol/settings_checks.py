@@ -1,5 +1,6 @@
 """What settings are checked for, each refusal a sentence that names the remedy."""
 
+from numbers import Real
 from operator import index
 from typing import TYPE_CHECKING, Final
 
@@ -72,13 +73,13 @@ def check_choices(settings: "Settings") -> None:
             f"num_participants={settings.num_participants}."
         )
     for name in _SHARES:
-        if not 0.0 <= getattr(settings, name) <= 1.0:
-            raise SettingsError(f"{name}={getattr(settings, name)} must be a share from 0 to 1.")
-    if not 0.0 <= settings.coverage <= MAX_COVERAGE:
-        raise SettingsError(f"coverage={settings.coverage} must be from 0 to {MAX_COVERAGE:.0f}.")
-    if not 0.0 <= (settings.local_skew or 0.0) <= MAX_LOCAL_SKEW:
+        if not _is_within(value := getattr(settings, name), 1.0):
+            raise SettingsError(f"{name}={value!r} must be a share from 0 to 1.")
+    if not _is_within(settings.coverage, MAX_COVERAGE):
+        raise SettingsError(f"coverage={settings.coverage!r} must be from 0 to {MAX_COVERAGE:.0f}.")
+    if not _is_within(settings.local_skew, MAX_LOCAL_SKEW):
         raise SettingsError(
-            f"local_skew={settings.local_skew} must be from 0 to {MAX_LOCAL_SKEW:.0f}; "
+            f"local_skew={settings.local_skew!r} must be from 0 to {MAX_LOCAL_SKEW:.0f}; "
             "1 is a lot already."
         )
 
@@ -156,6 +157,10 @@ def check_draws(settings: "Settings") -> None:
             f"make up to {draws} draws, above max_draws_per_epoch={budget}; lower one of them, "
             "choose thresholds='search' or raise the budget."
         )
+
+
+def _is_within(value: object, most: float) -> bool:
+    return isinstance(value, Real) and 0.0 <= float(value) <= most
 
 
 def _integer(name: str, value: object) -> int:

@@ -88,6 +88,7 @@ class Selection(Selecting, Strategy):
         )
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
+        config.pop(EPOCH_KEY, None)  # Flower passes the same config on from round to round
         if plan.epoch:
             config[EPOCH_KEY] = plan.epoch.hex()
         selected = SelectedGrid(grid, plan.participants)

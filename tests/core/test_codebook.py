@@ -107,7 +107,7 @@ def test_impossible_reference_set_is_refused(reference_set: tuple[int, ...]) -> 
 
 def test_fractional_size_is_refused() -> None:
     """A size that is no whole number is refused at once, not when a slot is looked up."""
-    with pytest.raises(TypeError):
+    with pytest.raises(SettingsError, match="must hold whole numbers"):
         Codebook((1.5, 10))  # type: ignore[arg-type]
 
 

@@ -148,6 +148,15 @@ def test_a_value_of_another_type_is_refused() -> None:
         place[name] = before
 
 
+@pytest.mark.parametrize(
+    ("kind", "data"), [(NDArray[np.int64], [2**70]), (float, 10**400)], ids=["array", "float"]
+)
+def test_a_number_beyond_its_type_is_refused(kind: Any, data: Any) -> None:
+    """JSON holds numbers of any size."""
+    with pytest.raises(CheckpointError, match="changed or damaged"):
+        from_json(kind, data, "number")
+
+
 @given(arrays(np.bool_, array_shapes(max_dims=3, min_side=0, max_side=9)))
 def test_bits_come_back(array: NDArray[np.bool_]) -> None:
     """Whatever their shape."""

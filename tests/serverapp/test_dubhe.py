@@ -43,6 +43,7 @@ from dubhe_flwr.server import Dubhe as FitDubhe
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.serverapp.grid import SelectedGrid
 from dubhe_flwr.simulation import InProcessGrid
+from dubhe_flwr.testing import Fault, FaultyGrid
 
 
 class RecordedDubhe(Recorded, Dubhe):
@@ -204,6 +205,21 @@ def test_training_message_names_the_epoch() -> None:
     configs = [message.content.config_records["config"] for message in messages]
     assert {config["dubhe-epoch"] for config in configs} == {strategy.plan.epoch.hex()}
     assert {config["lr"] for config in configs} == {0.1}
+
+
+def test_a_round_without_an_epoch_names_none() -> None:
+    """Flower passes the same config on from round to round; the last epoch does not stay in it."""
+    from flwr.app import ArrayRecord, ConfigRecord
+
+    strategy = Dubhe(FedAvg(), **SELECTION, registration_interval=1, on_failure="random")
+    grid = InProcessGrid(message_client_app(), NUM_NODES)
+    silent = FaultyGrid(grid, [Fault("drop_request", "join")])
+    config = ConfigRecord({"lr": 0.1})
+    for server_round, of_round in ((1, grid), (2, silent)):
+        list(strategy.configure_train(server_round, ArrayRecord([]), config, of_round))
+    assert strategy.plan is not None
+    assert strategy.plan.fallback
+    assert "dubhe-epoch" not in config
 
 
 def test_a_strategy_that_trains_one_by_one_is_refused() -> None:

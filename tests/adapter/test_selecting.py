@@ -1,0 +1,46 @@
+"""Tests of what wrapping a strategy checks of its arguments, in either API."""
+
+from typing import Any
+
+import pytest
+from flwr.server.strategy import FedAvg
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.server import Dubhe
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"evaluate_on": "none"}, r"evaluate_on='none' must be one of \('all', 'selected'\)"),
+        ({"wait_timeout": -1}, "wait_timeout=-1 must be a number of seconds from 0 up"),
+        ({"wait_timeout": None}, "wait_timeout=None must be a number of seconds from 0 up"),
+        ({"wait_timeout": float("nan")}, "wait_timeout=nan must be a number of seconds"),
+        ({"wait_timeout": float("inf")}, "wait_timeout=inf must be a number of seconds"),
+        ({"stage_timeout": -0.5}, "stage_timeout=-0.5 must be a number of seconds from 0 up"),
+        ({"stage_timeout": "60"}, "stage_timeout='60' must be a number of seconds from 0 up"),
+        ({"stage_timeout": float("nan")}, "stage_timeout=nan must be a number of seconds"),
+        ({"expected_nodes": -3}, "expected_nodes=-3 must be a whole number from 0 up"),
+        ({"expected_nodes": "20"}, "expected_nodes='20' must be a whole number from 0 up"),
+        ({"expected_nodes": 2.5}, "expected_nodes=2.5 must be a whole number from 0 up"),
+    ],
+)
+def test_an_argument_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:
+    """Before the first message, and not by waiting for ever."""
+    with pytest.raises(SettingsError, match=sentence):
+        Dubhe(FedAvg(), num_participants=20, reference_set=(1, 2, 10), **change)
+
+
+@pytest.mark.parametrize("expected_nodes", [None, 0])
+def test_nodes_are_expected_as_many_as_are_selected(expected_nodes: int | None) -> None:
+    """Unless more are named; and no time for a stage means to wait for ever."""
+    strategy = Dubhe(
+        FedAvg(),
+        num_participants=20,
+        reference_set=(1, 2, 10),
+        expected_nodes=expected_nodes,
+        stage_timeout=None,
+        wait_timeout=0,
+    )
+    assert strategy.expected_nodes == 20
+    assert strategy.stage_timeout is None
