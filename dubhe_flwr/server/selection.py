@@ -11,8 +11,8 @@ from flwr.server.strategy import Strategy
 from dubhe_flwr.adapter import Selecting
 from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.adapter.records import EPOCH_KEY
-from dubhe_flwr.server.client_manager import SelectedClients
 from dubhe_flwr.server.batched import sent_together
+from dubhe_flwr.server.client_manager import SelectedClients
 from dubhe_flwr.server.proxies import node_id_of, node_ids_of, send_to_proxies
 
 __all__ = ["Selection"]

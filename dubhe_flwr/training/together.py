@@ -176,7 +176,8 @@ def _alike(first: nn.Module, second: nn.Module) -> bool:
         return True
     modules, others = dict(first.named_modules()), dict(second.named_modules())
     return modules.keys() == others.keys() and all(
-        type(module) is type(others[name]) and _equal(_attributes(module), _attributes(others[name]))
+        type(module) is type(others[name])
+        and _equal(_attributes(module), _attributes(others[name]))
         for name, module in modules.items()
     )
 
