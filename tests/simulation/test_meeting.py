@@ -10,7 +10,7 @@ from dubhe_flwr.simulation.meeting import hold_meeting, meet
 
 
 def test_handlers_take_turns() -> None:
-    """All come to the meeting one after the other, the work is done once, and all go on in order."""
+    """All come one after the other, the work is done once, and all go on in order."""
     happened: list[str] = []
 
     def handler(name: str) -> Callable[[], str]:
@@ -36,7 +36,11 @@ def test_a_handler_without_a_task_keeps_nobody_waiting() -> None:
     def work(tasks: list[int]) -> list[int]:
         return [sum(tasks)] * len(tasks)
 
-    handlers: list[Callable[[], Any]] = [lambda: meet(lambda: 1), lambda: "absent", lambda: meet(lambda: 2)]
+    handlers: list[Callable[[], Any]] = [
+        lambda: meet(lambda: 1),
+        lambda: "absent",
+        lambda: meet(lambda: 2),
+    ]
     assert hold_meeting(handlers, work) == [3, "absent", 3]
     assert hold_meeting([lambda: "absent"], lambda tasks: 1 / 0) == ["absent"]  # type: ignore[return-value, arg-type]
 

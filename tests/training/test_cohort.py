@@ -136,7 +136,7 @@ def test_batch_statistics_are_each_clients_own() -> None:
 def test_frozen_parameters_stay() -> None:
     """Parameters without gradient are kept, each client's own."""
     model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
-    model[0].weight.requires_grad_(False)  # noqa: FBT003 - as torch has it
+    model[0].weight.requires_grad_(False)
     check(model, (4,), optimizer=sgd(0.1))
 
 
