@@ -148,7 +148,8 @@ def _plain_loop(model: nn.Module, client: TorchClient) -> None:
     images, labels = client.train_data
     optimizer = adam()(model.parameters())
     model.train()
-    for batch in torch.randperm(len(labels), device=images.device).split(client.batch_size):
+    order = torch.randperm(len(labels), device=images.device)
+    for batch in torch.split(order, client.batch_size):
         optimizer.zero_grad()
         with torch.autocast(
             images.device.type, torch.bfloat16, enabled=client.precision == "bfloat16"

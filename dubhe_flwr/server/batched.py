@@ -6,6 +6,7 @@ trains the clients of a batch together has to be given all of them at once.
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 from flwr.app import Message
 from flwr.common import (
@@ -115,7 +116,7 @@ def sent_together(
         As `configure_fit` returns them. Unless all of them go over one Grid that trains clients
         together, they are returned as they are.
     """
-    grids = [getattr(client, "grid", None) for client, _ in instructions]
+    grids: list[Any] = [getattr(client, "grid", None) for client, _ in instructions]
     if len(grids) < 2 or any(grid is not grids[0] for grid in grids):
         return list(instructions)
     grid = grids[0]

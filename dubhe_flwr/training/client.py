@@ -1,5 +1,6 @@
 """A Flower client that trains a torch model on its own images."""
 
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -177,7 +178,7 @@ class TorchClient(NumPyClient):
             self.model,
             state,
             self.train_data,
-            self._generator(server_round),
+            partial(self._generator, server_round),
             epochs=self.epochs,
             batch_size=self.batch_size,
             optimizer=self.optimizer,

@@ -113,21 +113,25 @@ def train_cohort(
     with mixed:
         masks = _masks(model, images[0], [batch.shape[1] for batch in batches], seeds)
 
-    def loss_of_one(
-        state: Mapping[str, Tensor], images: Tensor, labels: Tensor, masks: Sequence[Tensor]
+    def logits_of_one(
+        state: Mapping[str, Tensor], images: Tensor, masks: Sequence[Tensor]
     ) -> Tensor:
-        logits = apply_masks(lambda: functional_call(model, dict(state), (images,)), masks)
-        return cross_entropy(logits, labels)
+        return apply_masks(lambda: functional_call(model, dict(state), (images,)), masks)
 
-    losses_of_all = vmap(loss_of_one)
+    logits_of_all = vmap(logits_of_one)
     rows = torch.arange(len(samples), device=device)[:, None]
     history = []
     for batch, dropped in zip(batches, masks, strict=True):
         stepper.zero_grad()
         with mixed:
-            losses = losses_of_all(stacked, images[rows, batch], labels[rows, batch], dropped)
+            logits = logits_of_all(stacked, images[rows, batch], dropped)
+            # Not within vmap, which knows this loss only in pieces.
+            each = cross_entropy(
+                logits.flatten(0, 1), labels[rows, batch].flatten(), reduction="none"
+            )
+        losses = each.view(batch.shape).mean(dim=1)
         # The gradient of the sum, at the parameters of one client, is that of its own loss.
-        losses.sum().backward()
+        losses.sum().backward()  # type: ignore[no-untyped-call]
         stepper.step()
         history.append(losses.detach())
     means = torch.stack(history).mean(dim=0).tolist()

@@ -124,6 +124,8 @@ def apply_masks(forward: Callable[[], Tensor], masks: Sequence[Tensor]) -> Tenso
     >>> apply_masks(lambda: dropout(torch.ones(2), 0.5), [torch.tensor([True, False])])
     tensor([2., 0.])
     """
+    if not masks:
+        return forward()  # within vmap, a draw that was not foreseen is an error
     waiting: Iterator[Tensor] = iter(masks)
 
     def replace(activations: Tensor, probability: float) -> Tensor:

@@ -1,7 +1,6 @@
 """Which clients of a round can train together, and what becomes of the others."""
 
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import WARNING
 from typing import Any, Final
@@ -32,8 +31,8 @@ class Training:
         Copies of its parameters and buffers, in the order of the state dict.
     samples : tuple of Tensor
         Images and labels.
-    generator : numpy.random.Generator
-        Source of all randomness; it is left as it is.
+    new_generator : callable
+        Makes the source of all randomness; clients that train alone after all make it again.
     epochs, batch_size, optimizer, precision
         As in `train`.
     num_threads : int, optional
@@ -43,7 +42,7 @@ class Training:
     model: nn.Module
     state: Sequence[Tensor]
     samples: tuple[Tensor, Tensor]
-    generator: np.random.Generator
+    new_generator: Callable[[], np.random.Generator]
     epochs: int
     batch_size: int
     optimizer: OptimizerFactory | None
@@ -130,8 +129,7 @@ def _train(trainings: Sequence[Training]) -> list[Trained]:
             first.model,
             [training.state for training in trainings],
             [training.samples for training in trainings],
-            # Clients that train alone after all draw from the beginning.
-            generators=[deepcopy(training.generator) for training in trainings],
+            generators=[training.new_generator() for training in trainings],
             epochs=first.epochs,
             batch_size=first.batch_size,
             optimizer=first.optimizer,

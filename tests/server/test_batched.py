@@ -32,7 +32,7 @@ def instructions(
     numbers: Sequence[float], cohort: Any
 ) -> tuple[InProcessGrid, list[tuple[ClientProxy, FitIns]]]:
     """Return an instruction with each number, for the nodes of a Grid."""
-    app = ClientApp(client_fn=lambda context: Meeting().to_client())  # type: ignore[misc]
+    app = ClientApp(client_fn=lambda context: Meeting().to_client())
     grid = InProcessGrid(app, len(numbers), cohort=cohort)
     return grid, [
         (
