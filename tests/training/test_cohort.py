@@ -124,7 +124,9 @@ def test_mnist_network() -> None:
 def test_residual_network(norm: str) -> None:
     """ResNet18 with either normalisation; the statistics of batches are each client's own."""
     model = build_model((3, 16, 16), 3, seed=0, norm=norm)
-    check(model, (3, 16, 16), clients=2, count=4, batch_size=2)
+    # Gradients that are zero but for rounding come with batch statistics; Adam would enlarge them.
+    how: dict[str, Any] = {"optimizer": sgd(0.05), "count": 8} if norm == "batch" else {"count": 4}
+    check(model, (3, 16, 16), clients=2, tolerance=1e-8, **how)
 
 
 def test_batch_statistics_are_each_clients_own() -> None:
