@@ -9,8 +9,12 @@ from typing import Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.app.message import make_message
-from flwr.common import Code, EvaluateRes, Scalar, Status
-from flwr.compat.common.recorddict_compat import evaluateres_to_recorddict
+from flwr.common import Code, EvaluateRes, FitIns, FitRes, Scalar, Status
+from flwr.compat.common.recorddict_compat import (
+    evaluateres_to_recorddict,
+    fitins_to_recorddict,
+    recorddict_to_fitres,
+)
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
@@ -25,6 +29,8 @@ __all__ = [
     "config_record",
     "delivered_copy",
     "evaluate_reply",
+    "fit_records",
+    "fit_result",
     "new_run",
     "readdressed",
     "set_message_id",
@@ -94,6 +100,24 @@ def evaluate_reply(metrics: Mapping[str, Scalar]) -> RecordDict:
     """Return the records of an EvaluateRes that carries nothing but these metrics."""
     result = EvaluateRes(Status(Code.OK, ""), loss=0.0, num_examples=0, metrics=dict(metrics))
     return evaluateres_to_recorddict(result)
+
+
+def fit_records(instruction: FitIns) -> RecordDict:
+    """Return the records of a training instruction."""
+    return fitins_to_recorddict(instruction, keep_input=True)
+
+
+def fit_result(reply: Message) -> FitRes:
+    """Return what a reply to a training instruction holds.
+
+    Raises
+    ------
+    ValueError
+        If it is an error, as Flower's own ClientProxy raises.
+    """
+    if reply.has_error():
+        raise ValueError(f"Message contains an Error (reason: {reply.error.reason}).")
+    return recorddict_to_fitres(reply.content, keep_input=False)
 
 
 def batch_size(grid: Grid, num_messages: int) -> int:

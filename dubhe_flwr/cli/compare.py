@@ -101,6 +101,9 @@ def compare(
         str, typer.Option(help="Simulator: inprocess, or ray (Flower's own).")
     ] = CompareSettings.engine,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = CompareSettings.device,
+    cohort: Annotated[
+        str, typer.Option(help="Train clients together: on, off, or auto (on a GPU).")
+    ] = CompareSettings.cohort,
     num_threads: Annotated[
         int, typer.Option(help="CPU threads of each training.")
     ] = CompareSettings.num_threads,
@@ -132,6 +135,7 @@ def compare(
         key_bits=key_bits,
         engine=engine,
         device=device,
+        cohort=cohort,
         num_threads=num_threads,
         seed=seed,
     )

@@ -49,6 +49,9 @@ def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
             typer.Option(help="Folder of the data sets.", show_default="the user's cache"),
         ] = None,
         device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+        cohort: Annotated[
+            str, typer.Option(help="Train clients together: on, off, or auto (on a GPU).")
+        ] = Resources.cohort,
         out: Annotated[
             Path | None,
             typer.Option(
@@ -90,7 +93,7 @@ def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
             precision=precision,
         )
         folder = writable_folder(out or Path("results") / f"reproduction-{scale}")
-        resources = Resources(data_dir, device)
+        resources = Resources(data_dir, device, cohort)
         _run(name, experiments, options, folder, None if report_only else resources)
 
     return run

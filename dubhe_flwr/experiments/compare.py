@@ -11,9 +11,9 @@ from dubhe_flwr.experiments.findings import federation_summary, provenance
 from dubhe_flwr.experiments.scenario import scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.report import ComparisonResults
-from dubhe_flwr.training import resolve_device
+from dubhe_flwr.training import Cohort, resolve_device
 
-__all__ = ["compare"]
+__all__ = ["compare", "trains_together"]
 
 _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
 
@@ -55,6 +55,7 @@ def compare(
     device = resolve_device(settings.device)
     scenario = scenario_of(settings)
     client_app = build_client_app(settings)
+    cohort = Cohort() if trains_together(settings, device.type) else None
     methods = {}
     for method in settings.methods:
         strategy = build_strategy(method, scenario, partial(on_evaluation, method))
@@ -64,10 +65,46 @@ def compare(
             client_app,
             settings.num_clients,
             on_gpu=device.type == "cuda",
+            cohort=cohort,
         )
         methods[method] = strategy.result(scenario.federation)
     return ComparisonResults(
-        config={**asdict(settings), "device": str(device), **provenance(_PACKAGES)},
+        config={
+            **asdict(settings),
+            "device": str(device),
+            "cohort": _told(cohort),
+            **provenance(_PACKAGES),
+        },
         federation=federation_summary(scenario.federation),
         methods=methods,
     )
+
+
+def trains_together(settings: CompareSettings, device: str) -> bool:
+    """Return whether the clients of a round are to train together.
+
+    On a CPU they are not unless that is asked for: networks with convolutions take longer so, and
+    one after the other they give the same results on both engines, to the last bit.
+
+    Parameters
+    ----------
+    settings : CompareSettings
+        What was asked for.
+    device : {"cpu", "cuda"}
+        Where they train.
+
+    Examples
+    --------
+    >>> trains_together(CompareSettings.for_dataset("digits"), "cpu")
+    False
+    """
+    if settings.cohort == "auto":
+        return settings.engine == "inprocess" and device == "cuda"
+    return settings.cohort == "on"
+
+
+def _told(cohort: Cohort | None) -> str:
+    """Return what the results say of it."""
+    if cohort is None:
+        return "off"
+    return "on" if cohort.failure is None else f"off after {cohort.failure}"

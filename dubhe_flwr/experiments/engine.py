@@ -1,9 +1,9 @@
 """Engines that simulate a federation: in this process, or Flower's own on Ray."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
@@ -22,6 +22,7 @@ def simulate(
     num_supernodes: int,
     *,
     on_gpu: bool = False,
+    cohort: Callable[[list[Any]], Sequence[Any]] | None = None,
 ) -> None:
     """Run a Flower app to its end.
 
@@ -37,6 +38,8 @@ def simulate(
         Number of nodes.
     on_gpu : bool (default: False)
         Give each of Ray's workers a quarter of a GPU.
+    cohort : dubhe_flwr.training.Cohort, optional
+        Trains the clients of a round together, in this process.
 
     Examples
     --------
@@ -48,7 +51,7 @@ def simulate(
     7
     """
     if engine == "inprocess":
-        run_in_process(server_app, client_app, num_supernodes)
+        run_in_process(server_app, client_app, num_supernodes, cohort=cohort)
         return
     from flwr.simulation import run_simulation  # noqa: PLC0415 - needs Ray, an extra
 

@@ -10,7 +10,10 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.methods import COMPARED, DUBHE_RULES, METHODS
 from dubhe_flwr.protocol import Settings
 
-__all__ = ["ENGINES", "NORMS", "PRECISIONS", "CompareSettings"]
+__all__ = ["COHORTS", "ENGINES", "NORMS", "PRECISIONS", "CompareSettings"]
+
+COHORTS: Final = ("auto", "on", "off")
+"""Whether the clients of a round train together."""
 
 ENGINES: Final = ("inprocess", "ray")
 """How the nodes are simulated."""
@@ -78,6 +81,9 @@ class CompareSettings:
         How the nodes are simulated.
     device : {"auto", "cpu", "cuda"} (default: "auto")
         Where to train.
+    cohort : {"auto", "on", "off"} (default: "auto")
+        Train the clients of a round together, in the same steps; ``auto`` does so on a GPU. Only
+        with the engine ``inprocess``. Results differ in the last digits.
     num_threads : int (default: 1)
         CPU threads of each training. Results repeat to the last bit for the same number.
     seed : int (default: 0)
@@ -116,6 +122,7 @@ class CompareSettings:
     key_bits: int = 2048
     engine: str = "inprocess"
     device: str = "auto"
+    cohort: str = "auto"
     num_threads: int = 1
     seed: int = 0
 
@@ -191,7 +198,8 @@ class CompareSettings:
             raise SettingsError(
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
             )
-        for name, choices in (("norm", NORMS), ("precision", PRECISIONS)):
+        named = (("norm", NORMS), ("precision", PRECISIONS), ("cohort", COHORTS))
+        for name, choices in named:
             if getattr(self, name) not in choices:
                 raise SettingsError(
                     f"{name}={getattr(self, name)!r} is unknown; choose one of "
@@ -200,6 +208,11 @@ class CompareSettings:
         if self.engine not in ENGINES:
             raise SettingsError(
                 f"engine={self.engine!r} is unknown; choose one of {', '.join(ENGINES)}."
+            )
+        if self.engine == "ray" and self.cohort == "on":
+            raise SettingsError(
+                "cohort='on' trains clients in one process; choose engine='inprocess', or "
+                "cohort='auto'."
             )
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(

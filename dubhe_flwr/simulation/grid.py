@@ -2,8 +2,10 @@
 
 import threading
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
@@ -21,8 +23,12 @@ from dubhe_flwr.adapter._compat import (
 from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.simulation.meeting import hold_meeting
 
 __all__ = ["InProcessGrid"]
+
+_LARGEST_COHORT: Final = 32
+"""Each client that waits for the others keeps a model of its own in memory."""
 
 
 class InProcessGrid(Grid):
@@ -38,6 +44,9 @@ class InProcessGrid(Grid):
         What the app finds in `context.run_config`.
     seed : int (default: 0)
         Fixes the node ids.
+    cohort : callable (list of tasks) -> sequence of results, optional
+        Trains the clients of one batch together, up to 32 at a time: a
+        `dubhe_flwr.training.Cohort`. Without it they train one after the other.
 
     Raises
     ------
@@ -51,10 +60,12 @@ class InProcessGrid(Grid):
         num_supernodes: int,
         run_config: Mapping[str, bool | float | int | str] | None = None,
         seed: int = 0,
+        cohort: Callable[[list[Any]], Sequence[Any]] | None = None,
     ) -> None:
         if num_supernodes < 1:
             raise SettingsError(f"num_supernodes={num_supernodes} must be at least 1.")
         self._client_app = client_app
+        self.cohort = cohort
         run_id = int(generator(seed, "run-id").integers(1, 2**62))
         self._run = new_run(run_id)
         self._lock = threading.Lock()
@@ -97,14 +108,19 @@ class InProcessGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Let each node answer its message at once; the replies wait to be pulled."""
-        message_ids = []
+        messages = list(messages)
         for message in messages:
             set_message_id(message, f"message-{next(self._message_numbers)}")
-            message_ids.append(message.metadata.message_id)
+        size = _LARGEST_COHORT if self._trains_together(messages) else 1
+        for start in range(0, len(messages), size):
+            part = messages[start : start + size]
             # One at a time, so that threads share neither a Context nor torch's random numbers.
             with self._lock:
-                self._replies[message.metadata.message_id] = self._answer(message)
-        return message_ids
+                self._replies |= {
+                    message.metadata.message_id: reply
+                    for message, reply in zip(part, self._answer_all(part), strict=True)
+                }
+        return [message.metadata.message_id for message in messages]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages, once."""
@@ -117,6 +133,20 @@ class InProcessGrid(Grid):
         """Send messages and return the replies; there is nothing to wait for."""
         del timeout
         return self.pull_messages(self.push_messages(messages))
+
+    def _trains_together(self, messages: Sequence[Message]) -> bool:
+        """Return whether these are trainings of nodes that can wait for each other."""
+        nodes = {message.metadata.dst_node_id for message in messages}
+        return (
+            self.cohort is not None
+            and len(nodes) == len(messages)
+            and all(message.metadata.message_type.split(".")[0] == "train" for message in messages)
+        )
+
+    def _answer_all(self, messages: Sequence[Message]) -> list[Message]:
+        if self.cohort is None or len(messages) == 1:
+            return [self._answer(message) for message in messages]
+        return hold_meeting([partial(self._answer, message) for message in messages], self.cohort)
 
     def _answer(self, message: Message) -> Message:
         context = self.contexts.get(message.metadata.dst_node_id)

@@ -1,6 +1,7 @@
 """run_in_process: the same ServerApp and ClientApp as everywhere, in one process."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
@@ -19,6 +20,7 @@ def run_in_process(
     *,
     run_config: Mapping[str, bool | float | int | str] | None = None,
     seed: int = 0,
+    cohort: Callable[[list[Any]], Sequence[Any]] | None = None,
 ) -> Context:
     """Run a Flower app to its end, as `flwr.simulation.run_simulation` does, but without Ray.
 
@@ -34,6 +36,8 @@ def run_in_process(
         What both find in `context.run_config`.
     seed : int (default: 0)
         Fixes the node ids.
+    cohort : dubhe_flwr.training.Cohort, optional
+        Trains the clients of one batch together; without it they train one after the other.
 
     Returns
     -------
@@ -50,7 +54,7 @@ def run_in_process(
     >>> run_in_process(server_app, ClientApp(), num_supernodes=7).state["nodes"]["number"]
     7
     """
-    grid = InProcessGrid(client_app, num_supernodes, run_config, seed)
+    grid = InProcessGrid(client_app, num_supernodes, run_config, seed, cohort)
     return run_on_grid(server_app, grid, run_config=run_config)
 
 

@@ -1,6 +1,7 @@
 """Local training with torch: a Flower client, and the loop and models it is made of."""
 
 from dubhe_flwr.training.client import Samples, TorchClient
+from dubhe_flwr.training.cohort import train_cohort
 from dubhe_flwr.training.loop import OptimizerFactory, adam, evaluate, sgd, train
 from dubhe_flwr.training.models import build_model
 from dubhe_flwr.training.parameters import get_parameters, set_parameters
@@ -10,8 +11,10 @@ from dubhe_flwr.training.runtime import (
     limited_threads,
     resolve_device,
 )
+from dubhe_flwr.training.together import Cohort
 
 __all__ = [
+    "Cohort",
     "OptimizerFactory",
     "Samples",
     "TorchClient",
@@ -26,4 +29,5 @@ __all__ = [
     "set_parameters",
     "sgd",
     "train",
+    "train_cohort",
 ]

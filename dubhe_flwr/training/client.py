@@ -1,7 +1,9 @@
 """A Flower client that trains a torch model on its own images."""
 
+from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
@@ -10,9 +12,11 @@ from torch import Tensor, nn
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.simulation.meeting import meet
 from dubhe_flwr.training.loop import OptimizerFactory, evaluate, train
-from dubhe_flwr.training.parameters import get_parameters, set_parameters
+from dubhe_flwr.training.parameters import get_parameters, load_state, set_parameters
 from dubhe_flwr.training.runtime import limited_threads, resolve_device
+from dubhe_flwr.training.together import Trained, Training
 
 __all__ = ["Samples", "TorchClient"]
 
@@ -116,18 +120,14 @@ class TorchClient(NumPyClient):
         tuple
             Trained parameters, number of samples, and the mean training loss as ``loss``.
         """
-        server_round = config.get("server-round", config.get("server_round", 0))
+        server_round = int(config.get("server-round", config.get("server_round", 0)))
+        trained: Trained | None = meet(lambda: self._training(parameters, server_round))
         with limited_threads(self.num_threads):
-            self._load(parameters)
-            loss = train(
-                self.model,
-                *self.train_data,
-                generator=generator(self.seed, "training", self.alias, int(server_round)),
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                optimizer=self.optimizer,
-                precision=self.precision,
-            )
+            if trained is None:
+                loss = self._train_alone(parameters, server_round)
+            else:
+                loss = trained.loss
+                load_state(self.model, trained.state)
             return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
 
     def evaluate(
@@ -156,6 +156,38 @@ class TorchClient(NumPyClient):
             self._load(parameters)
             loss, accuracy = evaluate(self.model, *self.test_data)
             return loss, len(self.test_data[1]), {"accuracy": accuracy}
+
+    def _train_alone(self, parameters: NDArrays, server_round: int) -> float:
+        self._load(parameters)
+        return train(
+            self.model,
+            *self.train_data,
+            generator=self._generator(server_round),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            precision=self.precision,
+        )
+
+    def _training(self, parameters: NDArrays, server_round: int) -> Training:
+        with limited_threads(self.num_threads):
+            self._load(parameters)
+            # The model may be that of the next client as well.
+            state = [tensor.detach().clone() for tensor in self.model.state_dict().values()]
+        return Training(
+            self.model,
+            state,
+            self.train_data,
+            partial(self._generator, server_round),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            precision=self.precision,
+            num_threads=self.num_threads,
+        )
+
+    def _generator(self, server_round: int) -> np.random.Generator:
+        return generator(self.seed, "training", self.alias, server_round)
 
     def _load(self, parameters: NDArrays) -> None:
         self.model.to(self.device)

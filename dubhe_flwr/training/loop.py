@@ -13,7 +13,15 @@ from torch.optim import SGD, Adam, Optimizer
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.training.runtime import isolated_rng
 
-__all__ = ["OptimizerFactory", "adam", "evaluate", "sgd", "train"]
+__all__ = [
+    "OptimizerFactory",
+    "adam",
+    "check_training",
+    "evaluate",
+    "mixed_precision",
+    "sgd",
+    "train",
+]
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 """Makes a new optimizer for the parameters of a model."""
@@ -118,15 +126,9 @@ def train(
     >>> second < first
     True
     """
-    if not len(labels) or epochs < 1 or batch_size < 1:
-        raise SettingsError(
-            f"There are {len(labels)} samples, epochs={epochs}, batch_size={batch_size}; "
-            "training takes at least 1 of each."
-        )
-    if precision not in {"float32", "bfloat16"}:
-        raise SettingsError(f"precision is {precision!r}; choose 'float32' or 'bfloat16'.")
+    check_training(len(labels), epochs, batch_size, precision)
     device = next(model.parameters()).device
-    mixed = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+    mixed = mixed_precision(device, precision)
     images, labels = images.to(device), labels.to(device)
     losses: list[Tensor] = []
     stepper = (optimizer or adam())(model.parameters())
@@ -142,6 +144,41 @@ def train(
                 stepper.step()
                 losses.append(loss.detach())
     return float(torch.stack(losses).mean())
+
+
+def check_training(num_samples: int, epochs: int, batch_size: int, precision: str) -> None:
+    """Refuse what no training can be made of.
+
+    Parameters
+    ----------
+    num_samples, epochs, batch_size, precision
+        As in `train`.
+
+    Raises
+    ------
+    SettingsError
+        If there are no samples, a setting is below 1 or the precision is unknown.
+    """
+    if min(num_samples, epochs, batch_size) < 1:
+        raise SettingsError(
+            f"There are {num_samples} samples, epochs={epochs}, batch_size={batch_size}; "
+            "training takes at least 1 of each."
+        )
+    if precision not in {"float32", "bfloat16"}:
+        raise SettingsError(f"precision is {precision!r}; choose 'float32' or 'bfloat16'.")
+
+
+def mixed_precision(device: torch.device, precision: str) -> torch.autocast:
+    """Return the context of a forward pass; with ``float32`` it changes nothing.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where to compute.
+    precision : {"float32", "bfloat16"}
+        Of the forward pass.
+    """
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 
 @torch.inference_mode()

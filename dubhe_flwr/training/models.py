@@ -106,14 +106,15 @@ def _convolutional(shape: tuple[int, int, int], num_classes: int) -> nn.Module:
     return model.to(memory_format=torch.channels_last)
 
 
+def _group_norm(channels: int) -> nn.Module:
+    return nn.GroupNorm(channels // _CHANNELS_OF_A_GROUP, channels)
+
+
 def _residual(num_classes: int, norm: str) -> nn.Module:
     # Torchvision takes long to be imported, and only this model needs it.
     from torchvision.models import resnet18  # noqa: PLC0415
 
-    def group_norm(channels: int) -> nn.Module:
-        return nn.GroupNorm(channels // _CHANNELS_OF_A_GROUP, channels)
-
     model: nn.Module = resnet18(
-        num_classes=num_classes, norm_layer=group_norm if norm == "group" else nn.BatchNorm2d
+        num_classes=num_classes, norm_layer=_group_norm if norm == "group" else nn.BatchNorm2d
     )
     return model.to(memory_format=torch.channels_last)

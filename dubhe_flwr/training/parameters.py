@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["get_parameters", "set_parameters"]
+__all__ = ["get_parameters", "load_state", "set_parameters"]
 
 
 def get_parameters(model: nn.Module) -> list[NDArray[Any]]:
@@ -68,6 +68,26 @@ def set_parameters(model: nn.Module, arrays: Sequence[NDArray[Any]]) -> None:
                 f"An array of shape {np.shape(array)} does not fit {name} of shape "
                 f"{tuple(tensor.shape)}; {remedy}"
             )
+    load_state(model, [torch.tensor(array) for array in arrays])
+
+
+def load_state(model: nn.Module, tensors: Sequence[Tensor]) -> None:
+    """Overwrite all parameters and buffers of a model with tensors, which may be elsewhere.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model to write to.
+    tensors : sequence of Tensor
+        In the order of the state dict, with its shapes.
+
+    Examples
+    --------
+    >>> model = nn.Linear(3, 2)
+    >>> load_state(model, [torch.ones(2, 3), torch.zeros(2)])
+    >>> model(torch.ones(3)).tolist()
+    [3.0, 3.0]
+    """
     with torch.no_grad():
-        for tensor, array in zip(state.values(), arrays, strict=True):
-            tensor.copy_(torch.tensor(array))
+        for own, tensor in zip(model.state_dict().values(), tensors, strict=True):
+            own.copy_(tensor)

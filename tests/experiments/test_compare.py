@@ -16,7 +16,7 @@ from dubhe_flwr.experiments.compare import compare
 from dubhe_flwr.experiments.methods import COMPARED
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.report import ComparisonResults, MethodResult
-from dubhe_flwr.training import TorchClient
+from dubhe_flwr.training import TorchClient, together, train_cohort
 
 
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:
@@ -158,6 +158,28 @@ def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Scenario, "client", client)
     with pytest.raises(DubheError, match=r"Round 1: \d of 5 clients failed to train"):
         run(small_settings(methods=("random",)))
+
+
+def test_a_cohort_changes_the_last_digits_alone(
+    results: ComparisonResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trained together, the same clients are selected and learn the same."""
+    sizes = []
+
+    def counted(model: Any, states: Any, *args: Any, **named: Any) -> Any:
+        sizes.append(len(states))
+        return train_cohort(model, states, *args, **named)
+
+    monkeypatch.setattr(together, "train_cohort", counted)
+    with_cohort = run(small_settings(cohort="on"))
+    assert sizes == [5] * 3 * len(COMPARED)
+    assert (results.config["cohort"], with_cohort.config["cohort"]) == ("off", "on")
+    for name, method in without_times(results).items():
+        other = with_cohort.methods[name]
+        assert other.loss == pytest.approx(method.loss, rel=1e-4)
+        assert other.accuracy == pytest.approx(method.accuracy, abs=0.01)
+        learned = replace(method, loss=other.loss, accuracy=other.accuracy)
+        assert without_times(with_cohort)[name] == learned
 
 
 @pytest.mark.runtime

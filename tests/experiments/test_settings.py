@@ -17,6 +17,8 @@ from dubhe_flwr.experiments import CompareSettings
         ({"methods": ("random", "luck")}, r"'luck'; choose from random, dubhe-one-off"),
         ({"methods": ()}, "at least one method"),
         ({"methods": ("random", "random")}, "each once"),
+        ({"cohort": "always"}, r"cohort='always' is unknown; choose one of auto, on, off"),
+        ({"engine": "ray", "cohort": "on"}, "in one process; choose engine='inprocess'"),
         ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
         ({"num_clients": 0}, "num_clients=0 must be at least 1"),
         ({"num_samples": 0}, "num_samples=0"),

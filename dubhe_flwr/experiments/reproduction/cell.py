@@ -23,10 +23,13 @@ class Resources:
         Folder of the data sets.
     device : {"auto", "cpu", "cuda"} (default: "auto")
         Where to train.
+    cohort : {"auto", "on", "off"} (default: "auto")
+        Whether the clients of a round train together, as in `CompareSettings`.
     """
 
     data_dir: str | None = None
     device: str = "auto"
+    cohort: str = "auto"
 
 
 @dataclass(frozen=True)

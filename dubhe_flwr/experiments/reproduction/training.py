@@ -24,7 +24,7 @@ _FULL_ROUNDS: Final = 200
 _SECONDS_PER_ROUND: Final = {"digits": 0.25, "mnist": 3.5, "cifar10": 60.0, "femnist": 8.0}
 """On one core, about; only their ratios matter."""
 
-_OUT_OF_IDENTITY: Final = ("data_dir", "device", "methods", "engine", "tries")
+_OUT_OF_IDENTITY: Final = ("cohort", "data_dir", "device", "methods", "engine", "tries")
 
 
 def trained_on(federation: NamedFederation, options: Options) -> str:
@@ -98,6 +98,7 @@ def measure_training(config: Mapping[str, Any], resources: Resources, advance: A
         methods=(str(config["method"]),),
         data_dir=resources.data_dir,
         device=resources.device,
+        cohort=resources.cohort,
     )
 
     def on_evaluation(_method: str, server_round: int, _accuracy: float) -> None:
@@ -106,7 +107,11 @@ def measure_training(config: Mapping[str, Any], resources: Resources, advance: A
 
     results = compare(settings, on_evaluation).to_dict()
     return Measured(
-        {"federation": results["federation"], "methods": results["methods"]},
+        {
+            "federation": results["federation"],
+            "methods": results["methods"],
+            "cohort": results["config"]["cohort"],
+        },
         device=device_name(settings.device),
         packages=("torch", "torchvision"),
     )

@@ -1,0 +1,146 @@
+"""Handlers that wait for each other, so that their work can be done together.
+
+A handler calls `meet` in the middle of its work and goes on with what was made of its task. Each
+has a thread of its own, but only one runs at a time: handlers may share whatever handlers that run
+one after the other may share.
+"""
+
+from collections.abc import Callable, Sequence
+from logging import WARNING
+from threading import Semaphore, Thread, current_thread
+from typing import Any, Generic, TypeVar
+
+from dubhe_flwr.adapter.exchange import log
+
+__all__ = ["hold_meeting", "meet"]
+
+OutcomeT = TypeVar("OutcomeT")
+
+
+class _AbandonedError(BaseException):
+    """Ends a handler that waits for a result which nobody will bring."""
+
+
+class _Member(Thread, Generic[OutcomeT]):
+    """A handler that runs in turns: until it meets the others, and then to its end."""
+
+    outcome: OutcomeT
+    error: BaseException | None = None
+    task: Any = None
+    result: Any = None
+    _abandoned = False
+
+    def __init__(self, handler: Callable[[], OutcomeT]) -> None:
+        super().__init__(daemon=True)
+        self._handler = handler
+        self._begin, self._end = Semaphore(0), Semaphore(0)
+        self.start()
+
+    def run(self) -> None:
+        """Do the handler's work, in the turns that `take_turn` gives."""
+        self._begin.acquire()
+        try:
+            if not self._abandoned:
+                self.outcome = self._handler()
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that holds the meeting
+            self.error = error
+        finally:
+            self._end.release()
+
+    def take_turn(self) -> None:
+        """Let the handler run until it waits for the others or has ended."""
+        self._begin.release()
+        self._end.acquire()
+        if self.error is not None:
+            raise self.error
+
+    def abandon(self) -> None:
+        """End the handler if it waits, so that no thread is left behind."""
+        self._abandoned = True
+        self._begin.release()
+        self.join()
+
+    def wait(self, task: Any) -> Any:
+        """Give the turn back until there is a result of the task."""
+        self.task = task
+        self._end.release()
+        self._begin.acquire()
+        if self._abandoned:
+            raise _AbandonedError
+        return self.result
+
+
+def hold_meeting(
+    handlers: Sequence[Callable[[], OutcomeT]], work: Callable[[list[Any]], Sequence[Any]]
+) -> list[OutcomeT]:
+    """Run handlers, and work on the tasks that they bring to `meet` all at once.
+
+    Parameters
+    ----------
+    handlers : sequence of callable
+        They run one at a time, in this order.
+    work : callable (list of tasks) -> sequence of results
+        Called once, when each handler has brought its task or has ended without one. The result
+        None leaves a task to the handler itself.
+
+    Returns
+    -------
+    list
+        What each handler returned. An exception of a handler is raised here; one of the work
+        leaves all tasks to the handlers.
+
+    Examples
+    --------
+    >>> def squared(number):
+    ...     return lambda: f"{number} squared is {meet(lambda: number)}"
+    >>> hold_meeting([squared(2), squared(3)], lambda tasks: [task**2 for task in tasks])
+    ['2 squared is 4', '3 squared is 9']
+    """
+    members = [_Member(handler) for handler in handlers]
+    try:
+        for member in members:
+            member.take_turn()
+        waiting = [member for member in members if member.task is not None]
+        results = _results(work, [member.task for member in waiting])
+        for member, result in zip(waiting, results, strict=True):
+            member.result = result
+            member.take_turn()
+    finally:
+        for member in members:
+            member.abandon()
+    return [member.outcome for member in members]
+
+
+def _results(work: Callable[[list[Any]], Sequence[Any]], tasks: list[Any]) -> Sequence[Any]:
+    if not tasks:
+        return []
+    try:
+        results = work(tasks)
+    except Exception as error:  # noqa: BLE001 - the handlers can do without
+        log(WARNING, "dubhe: work was not done together (%s: %s)", type(error).__name__, error)
+        return [None] * len(tasks)
+    return results
+
+
+def meet(task: Callable[[], Any]) -> Any:
+    """Wait for the other handlers of the meeting, and return what was made of a task.
+
+    Parameters
+    ----------
+    task : callable
+        Makes the task. It is not called outside of a meeting, nor for a second task of a handler.
+
+    Returns
+    -------
+    object or None
+        The result; None if the handler has to do its task itself.
+
+    Examples
+    --------
+    >>> meet(lambda: "alone") is None
+    True
+    """
+    member = current_thread()
+    if not isinstance(member, _Member) or member.task is not None:
+        return None
+    return member.wait(task())

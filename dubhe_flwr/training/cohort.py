@@ -1,0 +1,182 @@
+"""Local training of several clients at once: their parameters stacked, one step for all."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn.functional import cross_entropy
+from torch.optim import ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam, RMSprop
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.training.loop import OptimizerFactory, adam, check_training, mixed_precision
+from dubhe_flwr.training.masks import DropoutCall, apply_masks, draw_masks, dropout_calls
+from dubhe_flwr.training.runtime import isolated_rng
+
+__all__ = ["train_cohort"]
+
+_ELEMENTWISE: Final = (ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop)
+"""With these, a step of stacked parameters is the step of each client's own."""
+
+
+def train_cohort(
+    model: nn.Module,
+    states: Sequence[Sequence[Tensor]],
+    samples: Sequence[tuple[Tensor, Tensor]],
+    *,
+    generators: Sequence[np.random.Generator],
+    epochs: int = 1,
+    batch_size: int = 8,
+    optimizer: OptimizerFactory | None = None,
+    precision: str = "float32",
+) -> tuple[list[list[Tensor]], list[float]]:
+    """Train a model for each of K clients, all in the same steps.
+
+    The updates are those of `dubhe_flwr.training.train` with each client's samples and generator,
+    within the tolerance of floating-point numbers: order of the samples and dropout are the same.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The classifier, on the device to train on. What its parameters and buffers hold is neither
+        used nor kept.
+    states : sequence of sequence of Tensor, length K
+        What each client begins with: parameters and buffers, in the order of the state dict.
+    samples : sequence of tuple of Tensor, length K
+        Images and labels of each client, equally many for all.
+    generators : sequence of numpy.random.Generator, length K
+        Source of each client's randomness.
+    epochs : int, default 1
+        ``E``, passes over the samples.
+    batch_size : int, default 8
+        ``B``, for each client.
+    optimizer : callable, optional
+        Makes the optimizer; `adam` of learning rate 1e-4 without it.
+    precision : {"float32", "bfloat16"}, default "float32"
+        ``bfloat16`` is mixed precision.
+
+    Returns
+    -------
+    states : list of list of Tensor
+        What each client ends with, in the order of the state dict.
+    losses : list of float
+        Mean over the steps of the loss of each client's batch, before the step.
+
+    Raises
+    ------
+    SettingsError
+        If clients differ in their number of samples, or `train` would refuse the settings.
+    NotImplementedError, RuntimeError
+        If the model or the optimizer cannot be trained this way: where what is computed depends on
+        values, where randomness other than dropout is drawn, where buffers are replaced rather
+        than written to, or where a step mixes parameters.
+
+    Examples
+    --------
+    >>> model = nn.Linear(2, 2)
+    >>> samples = [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 0]))]
+    >>> states, losses = train_cohort(
+    ...     model,
+    ...     [list(model.state_dict().values())] * 2,
+    ...     samples,
+    ...     generators=[np.random.default_rng(seed) for seed in range(2)],
+    ... )
+    >>> [tuple(tensor.shape) for tensor in states[0]], len(losses)
+    ([(2, 2), (2,)], 2)
+    """
+    counts = {len(labels) for _, labels in samples}
+    if len(counts) != 1:
+        raise SettingsError(
+            f"Clients with {sorted(counts)} samples take different numbers of steps; train them "
+            "one by one, or give all of them equally many."
+        )
+    (count,) = counts
+    check_training(count, epochs, batch_size, precision)
+    device = next(model.parameters()).device
+    mixed = mixed_precision(device, precision)
+    images = torch.stack([images for images, _ in samples]).to(device)
+    labels = torch.stack([labels for _, labels in samples]).to(device)
+    seeds = [int(generator.integers(2**63)) for generator in generators]
+    orders = [
+        torch.from_numpy(np.stack([generator.permutation(count) for generator in generators]))
+        for _ in range(epochs)
+    ]
+    batches = [
+        batch for order in orders for batch in torch.split(order.to(device), batch_size, dim=1)
+    ]
+    names = list(model.state_dict())
+    stacked = _stacked(model, states)
+    stepper = _optimizer(optimizer or adam(), model, stacked)
+    model.train()
+    with mixed:
+        masks = _masks(model, images[0], [batch.shape[1] for batch in batches], seeds)
+
+    def logits_of_one(
+        state: Mapping[str, Tensor], images: Tensor, masks: Sequence[Tensor]
+    ) -> Tensor:
+        return apply_masks(lambda: functional_call(model, dict(state), (images,)), masks)
+
+    logits_of_all = vmap(logits_of_one)
+    rows = torch.arange(len(samples), device=device)[:, None]
+    history = []
+    for batch, dropped in zip(batches, masks, strict=True):
+        stepper.zero_grad()
+        with mixed:
+            logits = logits_of_all(stacked, images[rows, batch], dropped)
+            # Not within vmap, which knows this loss only in pieces.
+            each = cross_entropy(
+                logits.flatten(0, 1), labels[rows, batch].flatten(), reduction="none"
+            )
+        losses = each.view(batch.shape).mean(dim=1)
+        # The gradient of the sum, at the parameters of one client, is that of its own loss.
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        stepper.step()
+        history.append(losses.detach())
+    means = torch.stack(history).mean(dim=0).tolist()
+    ends = [stacked[name].detach().unbind() for name in names]
+    return [list(state) for state in zip(*ends, strict=True)], means
+
+
+def _stacked(model: nn.Module, states: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
+    """Return parameters and buffers by name, with the clients as their first dimension."""
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    names = list(model.state_dict())
+    if unknown := set(names) - set(own):
+        raise NotImplementedError(f"{min(unknown)} is shared by several modules")
+    return {
+        name: torch.stack(list(values)).detach().requires_grad_(own[name].requires_grad)
+        for name, values in zip(names, zip(*states, strict=True), strict=True)
+    }
+
+
+def _optimizer(
+    factory: OptimizerFactory, model: nn.Module, stacked: Mapping[str, Tensor]
+) -> Optimizer:
+    """Return the model's optimizer, turned over to the stacked parameters."""
+    stepper = factory(model.parameters())
+    if type(stepper) not in _ELEMENTWISE:
+        raise NotImplementedError(f"a step of {type(stepper).__name__} may mix parameters")
+    replaced = {id(parameter): stacked[name] for name, parameter in model.named_parameters()}
+    for group in stepper.param_groups:
+        group["params"] = [replaced[id(parameter)] for parameter in group["params"]]
+    return stepper
+
+
+def _masks(
+    model: nn.Module, images: Tensor, batch_sizes: Sequence[int], seeds: Sequence[int]
+) -> list[list[Tensor]]:
+    """Return the masks of all steps; a forward pass of one client tells where dropout is called."""
+    before = _identities(model.named_buffers())
+    calls: dict[int, list[DropoutCall]] = {}
+    with torch.no_grad(), isolated_rng(images.device, 0):
+        for size in set(batch_sizes):
+            calls[size] = dropout_calls(lambda size=size: model(images[:size]))  # type: ignore[misc]
+    if _identities(model.named_buffers()) != before:
+        raise NotImplementedError("a forward pass replaces buffers of the model")
+    return draw_masks([calls[size] for size in batch_sizes], seeds, images.device)
+
+
+def _identities(tensors: Iterable[tuple[str, Any]]) -> dict[str, int]:
+    return {name: id(tensor) for name, tensor in tensors}
