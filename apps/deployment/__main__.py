@@ -22,7 +22,7 @@ def main(
     ] = None,
     home: Annotated[
         Path | None,
-        typer.Option(help="Folder that keeps the logs; by default only after a failure."),
+        typer.Option(help="New folder that keeps the logs; by default only after a failure."),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 900.0,
 ) -> None:
@@ -32,6 +32,9 @@ def main(
             f"num-server-rounds=2 num-participants=3 expected-nodes={supernodes} "
             "seeded-draws=false stage-timeout=120.0"
         )
+    if home is not None and home.exists() and any(home.iterdir()):
+        # It becomes Flower's home: a configuration or keys in it would be lost.
+        raise typer.BadParameter(f"{home} is not empty; name a new folder.", param_hint="--home")
     # However this process is asked to end, the others end with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

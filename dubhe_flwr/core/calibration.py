@@ -39,9 +39,8 @@ def moments(
 ) -> NDArray[np.int64]:
     """Return what a client adds to the sums of its category: ``p_l`` and ``||p_l||_2^2``.
 
-    In a category with no more than `min_cohort` clients, whose sum would tell one of them about
-    fewer than `min_cohort` others, each counts as one that holds the dominating classes in equal
-    shares.
+    In a category with fewer than `min_cohort` clients, where the sum would come close to a
+    client's own, each counts as one that holds the dominating classes in equal shares.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ def moments(
     codebook : Codebook
         Says which classes dominate in the category.
     min_cohort : int
-        Fewest other clients of whom a sum may tell its reader anything.
+        Fewest clients of which a sum may tell anything.
 
     Returns
     -------
@@ -64,13 +63,13 @@ def moments(
     Examples
     --------
     >>> p_l, codebook = fixed_point_distribution([3, 1]), Codebook((1, 2))
-    >>> (moments(p_l, 0, [4, 0, 0], codebook, min_cohort=3) / FIXED_POINT_SCALE)[0].tolist()
-    [0.75, 0.25, 0.625]
     >>> (moments(p_l, 0, [3, 0, 0], codebook, min_cohort=3) / FIXED_POINT_SCALE)[0].tolist()
+    [0.75, 0.25, 0.625]
+    >>> (moments(p_l, 0, [2, 0, 0], codebook, min_cohort=3) / FIXED_POINT_SCALE)[0].tolist()
     [1.0, 0.0, 1.0]
     """
     shares = np.asarray(distribution, dtype=np.int64)
-    if np.asarray(overall_registry)[slot] <= min_cohort:
+    if np.asarray(overall_registry)[slot] < min_cohort:
         dominating = np.zeros(codebook.num_classes, dtype=np.int64)
         dominating[list(codebook.unrank(slot))] = 1
         shares = fixed_point_distribution(dominating)

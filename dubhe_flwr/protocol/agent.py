@@ -245,7 +245,7 @@ def _for_all_members(
     codebook = epoch_parameters(announced).codebook
     scaled = table.astype(np.float64)
     for slot in np.flatnonzero(members < counts):
-        if members[slot] > announced.min_cohort:
+        if members[slot] >= announced.min_cohort:
             scaled[slot] *= counts[slot] / members[slot]
         else:
             dominating = list(codebook.unrank(int(slot)))

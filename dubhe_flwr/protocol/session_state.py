@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,9 @@ class SessionState:
 
     def __repr__(self) -> str:
         return f"SessionState(epoch={self.epoch.hex()[:8]}, sequence={self.sequence}, <hidden>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A session is never pickled or copied: keep its to_bytes() locally.")
 
     @property
     def slot(self) -> int:

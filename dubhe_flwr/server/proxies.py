@@ -1,8 +1,13 @@
 """How a batch reaches Flower's ClientProxies: over their Grid, or one by one without one."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from hashlib import sha256
+from math import inf
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import Final
 
 from flwr.common import EvaluateIns, Parameters
 from flwr.server.client_proxy import ClientProxy
@@ -12,6 +17,9 @@ from dubhe_flwr.adapter.records import from_config, to_config
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Replies
 
 __all__ = ["node_id_of", "node_ids_of", "send_to_proxies"]
+
+_MOST_AT_ONCE: Final = 256
+"""Clients without a Grid that are asked at once; as many may hang without delaying others."""
 
 
 def node_id_of(client: ClientProxy) -> int:
@@ -48,18 +56,38 @@ def send_to_proxies(
     if grid is not None:
         return send_over_grid(grid, batch, timeout)
 
-    def ask(request: tuple[int, Fields]) -> tuple[int, Mapping[str, object] | NodeFailure]:
-        node_id, fields = request
-        instruction = EvaluateIns(Parameters([], "numpy.ndarray"), to_config(fields))
-        try:
-            result = clients[node_id].evaluate(instruction, timeout, None)
-        except Exception as error:  # noqa: BLE001 - a proxy may fail in any way
-            return node_id, NodeFailure(type(error).__name__)
-        reply = from_config(result.metrics)
-        return node_id, reply if reply is not None else NodeFailure("no reply of the protocol")
+    waiting: SimpleQueue[tuple[int, Fields]] = SimpleQueue()
+    answers: SimpleQueue[tuple[int, Mapping[str, object] | NodeFailure]] = SimpleQueue()
+    for request in batch.fields():
+        waiting.put(request)
 
-    executor = ThreadPoolExecutor()
-    answers = [executor.submit(ask, request) for request in batch.fields()]
-    done, _ = wait(answers, timeout)
-    executor.shutdown(wait=False, cancel_futures=True)
-    return dict(answer.result() for answer in answers if answer in done)
+    def ask() -> None:
+        with suppress(Empty):
+            while True:
+                node_id, fields = waiting.get_nowait()
+                answers.put((node_id, _answer(clients[node_id], fields, timeout)))
+
+    # Threads of an executor would be waited for when the process ends.
+    for _ in range(min(_MOST_AT_ONCE, len(batch.requests))):
+        Thread(target=ask, daemon=True).start()
+    deadline = inf if timeout is None else monotonic() + timeout
+    replies: dict[int, Mapping[str, object] | NodeFailure] = {}
+    with suppress(Empty):
+        while len(replies) < len(batch.requests) and (left := deadline - monotonic()) > 0:
+            node_id, reply = answers.get(timeout=None if left == inf else left)
+            replies[node_id] = reply
+    with suppress(Empty):
+        while True:  # who was not asked in time is not asked later
+            waiting.get_nowait()
+    return replies
+
+
+def _answer(
+    client: ClientProxy, fields: Fields, timeout: float | None
+) -> Mapping[str, object] | NodeFailure:
+    instruction = EvaluateIns(Parameters([], "numpy.ndarray"), to_config(fields))
+    try:
+        reply = from_config(client.evaluate(instruction, timeout, None).metrics)
+    except Exception as error:  # noqa: BLE001 - a proxy may fail in any way
+        return NodeFailure(type(error).__name__)
+    return reply if reply is not None else NodeFailure("no reply of the protocol")

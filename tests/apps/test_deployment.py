@@ -1,6 +1,7 @@
 """Tests of what the deployment app makes and starts, without Flower."""
 
 import os
+import runpy
 import signal
 import stat
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from deployment import Credentials, Processes
 
+APP = Path(__file__).parents[2] / "apps" / "deployment"
 LONG = "import time; time.sleep(600)"
 
 
@@ -87,3 +90,16 @@ def test_a_command_returns_what_it_says_or_is_killed(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError, match="not within 1 s: 1\n2"):
         processes.run("python", "-c", f"{said}; {LONG}", timeout=1.0)
     assert processes.alive() == []
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    """Whose configuration and keys lie in it loses neither, and nothing is started."""
+    main = runpy.run_path(str(APP / "__main__.py"), run_name="deployment_app")["main"]
+    (tmp_path / "credentials").mkdir()
+    kept = [tmp_path / "config.toml", tmp_path / "credentials" / "own.key"]
+    for path in kept:
+        path.write_text("mine", encoding="utf-8")
+    with pytest.raises(typer.BadParameter, match="is not empty; name a new folder"):
+        main(supernodes=3, app=Path(), run_config="", home=tmp_path, timeout=1.0)
+    assert [path.read_text(encoding="utf-8") for path in kept] == ["mine", "mine"]
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == kept

@@ -36,7 +36,7 @@ def federation(
     distributions = np.array([fixed_point_distribution(row) for row in counts])
     sums = np.sum(
         [
-            moments(row, int(slot), overall, CODEBOOK, 2)
+            moments(row, int(slot), overall, CODEBOOK, 3)
             for row, slot in zip(distributions, slots, strict=True)
         ],
         axis=0,
@@ -232,7 +232,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
 def test_moments_are_those_of_the_definition(counts: list[int]) -> None:
     """The own row holds p_l and its rounded squared norm; the others hold nothing."""
     distribution = fixed_point_distribution(counts)
-    table = moments(distribution, 2, [0, 0, 4, *[0] * 8], CODEBOOK, min_cohort=3)
+    table = moments(distribution, 2, [0, 0, 3, *[0] * 8], CODEBOOK, min_cohort=3)
     assert table.shape == (CODEBOOK.length, 5)
     assert table[2, :-1].tolist() == distribution.tolist()
     square = float(((distribution / FIXED_POINT_SCALE) ** 2).sum())
@@ -242,11 +242,8 @@ def test_moments_are_those_of_the_definition(counts: list[int]) -> None:
 
 @pytest.mark.parametrize("slot", range(CODEBOOK.length))
 def test_small_categories_tell_nothing_of_their_clients(slot: int) -> None:
-    """Up to min_cohort, different clients contribute the same: the dominating classes alike.
-
-    Who is one of them and decrypts the sum would else know that of fewer than min_cohort others.
-    """
-    overall = np.full(CODEBOOK.length, 3)
+    """Below min_cohort, different clients contribute the same: the dominating classes alike."""
+    overall = np.full(CODEBOOK.length, 2)
     tables = [
         moments(fixed_point_distribution(counts), slot, overall, CODEBOOK, min_cohort=3)
         for counts in ([8, 1, 1, 0], [0, 0, 3, 7])

@@ -1,5 +1,8 @@
 """Tests of what a node keeps: it comes back from its fields, and shows nobody what it holds."""
 
+import copy
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -69,6 +72,13 @@ def test_what_cannot_be_read_is_refused_without_a_detail(data: bytes) -> None:
 def test_repr_hides_everything_secret() -> None:
     """Only the epoch and the number of the request are shown."""
     assert repr(STATE) == str(STATE) == "SessionState(epoch=abababab, sequence=5, <hidden>)"
+
+
+@pytest.mark.parametrize("write", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_it_is_never_pickled(write: Callable[[SessionState], object]) -> None:
+    """It holds the epoch's secret key and p_l; only its bytes are kept, at the node."""
+    with pytest.raises(TypeError, match="never pickled"):
+        write(STATE)
 
 
 def test_past_epochs_are_remembered_whole() -> None:
