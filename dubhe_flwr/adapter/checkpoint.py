@@ -72,7 +72,7 @@ class CheckpointDirectory:
             content = json.loads((path / _STATE).read_text(encoding="utf-8"))
             with np.load(path / _ARRAYS, allow_pickle=False) as arrays:
                 content = join_arrays(content, arrays)
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, TypeError, LookupError, zipfile.BadZipFile) as error:
             raise CheckpointError(
                 f"The checkpoint {path} cannot be read ({type(error).__name__}); restore its files "
                 "or name an empty checkpoint_dir to begin anew."

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dubhe_flwr.errors import CheckpointError
+
 __all__ = ["generator_states", "restore_generators"]
 
 
@@ -33,6 +35,11 @@ def generator_states() -> dict[str, Any]:
 def restore_generators(states: dict[str, Any]) -> None:
     """Put the generators back into these states.
 
+    Raises
+    ------
+    CheckpointError
+        If they are no such states.
+
     Examples
     --------
     >>> states = generator_states()
@@ -41,10 +48,16 @@ def restore_generators(states: dict[str, Any]) -> None:
     >>> first == (random.random(), np.random.random())
     True
     """
-    python = states["python"]
-    random.setstate((python["version"], tuple(python["internal"].tolist()), python["gauss"]))
-    np.random.set_state(states["numpy"])  # noqa: NPY002 - the one that Flower uses
-    if "torch" in states:
-        import torch  # noqa: PLC0415 - an extra, loaded where the app had it
+    try:
+        python = states["python"]
+        random.setstate((python["version"], tuple(python["internal"].tolist()), python["gauss"]))
+        np.random.set_state(states["numpy"])  # noqa: NPY002 - the one that Flower uses
+        if "torch" in states:
+            import torch  # noqa: PLC0415 - an extra, loaded where the app had it
 
-        torch.set_rng_state(torch.from_numpy(states["torch"].copy()))
+            torch.set_rng_state(torch.from_numpy(states["torch"].copy()))
+    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"The saved random generators cannot be restored ({type(error).__name__}); restore the "
+            "checkpoint's files or name an empty checkpoint_dir to begin anew."
+        ) from None

@@ -121,7 +121,13 @@ class Resuming:
         wanted = ["state", "model", "generators"]
         values = check_keys(checkpoint.content, wanted, str(checkpoint.path))
         self.load_state_dict(values["state"], interrupted=checkpoint.left)
-        self._resumed_model = unpack(values["model"])
+        try:
+            self._resumed_model = unpack(values["model"])
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"The model in {checkpoint.path} cannot be read ({type(error).__name__}); restore "
+                "its files or name an empty checkpoint_dir to begin anew."
+            ) from None
         self._generators = values["generators"]
         log(
             INFO,

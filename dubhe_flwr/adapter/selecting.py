@@ -152,7 +152,9 @@ class Selecting(Resuming):
             self._before_sending()
             return send(batch)
 
-        eligible = self.eligible(server_round, node_ids)
+        eligible: Sequence[int] | None = self.eligible(server_round, node_ids)
+        if eligible is None:
+            raise SettingsError("eligible() returned nothing; let it return node ids.")
         self.state, outcome = self.selector.begin_round(
             self.state, server_round, node_ids, eligible
         )

@@ -118,13 +118,21 @@ class Node:
             log(ERROR, "dubhe: looking for the node's keys raised %s.", type(error).__name__)
         raise RefusedError("This node cannot use its keys; its log says why.")
 
+    def _draws_from_seed(self, context: Context) -> bool:
+        if not callable(self.seeded_draws):
+            return self.seeded_draws
+        try:
+            return bool(self.seeded_draws(context))
+        except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+            log(ERROR, "dubhe: seeded_draws raised %s: %s", type(error).__name__, error)
+        raise RefusedError("This node cannot tell how it is to draw; its log says why.")
+
     def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
-        seeded = self.seeded_draws
         return NodePolicy(
             label_counts=lambda: self.label_counts(context),
             alias=str(context.node_config.get("partition-id", context.node_id)),
             willing=lambda server_round: self.willing(context, server_round),
-            seeded_draws=seeded(context) if callable(seeded) else seeded,
+            seeded_draws=self._draws_from_seed(context),
             min_cohort=self.min_cohort,
             min_key_bits=self.min_key_bits,
             pinned=pinned,

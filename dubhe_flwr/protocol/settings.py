@@ -22,6 +22,7 @@ from dubhe_flwr.protocol.settings_checks import (
     check_candidates,
     check_choices,
     check_draws,
+    checked_keys,
     checked_numbers,
 )
 
@@ -174,7 +175,7 @@ clients a round or lower min_cohort.
             "reference_set": codebook.reference_set,
             "thresholds": self._checked_thresholds(codebook),
             "quorum": self.quorum or self.min_cohort,
-            "trusted_keys": None if self.trusted_keys is None else tuple(self.trusted_keys),
+            "trusted_keys": checked_keys(self.trusted_keys),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)

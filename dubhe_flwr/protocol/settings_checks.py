@@ -1,8 +1,11 @@
 """What settings are checked for, each refusal a sentence that names the remedy."""
 
+from collections.abc import Iterable
 from numbers import Real
 from operator import index
 from typing import TYPE_CHECKING, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.messages import MAX_CANDIDATES, MAX_COVERAGE, MAX_DRAWS, MAX_LOCAL_SKEW
@@ -10,7 +13,7 @@ from dubhe_flwr.protocol.messages import MAX_CANDIDATES, MAX_COVERAGE, MAX_DRAWS
 if TYPE_CHECKING:
     from dubhe_flwr.protocol.settings import Settings
 
-__all__ = ["check_candidates", "check_choices", "check_draws", "checked_numbers"]
+__all__ = ["check_candidates", "check_choices", "check_draws", "checked_keys", "checked_numbers"]
 
 _LEAST: Final = {
     "num_participants": 1,
@@ -52,6 +55,24 @@ def checked_numbers(settings: "Settings") -> dict[str, int]:
         if not 0 <= numbers["seed"] <= _INT64_MAX:
             raise SettingsError(f"seed={settings.seed} must be from 0 to 2**63 - 1.")
     return numbers
+
+
+def checked_keys(keys: object) -> tuple[Ed25519PublicKey, ...] | None:
+    """Return the trusted keys, if there are any, so that they can be gone through again.
+
+    Raises
+    ------
+    SettingsError
+        If it is no collection; `TrustedKeys` checks what is in it.
+    """
+    if keys is None:
+        return None
+    if not isinstance(keys, Iterable) or isinstance(keys, str | bytes):
+        raise SettingsError(
+            f"trusted_keys is a {type(keys).__name__}; read the keys from a file with "
+            "load_trusted_keys."
+        )
+    return tuple(keys)
 
 
 def check_choices(settings: "Settings") -> None:

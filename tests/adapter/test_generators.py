@@ -1,11 +1,14 @@
 """Tests of the random generators that a checkpoint keeps."""
 
 import random
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from dubhe_flwr.adapter.generators import generator_states, restore_generators
+from dubhe_flwr.errors import CheckpointError
 
 
 def numbers() -> list[float]:
@@ -27,3 +30,13 @@ def test_all_three_generators_go_on_where_they_were() -> None:
     assert numbers() != first
     restore_generators(states)
     assert numbers() == first
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("python", None), ("python", {}), ("numpy", {"state": 1}), ("torch", np.zeros(3))],
+)
+def test_damaged_states_are_refused(name: str, damage: Any) -> None:
+    """With a typed error that says what to do, whatever is wrong with them."""
+    with pytest.raises(CheckpointError, match=r"cannot be restored .* empty checkpoint_dir"):
+        restore_generators({**generator_states(), name: damage})

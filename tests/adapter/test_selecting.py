@@ -1,5 +1,6 @@
 """Tests of what wrapping a strategy checks of its arguments, in either API."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -44,3 +45,16 @@ def test_nodes_are_expected_as_many_as_are_selected(expected_nodes: int | None) 
     )
     assert strategy.expected_nodes == 20
     assert strategy.stage_timeout is None
+
+
+def test_eligible_without_a_return_is_refused() -> None:
+    """An override that forgot its return does not quietly mean all nodes."""
+
+    class Forgetful(Dubhe):
+        def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
+            del server_round, node_ids
+            return None  # type: ignore[return-value]
+
+    strategy = Forgetful(FedAvg(), num_participants=20, reference_set=(1, 2, 10))
+    with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
+        strategy._select(1, list(range(30)), lambda _batch: {})

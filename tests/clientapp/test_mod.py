@@ -11,6 +11,7 @@ from support import NUM_CLASSES, message_client_app, numpy_client_app
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.records import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
+from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.envelope import Envelope, open_reply
 from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
 from dubhe_flwr.protocol.session_state import SessionState
@@ -144,6 +145,15 @@ def test_seeded_draws_may_depend_on_the_context() -> None:
     assert not mod._policy(node).seeded_draws
     node.run_config["simulated"] = True
     assert mod._policy(node).seeded_draws
+
+
+def test_what_seeded_draws_raises_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    """The server learns that the node refused; the node's log says why."""
+    mod = DubheMod(lambda _c: [1], seeded_draws=lambda c: bool(c.run_config["secret-path"]))
+    with pytest.raises(RefusedError, match="its log says why") as caught:
+        mod._policy(context(0))
+    assert "secret-path" not in str(caught.value)
+    assert "secret-path" in caplog.text
 
 
 def test_label_counts_are_read_at_registration_only() -> None:

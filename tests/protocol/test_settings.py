@@ -1,5 +1,6 @@
 """Tests of the settings: what cannot work is refused before the first message."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,13 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
     for wrong in ([], [*keys, keys[0]], ["node.pub"]):
         with pytest.raises(SettingsError, match="trusted_keys"):
             Settings(**VALID, trusted_keys=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("keys", [5, "keys.txt", Path("keys.txt"), b"key"])
+def test_what_is_no_collection_of_keys_is_refused(keys: Any) -> None:
+    """A file name is not read silently; the sentence says what reads it."""
+    with pytest.raises(SettingsError, match=r"trusted_keys is a .*load_trusted_keys"):
+        Settings(num_participants=5, reference_set=(1, 10), trusted_keys=keys)
 
 
 def test_the_size_of_blocks_is_announced() -> None:
