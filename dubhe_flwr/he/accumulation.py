@@ -85,11 +85,15 @@ class Accumulator:
         """
         if self.num_addends == 0:
             raise SettingsError("A sum of no vectors has no value: add at least one.")
-        # A product is a unit only if every factor is one, so one check covers all addends.
-        if not all(self.public_key.is_unit(product) for product in self._products):
+        if not self.is_valid():
             raise InvalidCiphertextError("An addend is no unit: look for it with is_valid.")
         size = self.public_key.ciphertext_bytes
         return b"".join(int(product).to_bytes(size, "big") for product in self._products)
+
+    def is_valid(self) -> bool:
+        """Tell whether all addends were ciphertexts, at the cost of a single check."""
+        # A product is a unit only if every factor is one.
+        return all(self.public_key.is_unit(product) for product in self._products)
 
     def _multiply(self, factors: Iterable[int]) -> None:
         modulus = self._modulus

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from dubhe_flwr.protocol.codec import Fields, wire_size
+from dubhe_flwr.protocol.codec import Fields, encoded_size
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import Message
 
@@ -46,7 +46,13 @@ class Batch:
 
     def num_bytes(self) -> int:
         """Return the bytes of all requests."""
-        return sum(wire_size(fields) for _, fields in self.fields())
+        of_header = encoded_size(self.header)
+        total, last, of_last = 0, None, 0
+        for body in self.requests.values():  # often one and the same for all
+            if body is not last:
+                last, of_last = body, of_header + encoded_size(body)
+            total += of_last
+        return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,23 @@ class Table:
         return grid
 
 
+    def for_markdown(self) -> str:
+        """Return the table as Markdown has it, headed by its caption.
+
+        Examples
+        --------
+        >>> print(Table("Sizes", ("item", "bytes"), [("registry", "512")]).for_markdown())
+        Sizes
+        <BLANKLINE>
+        | item | bytes |
+        |---|---|
+        | registry | 512 |
+        """
+        rows = (self.columns, ["---"] * len(self.columns), *self.rows)
+        lines = ["|" + "|".join(row) + "|" if row[0] == "---" else f"| {' | '.join(row)} |" for row in rows]
+        return "\n".join([self.caption, "", *lines])
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure with its caption.
