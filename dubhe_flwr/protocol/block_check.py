@@ -86,9 +86,7 @@ class BlockCheck:
         if not left_out:
             return state, blocks.registrations
         kept = set(blocks.registrations.node_ids) - left_out
-        return state, blocks.registrations.of(
-            kept, enrolment.parameters, enrolment.paillier_key()
-        )
+        return state, blocks.registrations.of(kept, enrolment.parameters, enrolment.paillier_key())
 
     def _ask_agent(self, state: CoordinatorState, enrolment: Enrolment, blocks: Blocks) -> Step:
         if blocks.num_asked == len(blocks.agents):

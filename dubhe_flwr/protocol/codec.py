@@ -115,9 +115,7 @@ def decode(message_class: type[T], fields: Mapping[str, object], num_others: int
 def _sizes(message_class: Any) -> tuple[int, tuple[tuple[str, bool], ...]]:
     """Return the bytes that all messages of a class have, and the fields that come on top."""
     kinds = _kinds(message_class)
-    plain = sum(
-        len(key) + {bool: 1, int: 8, float: 8}.get(kind, 0) for _, key, kind, _ in kinds
-    )
+    plain = sum(len(key) + {bool: 1, int: 8, float: 8}.get(kind, 0) for _, key, kind, _ in kinds)
     lengthy = tuple(
         (name, bool(number_format))
         for name, _, kind, number_format in kinds

@@ -280,7 +280,9 @@ class Coordinator(Selector[CoordinatorState]):
         chosen = participants(epoch, drawn, here, state.seed, server_round)
         willing = compress(epoch.registered, drawn.available)
         # No more are counted than are needed.
-        num_willing = sum(1 for _ in islice(filter(here.__contains__, willing), self.settings.quorum))
+        num_willing = sum(
+            1 for _ in islice(filter(here.__contains__, willing), self.settings.quorum)
+        )
         check_quorum(state, num_willing, "registered, willing and there", self.settings.quorum)
         if len(chosen) < self.num_participants:
             state = noted(

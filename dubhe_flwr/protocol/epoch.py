@@ -1,6 +1,6 @@
 """What the server knows of an epoch: who registered, and their ciphertexts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -8,17 +8,16 @@ import numpy as np
 
 from dubhe_flwr.errors import InvalidCiphertextError
 from dubhe_flwr.he import PublicKey, homomorphic_sum, sealed_bytes
+from dubhe_flwr.protocol.arrivals import Arrivals, ByPosition
 from dubhe_flwr.protocol.blocks import Blocks
 from dubhe_flwr.protocol.messages import (
     PUBLIC_KEY_BYTES,
-    JoinReply,
     KeygenReply,
     KeygenRequest,
     RegisterRequest,
 )
 from dubhe_flwr.protocol.parameters import DISTRIBUTION, EpochParameters
 from dubhe_flwr.protocol.registrations import Registrations
-from dubhe_flwr.protocol.selector import alias_order
 from dubhe_flwr.protocol.statements import recipients_digest
 from dubhe_flwr.protocol.vectors import Vectors
 
@@ -194,15 +193,10 @@ class Enrolment:
     public_key: PublicKey | None = None
     blocks: Blocks | None = None
 
-    def joined(self, replies: Mapping[int, JoinReply]) -> "Enrolment":
+    def joined(self, arrivals: Arrivals) -> "Enrolment":
         """Return the enrolment of the nodes that joined."""
-        order = alias_order({node_id: reply.alias for node_id, reply in replies.items()})
-        return replace(
-            self,
-            aliases={node_id: replies[node_id].alias for node_id in order},
-            public_keys=b"".join(replies[node_id].public_key for node_id in order),
-            signatures=b"".join(replies[node_id].signature for node_id in order),
-        )
+        aliases, public_keys, signatures = arrivals.in_order()
+        return replace(self, aliases=aliases, public_keys=public_keys, signatures=signatures)
 
     def keygen_request(self) -> KeygenRequest:
         """Return what the agent is asked."""
@@ -216,22 +210,23 @@ class Enrolment:
         PublicKey.from_bytes(reply.modulus, key_bits)
         return None
 
-    def register_requests(self, agent: int, reply: KeygenReply) -> dict[int, RegisterRequest]:
-        """Return what each joined node is asked, with its own sealed key."""
+    def register_requests(self, agent: int, reply: KeygenReply) -> Mapping[int, RegisterRequest]:
+        """Return what each joined node is asked, with its own sealed key; made when looked at."""
         size = sealed_bytes(self.parameters.layout.key_bits)
         recipients = recipients_digest(self.public_keys)
         start = list(self.aliases).index(agent) * PUBLIC_KEY_BYTES
         agent_public_key = self.public_keys[start : start + PUBLIC_KEY_BYTES]
-        return {
-            node_id: RegisterRequest(
+
+        def request(position: int) -> RegisterRequest:
+            return RegisterRequest(
                 modulus=reply.modulus,
                 agent_public_key=agent_public_key,
                 sealed_key=reply.sealed_keys[position * size : (position + 1) * size],
                 recipients_digest=recipients,
                 signature=reply.signature,
             )
-            for position, node_id in enumerate(self.aliases)
-        }
+
+        return ByPosition(self.aliases, request)
 
     def registered(self, registrations: Registrations) -> Epoch:
         """Return the epoch of the nodes that registered, all of them validly."""
@@ -241,13 +236,18 @@ class Enrolment:
             parameters=self.parameters,
             asked=self.asked,
             declined=self.declined,
-            aliases={node: self.aliases[node] for node in registrations.node_ids},
+            aliases=self._aliases_of(registrations.node_ids),
             public_key=self.paillier_key(),
             overall_registry=registrations.overall_registry,
             distributions=registrations.distributions,
             candidate=0 if len(self.parameters.candidates) == 1 else None,
             checkers=frozenset() if self.blocks is None else self.blocks.asked,
         )
+
+    def _aliases_of(self, node_ids: Sequence[int]) -> Mapping[int, str]:
+        if len(node_ids) == len(self.aliases):
+            return self.aliases
+        return {node_id: self.aliases[node_id] for node_id in node_ids}
 
     def paillier_key(self) -> PublicKey:
         """Return the epoch's modulus, which an agent has made."""

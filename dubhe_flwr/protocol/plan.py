@@ -37,17 +37,19 @@ class Batch:
     requests: Mapping[int, Message]
 
     def fields(self) -> Iterator[tuple[int, Fields]]:
-        """Yield the flat fields for each node id; nodes that share a body share its fields."""
-        encoded: dict[int, Fields] = {}
+        """Yield the flat fields for each node id; nodes in a row that share a body share them."""
+        last: Message | None = None
+        fields: Fields = {}
         for node_id, body in self.requests.items():
-            if id(body) not in encoded:
-                encoded[id(body)] = self.header.seal(body)
-            yield node_id, encoded[id(body)]
+            if body is not last:
+                last, fields = body, self.header.seal(body)
+            yield node_id, fields
 
     def num_bytes(self) -> int:
         """Return the bytes of all requests."""
         of_header = encoded_size(self.header)
-        total, last, of_last = 0, None, 0
+        last: Message | None = None
+        total = of_last = 0
         for body in self.requests.values():  # often one and the same for all
             if body is not last:
                 last, of_last = body, of_header + encoded_size(body)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import PublicKey, TrustedKeys
+from dubhe_flwr.protocol.arrivals import Arrivals
 from dubhe_flwr.protocol.block_check import BlockCheck
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.epoch import Enrolment, Epoch
@@ -19,7 +20,7 @@ from dubhe_flwr.protocol.messages import (
 from dubhe_flwr.protocol.parameters import epoch_parameters
 from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.registrations import Registrations, read_registrations
-from dubhe_flwr.protocol.selector import accept_replies
+from dubhe_flwr.protocol.selector import accept_replies, take_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import (
     CoordinatorState,
@@ -100,7 +101,7 @@ class Registration:
         trusted = self.settings.trusted
         declined: set[int] = set()
 
-        def refuse(node_id: int, reply: JoinReply) -> str | None:
+        def take(node_id: int, reply: JoinReply) -> str | None:
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).name.lower().replace("_", " ")
@@ -109,13 +110,15 @@ class Registration:
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
             seen.add(reply.public_key)
+            arrivals.add(node_id, reply)
             return None
 
-        accepted, report = accept_replies(batch, replies, refuse)
-        enrolment = replace(enrolment.joined(accepted), declined=frozenset(declined))
-        no = declined | (state.declined - accepted.keys())
+        arrivals = Arrivals()
+        report = take_replies(batch, replies, take)
+        enrolment = replace(enrolment.joined(arrivals), declined=frozenset(declined))
+        no = declined | (state.declined - arrivals.aliases.keys())
         state = reported(replace(state, enrolment=enrolment, declined=frozenset(no)), report)
-        check_quorum(state, len(accepted), "joined", self.settings.quorum)
+        check_quorum(state, report.accepted, "joined", self.settings.quorum)
         agents = generator(state.seed, "keygen", state.server_round).permutation(
             len(enrolment.aliases)
         )

@@ -53,7 +53,8 @@ def num_rounds_of(settings: Settings, roster: Roster) -> int:
         return interval
     # Who checked blocks is agent no more, and who searched by tries has hardly a sum left.
     searched = num_tries_of_search(settings, roster) > 0
-    num_agents = len(roster.aliases.keys() - roster.checkers) - searched
+    checkers = sum(node_id in roster.aliases for node_id in roster.checkers)
+    num_agents = len(roster.aliases) - checkers - searched
     rounds_of_agents = num_agents * (roster.sums_per_agent // to_decrypt)
     return min(interval, max(1, rounds_of_agents))
 
@@ -89,12 +90,17 @@ def is_refused(settings: Settings, state: CoordinatorState, batch: Batch, replie
     stage = Stage(batch.header.stage)
     if stage not in fewest or state.num_renewals >= _MAX_RENEWALS:
         return False
-    num_answers = num_refusals = 0
+    num_good = num_refusals = 0
+    enough = max(fewest[stage], -(-len(batch.requests) // 2))
     for node_id in batch.requests:
         answer = replies.get(node_id)
-        num_answers += answer is not None
-        num_refusals += isinstance(answer, NodeFailure)
-    too_few = num_answers - num_refusals < fewest[stage] <= num_answers
+        if isinstance(answer, NodeFailure):
+            num_refusals += 1
+        elif answer is not None:
+            num_good += 1
+            if num_good >= enough:  # whatever the others say
+                return False
+    too_few = num_good < fewest[stage] <= num_good + num_refusals
     return 2 * num_refusals > len(batch.requests) or too_few
 
 

@@ -58,7 +58,7 @@ version of dubhe-flwr wrote.
     return data
 
 
-def to_json(value: Any) -> Any:  # noqa: PLR0911 - one line for each type
+def to_json(value: Any) -> Any:  # noqa: C901, PLR0911 - one line for each type
     """Return a value of a state class as JSON has it.
 
     Examples

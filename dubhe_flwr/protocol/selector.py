@@ -129,7 +129,6 @@ def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:
     >>> alias_order({17: "10", 4: "9", 8: "laptop"})
     (4, 17, 8)
     """
-
     numbers = [int(a) if a.isascii() and a.isdigit() else -1 for a in aliases.values()]
     if -1 not in numbers and len(set(numbers)) == len(numbers):  # as partition-ids are
         node_ids = list(aliases)

@@ -25,7 +25,7 @@ class Intake(Protocol[MessageT_contra]):
         """Keep something of a reply."""
 
 
-def sum_replies(
+def sum_replies(  # noqa: PLR0917 - what is sent, received and added up
     batch: Batch,
     replies: Replies,
     public_key: PublicKey,

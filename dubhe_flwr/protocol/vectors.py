@@ -48,8 +48,10 @@ class Vectors:
         return (self[index] for index in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vectors) and self.size == other.size and (
-            self.to_bytes() == other.to_bytes()
+        return (
+            isinstance(other, Vectors)
+            and self.size == other.size
+            and (self.to_bytes() == other.to_bytes())
         )
 
     def __hash__(self) -> int:

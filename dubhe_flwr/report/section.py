@@ -42,7 +42,6 @@ class Table:
             grid.add_row(*row)
         return grid
 
-
     def for_markdown(self) -> str:
         """Return the table as Markdown has it, headed by its caption.
 
@@ -55,8 +54,8 @@ class Table:
         |---|---|
         | registry | 512 |
         """
-        rows = (self.columns, ["---"] * len(self.columns), *self.rows)
-        lines = ["|" + "|".join(row) + "|" if row[0] == "---" else f"| {' | '.join(row)} |" for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in (self.columns, *self.rows)]
+        lines.insert(1, "|---" * len(self.columns) + "|")
         return "\n".join([self.caption, "", *lines])
 
 

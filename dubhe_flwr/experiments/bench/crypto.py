@@ -30,7 +30,6 @@ _PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "cryptography")
 _LENGTH: Final = 56
 _NUM_CLIENTS: Final = 1000
 _TIMES: Final = 10
-_NO_KEY: Final = bytes(32)
 
 
 def bench_crypto(*, key_bits: int = 2048, rounds: int = 10, length: int = _LENGTH) -> BenchResults:
@@ -57,8 +56,11 @@ def bench_crypto(*, key_bits: int = 2048, rounds: int = 10, length: int = _LENGT
     encrypted = key.encrypt(layout.pack("registry", registry))
     of_clients = [key.encrypt(layout.pack("registry", registry)) for _ in range(50)]
     vectors = of_clients * (_NUM_CLIENTS // len(of_clients))
+    num_ciphertexts = layout.num_ciphertexts("registry")
     recipient = RecipientKey.generate()
-    context = SealingContext("dubhe/1", bytes(16), _NO_KEY, key.public_key.digest(), layout.digest())
+    context = SealingContext(
+        "dubhe/1", bytes(16), bytes(32), key.public_key.digest(), layout.digest()
+    )
     sealed = seal(key, recipient.public_bytes, context)
     actions: dict[str, Callable[[], object]] = {
         "encrypt, element by element": by_element.encrypt,
@@ -66,13 +68,13 @@ def bench_crypto(*, key_bits: int = 2048, rounds: int = 10, length: int = _LENGT
         "floor": _half_size_exponentiations(key),
         "decrypt, element by element": by_element.decrypt,
         "decrypt": lambda: layout.unpack("registry", key.decrypt(encrypted), 1),
-        "sum": lambda: homomorphic_sum(key.public_key, vectors),
+        "sum": lambda: homomorphic_sum(key.public_key, vectors, num_ciphertexts),
         "sum, products only": _products(key, vectors),
         "seal": lambda: seal(key, recipient.public_bytes, context),
         "open": lambda: open_sealed(sealed, recipient, context, key.public_key),
         "seal, key agreement only": _key_agreement(recipient),
     }
-    fast = {name: _TIMES for name in ("encrypt", "floor", "decrypt", "seal", "open")}
+    fast = dict.fromkeys(("encrypt", "floor", "decrypt", "seal", "open"), _TIMES)
     timings = interleaved(actions, rounds, {**fast, "seal, key agreement only": _TIMES})
     return _results(key_bits, length, timings, by_element.num_bytes, len(encrypted))
 
@@ -160,8 +162,12 @@ def _half_size_exponentiations(key: SecretKey) -> Callable[[], object]:
 
 def _products(key: SecretKey, vectors: list[bytes]) -> Callable[[], object]:
     """Return the multiplications alone, of numbers that are parsed and checked already."""
-    modulus = gmpy2.mpz(key.public_key.n_square)
-    factors = [gmpy2.mpz(int.from_bytes(vector, "big")) for vector in vectors]
+    modulus, size = gmpy2.mpz(key.public_key.n_square), key.public_key.ciphertext_bytes
+    joined = b"".join(vectors)
+    factors = [
+        gmpy2.mpz(int.from_bytes(joined[start : start + size], "big"))
+        for start in range(0, len(joined), size)
+    ]
 
     def multiply() -> object:
         product = gmpy2.mpz(1)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import process_time
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -96,7 +96,9 @@ class RecycledNodes:
         """
         stage = Stage(batch.header.stage)
         if stage not in _OF_ALL:
-            return {node_id: self._as_agent(node_id, request) for node_id, request in batch.fields()}
+            return {
+                node_id: self._as_agent(node_id, request) for node_id, request in batch.fields()
+            }
         before = self.seconds[stage]
         asked = dict(zip(range(self.num_real), batch.fields(), strict=False))
         answers = [self._handle(index, request) for index, (_, request) in asked.items()]
@@ -177,6 +179,11 @@ class _Repeated(Mapping[int, Fields]):
         if index >= len(answers):
             index = begin + index % (len(answers) - begin)
         return answers[index]
+
+    def get(self, node_id: int, default: Any = None) -> Any:
+        """Return the reply of a node, as fast as a dictionary nearly."""
+        del default
+        return self[node_id]
 
     def __len__(self) -> int:
         return len(self._ids)
