@@ -13,7 +13,10 @@ from dubhe_flwr.report.bench import BenchResults
 
 __all__ = ["bench"]
 
-_EPILOG: Final = "Example: [bold]dubhe bench {name} --json results/{name}.json --markdown results/{name}.md[/bold]"
+_EPILOG: Final = (
+    "Example: [bold]dubhe bench {name} --json results/{name}.json "
+    "--markdown results/{name}.md[/bold]"
+)
 _SMALL_KEY: Final = 512
 
 Json = Annotated[Path | None, typer.Option(help="File to write the results to.")]
@@ -45,7 +48,7 @@ def crypto(
     json: Json = None,
     markdown: Markdown = None,
 ) -> None:
-    """Encryption, decryption, sums and sealed keys, beside phe element by element and a floor."""
+    """Time encryption, sums and sealed keys, beside phe element by element and a floor."""
     from dubhe_flwr.experiments.bench.crypto import bench_crypto  # noqa: PLC0415 - takes a while
 
     _run(
@@ -75,7 +78,7 @@ def protocol(
     json: Json = None,
     markdown: Markdown = None,
 ) -> None:
-    """An epoch and the rounds after it, by stage, beside the training that they steer."""
+    """Go through an epoch and the rounds after it, by stage, beside the training they steer."""
     from dubhe_flwr.experiments.bench.protocol import bench_protocol  # noqa: PLC0415
 
     _run(
@@ -107,7 +110,7 @@ def scale(
     json: Json = None,
     markdown: Markdown = None,
 ) -> None:
-    """Time and memory of the server for up to a million nodes."""
+    """Measure time and memory of the server for up to a million nodes."""
     from dubhe_flwr.experiments.bench.scale import bench_scale  # noqa: PLC0415
 
     _run(
@@ -138,7 +141,7 @@ def engine(
     json: Json = None,
     markdown: Markdown = None,
 ) -> None:
-    """Messages and rounds a second, in this process and on Ray."""
+    """Count messages and rounds a second, in this process and on Ray."""
     from dubhe_flwr.experiments.bench.engine import bench_engine  # noqa: PLC0415
 
     _run(

@@ -1,6 +1,6 @@
 """The rounds of an epoch: draws become tries or groups, agents determine them, K train."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -218,7 +218,7 @@ def determine_requests(
 
 
 def participants(
-    epoch: Epoch, drawn: DrawnRound, present: Collection[int], seed: int, server_round: int
+    epoch: Epoch, drawn: DrawnRound, present: Iterable[int], seed: int, server_round: int
 ) -> tuple[int, ...]:
     """Return who trains: the chosen try or groups, with nodes that have vanished since replaced.
 

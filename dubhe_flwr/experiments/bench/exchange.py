@@ -102,9 +102,9 @@ def measured_rounds(
         begin_seconds = process_time() - began
         seconds: list[tuple[float, float]] = []
         while isinstance(outcome, Batch):
-            before = nodes.seconds.total()
+            before = sum(nodes.seconds.values())
             replies = nodes.answer(outcome)
-            of_clients = nodes.seconds.total() - before
+            of_clients = sum(nodes.seconds.values()) - before
             began = process_time()
             state, outcome = coordinator.step(state, replies)
             seconds.append((process_time() - began, of_clients))

@@ -110,7 +110,8 @@ def bench_protocol(
 
 def _following(costs: Sequence[RoundCost], side: str) -> float:
     """Return the median of the server's or the clients' time of the rounds after the first."""
-    return median(getattr(cost, f"{side}_seconds") for cost in costs[1:])
+    seconds: list[float] = [getattr(cost, f"{side}_seconds") for cost in costs[1:]]
+    return median(seconds)
 
 
 def _shares(costs: Sequence[RoundCost], of_training: float | None) -> Mapping[str, float]:

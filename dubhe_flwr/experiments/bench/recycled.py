@@ -6,7 +6,7 @@ a valid one; who volunteers is drawn as often as the participation probabilities
 """
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import process_time
@@ -55,7 +55,7 @@ class RecycledNodes:
     ----------
     ids : range
         The node ids, as large as Flower's.
-    seconds : Counter of str
+    seconds : dict of str to float
         Time that all clients together took, by stage: measured for real nodes and agents,
         in proportion for those who repeat.
     """
@@ -64,7 +64,7 @@ class RecycledNodes:
         self, num_nodes: int, num_real: int, *, num_classes: int, key_bits: int, seed: int
     ) -> None:
         self.ids = range(_FIRST_ID, _FIRST_ID + num_nodes)
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         rng = generator(seed, "bench", "labels")
         shares = rng.dirichlet(np.full(num_classes, _CONCENTRATION), size=min(num_real, num_nodes))
         self._sessions = [

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.bench.exchange import measured_rounds
 from dubhe_flwr.experiments.bench.recycled import RecycledNodes
-from dubhe_flwr.experiments.bench.rules import NUM_CLASSES, coordinator
+from dubhe_flwr.experiments.bench.rules import NUM_CLASSES, RULES, coordinator
 from dubhe_flwr.experiments.bench.timing import environment, seconds_of
 from dubhe_flwr.he import generate_secret_key, homomorphic_sum
 from dubhe_flwr.report.bench import BenchResults, Figure
@@ -56,10 +57,25 @@ def bench_scale(
     num_participants : int (default: 20)
         ``K``.
     num_real : int (default: 50)
-        Clients whose work is measured; all others are counted as they are on average.
+        Clients whose work is measured, at least one for each round; all others are counted as they
+        are on average.
     on_size : callable (str) -> None, optional
         Is told what is measured next.
+
+    Raises
+    ------
+    SettingsError
+        If a number or the rule cannot work.
     """
+    if rule not in RULES:
+        raise SettingsError(f"rule={rule!r} must be one of {tuple(RULES)}.")
+    if num_real < 2 * _ROUNDS_PER_DRAW:
+        raise SettingsError(
+            f"num_real={num_real} is below {2 * _ROUNDS_PER_DRAW}, an agent for each round; "
+            "measure more clients."
+        )
+    if len(set(sizes)) < 2:
+        raise SettingsError(f"sizes={tuple(sizes)} show no growth; give at least two.")
     sums: dict[int, dict[str, float]] = {}
     epochs: dict[int, dict[str, Any]] = {}
     for number in sizes:
