@@ -157,11 +157,9 @@ class Accumulator:
         return all(self.public_key.is_unit(product) for product in self._products)
 
     def _multiply(self, factors: Iterable[int]) -> None:
-        modulus = self._modulus
-        self._products = [
-            product * factor % modulus
-            for product, factor in zip(self._products, factors, strict=True)
-        ]
+        modulus, products = self._modulus, self._products
+        for place, factor in enumerate(factors):
+            products[place] = products[place] * factor % modulus
 
 
 def homomorphic_sum(

@@ -98,7 +98,7 @@ def test_spent_draws_bring_an_early_registration() -> None:
 
 
 def test_nobody_came_or_went() -> None:
-    """The short way to the numbers, where the nodes are the very same, ends where the long one does."""
+    """Where the nodes are the very same set, the short way leads to the same numbers."""
     nodes = federation(9)
     declining = nodes.ids[2]
     nodes.policies[declining] = replace(nodes.policies[declining], willing=lambda _r: False)

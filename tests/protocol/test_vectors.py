@@ -1,5 +1,6 @@
 """Tests of vectors that lie end to end."""
 
+import mmap
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_vectors_come_back_by_position(
 def test_large_ones_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit no copy is held in memory."""
     monkeypatch.setattr(module, "_MOST_IN_MEMORY", 29)
-    assert type(collected(10)._data) is module.mmap.mmap
+    assert type(collected(10)._data) is mmap.mmap
     assert type(collected(9)._data) is bytes
 
 

@@ -59,6 +59,12 @@ def bench_protocol(
     if train is not None:
         train()  # warm
     rounds: dict[tuple[str, int], list[RoundCost]] = {}
+    few = min(sizes)
+    for rule in RULES:  # what is imported and computed once is no node's cost
+        nodes = RecycledNodes(few, 8, num_classes=NUM_CLASSES, key_bits=key_bits, seed=0)
+        measured_rounds(
+            coordinator(rule, few, key_bits=key_bits, num_participants=num_participants), nodes, 1
+        )
     for num_clients in sizes:
         for rule in RULES:
             on_size(f"N = {num_clients}, {rule}")

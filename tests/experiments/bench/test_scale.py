@@ -9,6 +9,9 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.bench import scale
 
 
+SMALL: dict[str, Any] = {"sizes": (40, 80), "key_bits": 512}
+
+
 def in_this_process(measure: Any, *arguments: Any) -> Any:
     """Measure without the seconds that a new process takes to start."""
     return measure(*arguments)
@@ -47,7 +50,7 @@ def test_sums_epochs_and_rounds_are_measured(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
     """Before anything is measured."""
     with pytest.raises(SettingsError, match=sentence):
-        scale.bench_scale(**{"sizes": (40, 80), "key_bits": 512} | given)
+        scale.bench_scale(**SMALL | given)
 
 
 def test_the_bounds_are_those_of_a_million() -> None:
