@@ -1,5 +1,6 @@
 """What an epoch and the rounds after it cost, stage by stage, beside the training they steer."""
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
@@ -65,6 +66,8 @@ def bench_protocol(
         measured_rounds(
             coordinator(rule, few, key_bits=key_bits, num_participants=num_participants), nodes, 1
         )
+    gc.collect()
+    gc.freeze()  # nor is going through all that torch has loaded
     for num_clients in sizes:
         for rule in RULES:
             on_size(f"N = {num_clients}, {rule}")

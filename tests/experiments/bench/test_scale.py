@@ -8,7 +8,6 @@ import pytest
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.bench import scale
 
-
 SMALL: dict[str, Any] = {"sizes": (40, 80), "key_bits": 512}
 
 
