@@ -80,6 +80,7 @@ def bench_protocol(
                 num_clients, num_real, num_classes=NUM_CLASSES, key_bits=key_bits, seed=0
             )
             rounds[rule, num_clients] = measured_rounds(server, nodes, 1 + num_following)
+    gc.unfreeze()
     of_training = num_participants * median(trained) if trained else None
     figures: dict[str, Figure] = {}
     for (rule, num_clients), costs in rounds.items():
