@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dubhe_flwr.cli import compare, study
+from dubhe_flwr.cli.bench import bench
 from dubhe_flwr.cli.reproduce import reproduce
 from dubhe_flwr.errors import DubheError
 
@@ -50,6 +51,7 @@ def start(
 app.command(epilog=compare.EPILOG)(compare.compare)
 app.command(epilog=study.EPILOG)(study.study)
 app.add_typer(reproduce, name="reproduce")
+app.add_typer(bench, name="bench")
 
 
 def main() -> None:

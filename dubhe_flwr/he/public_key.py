@@ -143,12 +143,13 @@ class PublicKey:
             raise InvalidCiphertextError(
                 f"A vector has {len(vector)} bytes instead of {num_ciphertexts} x {size}."
             )
-        ciphertexts = [
-            int.from_bytes(vector[start : start + size], "big")
-            for start in range(0, len(vector), size)
-        ]
-        if min(ciphertexts) == 0 or max(ciphertexts) >= self.n_square:
-            raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
+        n_square = self.n_square
+        ciphertexts = []
+        for start in range(0, len(vector), size):
+            ciphertext = int.from_bytes(vector[start : start + size], "big")
+            if not 0 < ciphertext < n_square:
+                raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
+            ciphertexts.append(ciphertext)
         return ciphertexts
 
     def is_valid(self, vector: bytes, num_ciphertexts: int = 1) -> bool:

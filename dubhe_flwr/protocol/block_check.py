@@ -1,6 +1,5 @@
 """The stage `check` on the server: blocks whose registrations do not add up are left out."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -8,16 +7,16 @@ import numpy as np
 from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.blocks import Blocks, cut_blocks
 from dubhe_flwr.protocol.epoch import Enrolment
-from dubhe_flwr.protocol.messages import CheckReply, RegisterReply, Stage
+from dubhe_flwr.protocol.messages import CheckReply, Stage
 from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY
 from dubhe_flwr.protocol.plan import Batch, Replies
+from dubhe_flwr.protocol.registrations import Registrations
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
 
 __all__ = ["BlockCheck"]
 
-Registrations = Mapping[int, RegisterReply]
 Step = tuple[CoordinatorState, Batch | Registrations]
 
 
@@ -35,20 +34,22 @@ class BlockCheck:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def begin(self, state: CoordinatorState, enrolment: Enrolment, replies: Registrations) -> Step:
+    def begin(
+        self, state: CoordinatorState, enrolment: Enrolment, registrations: Registrations
+    ) -> Step:
         """Cut the nodes that registered into blocks, and ask an agent about them."""
-        size, num_nodes = self.settings.block_size, len(replies)
+        registered = registrations.node_ids
+        size, num_nodes = self.settings.block_size, len(registered)
         if not size:
-            return state, replies
+            return state, registrations
         if num_nodes < size:
             note = f"Only {num_nodes} nodes registered, too few for a block of {size}; unchecked."
-            return noted(state, note), replies
-        registered = tuple(node_id for node_id in enrolment.aliases if node_id in replies)
+            return noted(state, note), registrations
         most = min(self.settings.max_sums_per_epoch, (num_nodes - 1) // 2)
         order = generator(state.seed, "check", state.server_round).permutation(num_nodes)
         blocks = Blocks(
             members=cut_blocks(registered, size, most, state.seed, state.server_round),
-            replies=replies,
+            registrations=registrations,
             agents=tuple(registered[index] for index in order[: self.settings.agent_attempts]),
         )
         return self._ask_agent(state, enrolment, blocks)
@@ -72,23 +73,26 @@ class BlockCheck:
             )
         (reply,) = accepted.values()
         passed = np.unpackbits(np.frombuffer(reply.passed, dtype=np.uint8), count=num_blocks)
-        kept: dict[int, RegisterReply] = {}
+        left_out: set[int] = set()
         for index, (members, is_kept) in enumerate(zip(blocks.members, passed, strict=True)):
-            if is_kept:
-                kept |= {node_id: blocks.replies[node_id] for node_id in members}
-            else:
+            if not is_kept:
+                left_out.update(members)
                 names = ", ".join(enrolment.aliases[node_id] for node_id in members)
                 state = noted(
                     state,
                     f"Block {index + 1} of {num_blocks} does not add up and is left out of this "
                     f"epoch: nodes {names}.",
                 )
-        return state, kept
+        if not left_out:
+            return state, blocks.registrations
+        kept = set(blocks.registrations.node_ids) - left_out
+        return state, blocks.registrations.of(kept, enrolment.parameters, enrolment.paillier_key())
 
     def _ask_agent(self, state: CoordinatorState, enrolment: Enrolment, blocks: Blocks) -> Step:
         if blocks.num_asked == len(blocks.agents):
             # Nodes still refuse an overall registry that does not add up.
-            return noted(state, "No agent checked the blocks; all go on unchecked."), blocks.replies
+            note = "No agent checked the blocks; all go on unchecked."
+            return noted(state, note), blocks.registrations
         layout = enrolment.parameters.layout
         request = blocks.request(
             enrolment.paillier_key(),

@@ -1,13 +1,14 @@
 """Blocks of registered nodes, whose sums are checked before they make up an epoch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.he import PublicKey, homomorphic_sum
-from dubhe_flwr.protocol.messages import CheckRequest, RegisterReply
+from dubhe_flwr.protocol.messages import CheckRequest
+from dubhe_flwr.protocol.registrations import Registrations
 
 __all__ = ["Blocks", "cut_blocks"]
 
@@ -20,8 +21,8 @@ class Blocks:
     ----------
     members : tuple of tuple of int
         The nodes of each block, in the order of their aliases.
-    replies : mapping of int to RegisterReply
-        What each of them registered.
+    registrations : Registrations
+        What they registered, with their replies.
     agents : tuple of int
         Nodes that may check the blocks, in the order in which to ask them.
     num_asked : int (default: 0)
@@ -29,7 +30,7 @@ class Blocks:
     """
 
     members: tuple[tuple[int, ...], ...]
-    replies: Mapping[int, RegisterReply]
+    registrations: Registrations
     agents: tuple[int, ...]
     num_asked: int = 0
 
@@ -46,7 +47,9 @@ class Blocks:
         registries, distributions = (
             b"".join(
                 homomorphic_sum(
-                    public_key, (getattr(self.replies[node], name) for node in block), number
+                    public_key,
+                    (getattr(self.registrations.replies[node], name) for node in block),
+                    number,
                 )
                 for block in self.members
             )

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.he import homomorphic_sum
-from dubhe_flwr.protocol.epoch import Epoch, invalid_vectors
+from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import (
     CalibrateReply,
     CalibrateRequest,
@@ -18,6 +17,7 @@ from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
+from dubhe_flwr.protocol.summing import sum_replies
 
 __all__ = ["Calibration"]
 
@@ -60,24 +60,18 @@ class Calibration:
         layout = epoch.parameters.layout
         num_ciphertexts = layout.num_ciphertexts(MOMENTS)
 
-        def refuse(_node_id: int, reply: MomentsReply) -> str | None:
-            fits = len(reply.moments) == layout.field_bytes(MOMENTS)
-            return None if fits else "wrong size of ciphertexts"
+        def vector_of(reply: MomentsReply) -> bytes | None:
+            return reply.moments if len(reply.moments) == layout.field_bytes(MOMENTS) else None
 
-        accepted, report = accept_replies(batch, replies, refuse)
-        vectors = {node_id: reply.moments for node_id, reply in accepted.items()}
-        invalid = invalid_vectors(epoch.public_key, vectors, num_ciphertexts)
-        if invalid:
-            report = report.without(len(invalid), "invalid ciphertext")
-        valid = [vector for node_id, vector in vectors.items() if node_id not in invalid]
+        total, report = sum_replies(batch, replies, epoch.public_key, num_ciphertexts, vector_of)
         state = reported(state, report)
-        if len(valid) < self.settings.min_cohort:
+        if total.num_addends < self.settings.min_cohort:
             return self._give_up(state, epoch, "Too few moments came to calibrate.")
         request = CalibrateRequest(
             overall_registry=epoch.overall_registry,
             num_registered=len(epoch.registered),
-            moments=homomorphic_sum(epoch.public_key, valid, num_ciphertexts),
-            num_clients=len(valid),
+            moments=total.value(),
+            num_clients=total.num_addends,
             candidate=epoch.candidate or 0,
         )
         return self._ask_agent(replace(state, attempt=0), epoch, request)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 from dubhe_flwr.errors import MalformedMessageError
 
-__all__ = ["Fields", "Scalar", "decode", "encode", "wire_size"]
+__all__ = ["Fields", "Scalar", "decode", "encode", "encoded_size", "wire_size"]
 
 Scalar = bool | int | float | str | bytes
 Fields = dict[str, Scalar]
@@ -63,7 +63,7 @@ def encode(message: object) -> Fields:
     return encoded
 
 
-def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
+def decode(message_class: type[T], fields: Mapping[str, object], num_others: int = 0) -> T:
     """Return the message that the fields describe.
 
     Parameters
@@ -72,6 +72,8 @@ def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
         The dataclass to make.
     fields : mapping of str to object
         Exactly the fields of that class, each of exactly its type; an int has 64 bits.
+    num_others : int (default: 0)
+        How many fields there are beside these, such as those of a header.
 
     Raises
     ------
@@ -90,24 +92,60 @@ def decode(message_class: type[T], fields: Mapping[str, object]) -> T:
     Traceback (most recent call last):
     dubhe_flwr.errors.MalformedMessageError: Greeting: field 'age' is not of type int.
     """
-    name = message_class.__name__
-    unread = dict(fields)
-    values: dict[str, object] = {}
-    for field, key, kind, number_format in _kinds(cast("Any", message_class)):
-        value = unread.pop(key, None)
+    name, get = message_class.__name__, fields.get
+    hashable: Any = message_class
+    values: list[object] = []
+    for _, key, kind, number_format in _kinds(hashable):
+        value = get(key)
         if number_format:
             if type(value) is not bytes or len(value) % 8:
                 raise MalformedMessageError(f"{name}: field {key!r} holds no whole numbers.")
-            values[field] = struct.unpack(f">{len(value) // 8}{number_format}", value)
+            value = struct.unpack(f">{len(value) // 8}{number_format}", value)
         elif type(value) is not kind:
             raise MalformedMessageError(f"{name}: field {key!r} is not of type {kind.__name__}.")
         elif kind is int and not _INT_MIN <= cast("int", value) <= _INT_MAX:
             raise MalformedMessageError(f"{name}: field {key!r} does not fit 64 bits.")
+        values.append(value)
+    if num_unknown := len(fields) - len(values) - num_others:
+        raise MalformedMessageError(f"{name}: {num_unknown} fields are unknown.")
+    return message_class(*values)
+
+
+@cache
+def _sizes(message_class: Any) -> tuple[int, tuple[tuple[str, bool], ...]]:
+    """Return the bytes that all messages of a class have, and the fields that come on top."""
+    kinds = _kinds(message_class)
+    plain = sum(len(key) + {bool: 1, int: 8, float: 8}.get(kind, 0) for _, key, kind, _ in kinds)
+    lengthy = tuple(
+        (name, bool(number_format))
+        for name, _, kind, number_format in kinds
+        if number_format or kind in {str, bytes}
+    )
+    return plain, lengthy
+
+
+def encoded_size(message: object) -> int:
+    """Return the `wire_size` of a message without encoding it.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Greeting:
+    ...     name: str
+    ...     ages: tuple[int, ...]
+    >>> encoded_size(Greeting("Zoë", (3, 4))) == wire_size(encode(Greeting("Zoë", (3, 4)))) == 28
+    True
+    """
+    message_class: Any = type(message)
+    size, lengthy = _sizes(message_class)
+    for name, is_numbers in lengthy:
+        value = getattr(message, name)
+        if is_numbers:
+            size += 8 * len(value)
         else:
-            values[field] = value
-    if unread:
-        raise MalformedMessageError(f"{name}: {len(unread)} fields are unknown.")
-    return message_class(**values)
+            size += len(value.encode(errors="replace") if type(value) is str else value)
+    return size
 
 
 def wire_size(fields: Mapping[str, Scalar]) -> int:

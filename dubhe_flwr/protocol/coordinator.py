@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import compress, islice
 from typing import Any
 
 import numpy as np
@@ -104,11 +105,13 @@ class Coordinator(Selector[CoordinatorState]):
             for r, drawn in state.rounds.items()
             if r >= server_round and drawn.chosen is not None
         }
+        here = frozenset(present)
+        same = eligible is None or eligible is present
         return replace(
             state,
             server_round=server_round,
-            present=frozenset(present),
-            eligible=frozenset(present if eligible is None else eligible),
+            present=here,
+            eligible=here if same else frozenset(eligible or ()),
             batch=None,
             expectations={},
             enrolment=None,
@@ -245,11 +248,13 @@ class Coordinator(Selector[CoordinatorState]):
         state = replace(reported(state, report), failed_agents=frozenset(), attempt=0)
         drawn = drawn_rounds(epoch, request, accepted)
         this_round = drawn[state.server_round]
-        allowed = np.array([node_id in state.eligible for node_id in epoch.registered])
+        may_train = map(state.eligible.__contains__, epoch.registered)
+        allowed = np.fromiter(may_train, bool, len(epoch.registered))
         this_round = replace(this_round, available=this_round.available & allowed)
         drawn[state.server_round] = this_round
-        refused = {n for n in batch.requests if isinstance(replies.get(n), NodeFailure)}
-        epoch = replace(epoch, refused=frozenset(refused))
+        if report.dropped.get("error reply") or epoch.refused:
+            refused = (n for n in batch.requests if isinstance(replies.get(n), NodeFailure))
+            epoch = replace(epoch, refused=frozenset(refused))
         no = {epoch.registered[index] for index in this_round.unwilling}
         no |= state.unwilling - accepted.keys()
         state = replace(
@@ -270,12 +275,13 @@ class Coordinator(Selector[CoordinatorState]):
 
     def _plan(self, state: CoordinatorState, epoch: Epoch) -> Step:
         server_round, drawn = state.server_round, state.rounds[state.server_round]
-        here = state.present & state.eligible
+        same = state.present is state.eligible
+        here = state.present if same else state.present & state.eligible
         chosen = participants(epoch, drawn, here, state.seed, server_round)
+        willing = compress(epoch.registered, drawn.available)
+        # No more are counted than are needed.
         num_willing = sum(
-            node_id in here
-            for node_id, available in zip(epoch.registered, drawn.available, strict=True)
-            if available
+            1 for _ in islice(filter(here.__contains__, willing), self.settings.quorum)
         )
         check_quorum(state, num_willing, "registered, willing and there", self.settings.quorum)
         if len(chosen) < self.num_participants:

@@ -1,23 +1,25 @@
 """What the server knows of an epoch: who registered, and their ciphertexts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from dubhe_flwr.errors import InvalidCiphertextError
 from dubhe_flwr.he import PublicKey, homomorphic_sum, sealed_bytes
+from dubhe_flwr.protocol.arrivals import Arrivals, ByPosition
 from dubhe_flwr.protocol.blocks import Blocks
 from dubhe_flwr.protocol.messages import (
-    JoinReply,
+    PUBLIC_KEY_BYTES,
     KeygenReply,
     KeygenRequest,
-    RegisterReply,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, EpochParameters
-from dubhe_flwr.protocol.selector import alias_order
+from dubhe_flwr.protocol.parameters import DISTRIBUTION, EpochParameters
+from dubhe_flwr.protocol.registrations import Registrations
 from dubhe_flwr.protocol.statements import recipients_digest
+from dubhe_flwr.protocol.vectors import Vectors
 
 __all__ = ["Enrolment", "Epoch", "Roster", "invalid_vectors"]
 
@@ -42,7 +44,7 @@ def invalid_vectors(
     return set()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Roster:
     """Who is registered under which parameters, apart from anything encrypted.
 
@@ -66,7 +68,7 @@ class Roster:
     num_sums: Mapping[int, int] = field(default_factory=dict)
     checkers: frozenset[int] = frozenset()
 
-    @property
+    @cached_property
     def registered(self) -> tuple[int, ...]:
         """Ids of the registered nodes, in the order of their aliases."""
         return tuple(self.aliases)
@@ -97,7 +99,7 @@ class Roster:
         return num_sums if several else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Epoch(Roster):
     """One registration, complete.
 
@@ -113,8 +115,8 @@ class Epoch(Roster):
         The epoch's Paillier modulus.
     overall_registry : bytes
         Encrypted ``R_A``.
-    distributions : mapping of int to bytes
-        Encrypted ``p_l`` of each registered node.
+    distributions : Vectors
+        Encrypted ``p_l`` of each registered node, in the order of `registered`.
     candidate : int or None (default: None)
         The candidate whose thresholds hold; None as long as they are searched for.
     probabilities : bytes or None (default: None)
@@ -131,7 +133,7 @@ class Epoch(Roster):
     declined: frozenset[int] = frozenset()
     public_key: PublicKey
     overall_registry: bytes
-    distributions: Mapping[int, bytes]
+    distributions: Vectors
     candidate: int | None = None
     probabilities: bytes | None = None
     num_draws: int = 0
@@ -144,7 +146,7 @@ class Epoch(Roster):
 
     def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
         """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over some clients, by index."""
-        vectors = (self.distributions[self.registered[index]] for index in indices)
+        vectors = (self.distributions[int(index)] for index in indices)
         num_ciphertexts = self.parameters.layout.num_ciphertexts(DISTRIBUTION)
         return homomorphic_sum(self.public_key, vectors, num_ciphertexts)
 
@@ -167,10 +169,10 @@ class Enrolment:
         Ids of those that said no.
     aliases : mapping of int to str
         Alias of each node that joined, in the order of the aliases.
-    public_keys : mapping of int to bytes
-        Key for sealed delivery of each node that joined.
-    signatures : mapping of int to bytes
-        Its signature of that key, or zeros.
+    public_keys : bytes
+        Keys for sealed delivery of the nodes that joined, in that order.
+    signatures : bytes
+        Their signatures of these keys, or zeros.
     agents : tuple of int
         Nodes that may make the key, in the order in which to ask them.
     public_key : PublicKey or None
@@ -185,63 +187,48 @@ class Enrolment:
     asked: frozenset[int]
     declined: frozenset[int] = frozenset()
     aliases: Mapping[int, str] = field(default_factory=dict)
-    public_keys: Mapping[int, bytes] = field(default_factory=dict)
-    signatures: Mapping[int, bytes] = field(default_factory=dict)
+    public_keys: bytes = b""
+    signatures: bytes = b""
     agents: tuple[int, ...] = ()
     public_key: PublicKey | None = None
     blocks: Blocks | None = None
 
-    def joined(self, replies: Mapping[int, JoinReply]) -> "Enrolment":
+    def joined(self, arrivals: Arrivals) -> "Enrolment":
         """Return the enrolment of the nodes that joined."""
-        order = alias_order({node_id: reply.alias for node_id, reply in replies.items()})
-        return replace(
-            self,
-            aliases={node_id: replies[node_id].alias for node_id in order},
-            public_keys={node_id: replies[node_id].public_key for node_id in order},
-            signatures={node_id: replies[node_id].signature for node_id in order},
-        )
+        aliases, public_keys, signatures = arrivals.in_order()
+        return replace(self, aliases=aliases, public_keys=public_keys, signatures=signatures)
 
     def keygen_request(self) -> KeygenRequest:
         """Return what the agent is asked."""
-        return KeygenRequest(
-            b"".join(self.public_keys.values()), b"".join(self.signatures.values())
-        )
+        return KeygenRequest(self.public_keys, self.signatures)
 
     def refuse_keygen(self, reply: KeygenReply) -> str | None:
         """Return why a reply to that request cannot be used, or None."""
         key_bits = self.parameters.layout.key_bits
-        if len(reply.sealed_keys) != sealed_bytes(key_bits) * len(self.public_keys):
+        if len(reply.sealed_keys) != sealed_bytes(key_bits) * len(self.aliases):
             return "wrong number of sealed keys"
         PublicKey.from_bytes(reply.modulus, key_bits)
         return None
 
-    def register_requests(self, agent: int, reply: KeygenReply) -> dict[int, RegisterRequest]:
-        """Return what each joined node is asked, with its own sealed key."""
+    def register_requests(self, agent: int, reply: KeygenReply) -> Mapping[int, RegisterRequest]:
+        """Return what each joined node is asked, with its own sealed key; made when looked at."""
         size = sealed_bytes(self.parameters.layout.key_bits)
-        recipients = recipients_digest(self.keygen_request().public_keys)
-        return {
-            node_id: RegisterRequest(
+        recipients = recipients_digest(self.public_keys)
+        start = list(self.aliases).index(agent) * PUBLIC_KEY_BYTES
+        agent_public_key = self.public_keys[start : start + PUBLIC_KEY_BYTES]
+
+        def request(position: int) -> RegisterRequest:
+            return RegisterRequest(
                 modulus=reply.modulus,
-                agent_public_key=self.public_keys[agent],
+                agent_public_key=agent_public_key,
                 sealed_key=reply.sealed_keys[position * size : (position + 1) * size],
                 recipients_digest=recipients,
                 signature=reply.signature,
             )
-            for position, node_id in enumerate(self.public_keys)
-        }
 
-    def invalid_registrations(self, replies: Mapping[int, RegisterReply]) -> set[int]:
-        """Return the nodes whose registry or distribution is no ciphertext under the key."""
-        layout = self.parameters.layout
-        registries = {node_id: reply.registry for node_id, reply in replies.items()}
-        distributions = {node_id: reply.distribution for node_id, reply in replies.items()}
-        return invalid_vectors(
-            self.paillier_key(), registries, layout.num_ciphertexts(REGISTRY)
-        ) | invalid_vectors(
-            self.paillier_key(), distributions, layout.num_ciphertexts(DISTRIBUTION)
-        )
+        return ByPosition(self.aliases, request)
 
-    def registered(self, replies: Mapping[int, RegisterReply]) -> Epoch:
+    def registered(self, registrations: Registrations) -> Epoch:
         """Return the epoch of the nodes that registered, all of them validly."""
         return Epoch(
             identity=self.identity,
@@ -249,17 +236,18 @@ class Enrolment:
             parameters=self.parameters,
             asked=self.asked,
             declined=self.declined,
-            aliases={node: alias for node, alias in self.aliases.items() if node in replies},
+            aliases=self._aliases_of(registrations.node_ids),
             public_key=self.paillier_key(),
-            overall_registry=homomorphic_sum(
-                self.paillier_key(),
-                (reply.registry for reply in replies.values()),
-                self.parameters.layout.num_ciphertexts(REGISTRY),
-            ),
-            distributions={node: reply.distribution for node, reply in replies.items()},
+            overall_registry=registrations.overall_registry,
+            distributions=registrations.distributions,
             candidate=0 if len(self.parameters.candidates) == 1 else None,
             checkers=frozenset() if self.blocks is None else self.blocks.asked,
         )
+
+    def _aliases_of(self, node_ids: Sequence[int]) -> Mapping[int, str]:
+        if len(node_ids) == len(self.aliases):
+            return self.aliases
+        return {node_id: self.aliases[node_id] for node_id in node_ids}
 
     def paillier_key(self) -> PublicKey:
         """Return the epoch's modulus, which an agent has made."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from dubhe_flwr.protocol.codec import Fields, wire_size
+from dubhe_flwr.protocol.codec import Fields, encoded_size
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import Message
 
@@ -37,16 +37,24 @@ class Batch:
     requests: Mapping[int, Message]
 
     def fields(self) -> Iterator[tuple[int, Fields]]:
-        """Yield the flat fields for each node id; nodes that share a body share its fields."""
-        encoded: dict[int, Fields] = {}
+        """Yield the flat fields for each node id; nodes in a row that share a body share them."""
+        last: Message | None = None
+        fields: Fields = {}
         for node_id, body in self.requests.items():
-            if id(body) not in encoded:
-                encoded[id(body)] = self.header.seal(body)
-            yield node_id, encoded[id(body)]
+            if body is not last:
+                last, fields = body, self.header.seal(body)
+            yield node_id, fields
 
     def num_bytes(self) -> int:
         """Return the bytes of all requests."""
-        return sum(wire_size(fields) for _, fields in self.fields())
+        of_header = encoded_size(self.header)
+        last: Message | None = None
+        total = of_last = 0
+        for body in self.requests.values():  # often one and the same for all
+            if body is not last:
+                last, of_last = body, of_header + encoded_size(body)
+            total += of_last
+        return total
 
 
 @dataclass(frozen=True, slots=True)

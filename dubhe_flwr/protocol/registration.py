@@ -7,6 +7,7 @@ from dataclasses import replace
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import PublicKey, TrustedKeys
+from dubhe_flwr.protocol.arrivals import Arrivals
 from dubhe_flwr.protocol.block_check import BlockCheck
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.epoch import Enrolment, Epoch
@@ -14,12 +15,12 @@ from dubhe_flwr.protocol.messages import (
     JoinReply,
     JoinStatus,
     KeygenReply,
-    RegisterReply,
     Stage,
 )
-from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY, epoch_parameters
+from dubhe_flwr.protocol.parameters import epoch_parameters
 from dubhe_flwr.protocol.plan import Batch, Replies
-from dubhe_flwr.protocol.selector import accept_replies
+from dubhe_flwr.protocol.registrations import Registrations, read_registrations
+from dubhe_flwr.protocol.selector import accept_replies, take_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import (
     CoordinatorState,
@@ -67,7 +68,7 @@ class Registration:
             identity=secrets.token_bytes(EPOCH_ID_BYTES),
             first_round=state.server_round,
             parameters=epoch_parameters(announced),
-            asked=frozenset(asked),
+            asked=state.present if surplus <= 0 else frozenset(asked),
         )
         state = replace(
             state, epoch=None, enrolment=enrolment, rounds={}, attempt=0, restored=False
@@ -100,7 +101,7 @@ class Registration:
         trusted = self.settings.trusted
         declined: set[int] = set()
 
-        def refuse(node_id: int, reply: JoinReply) -> str | None:
+        def take(node_id: int, reply: JoinReply) -> str | None:
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).name.lower().replace("_", " ")
@@ -109,13 +110,15 @@ class Registration:
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
             seen.add(reply.public_key)
+            arrivals.add(node_id, reply)
             return None
 
-        accepted, report = accept_replies(batch, replies, refuse)
-        enrolment = replace(enrolment.joined(accepted), declined=frozenset(declined))
-        no = declined | (state.declined - accepted.keys())
+        arrivals = Arrivals()
+        report = take_replies(batch, replies, take)
+        enrolment = replace(enrolment.joined(arrivals), declined=frozenset(declined))
+        no = declined | (state.declined - arrivals.aliases.keys())
         state = reported(replace(state, enrolment=enrolment, declined=frozenset(no)), report)
-        check_quorum(state, len(accepted), "joined", self.settings.quorum)
+        check_quorum(state, report.accepted, "joined", self.settings.quorum)
         agents = generator(state.seed, "keygen", state.server_round).permutation(
             len(enrolment.aliases)
         )
@@ -156,39 +159,33 @@ class Registration:
     def _on_register(
         self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
     ) -> Step:
-        layout = enrolment.parameters.layout
-
-        def refuse(_node_id: int, reply: RegisterReply) -> str | None:
-            sizes = len(reply.registry), len(reply.distribution)
-            wanted = layout.field_bytes(REGISTRY), layout.field_bytes(DISTRIBUTION)
-            return None if sizes == wanted else "wrong size of ciphertexts"
-
-        accepted, report = accept_replies(batch, replies, refuse)
-        invalid = enrolment.invalid_registrations(accepted)
-        if invalid:
-            accepted = {node: reply for node, reply in accepted.items() if node not in invalid}
-            report = report.without(len(invalid), "invalid ciphertext")
+        registrations, report = read_registrations(
+            batch,
+            replies,
+            enrolment.parameters,
+            enrolment.paillier_key(),
+            keep_replies=self.settings.block_size > 0,
+        )
         state = reported(state, report)
-        if len(accepted) < self.settings.quorum and state.attempt < self.settings.agent_attempts:
+        num_registered = len(registrations.node_ids)
+        if num_registered < self.settings.quorum and state.attempt < self.settings.agent_attempts:
             state = noted(state, "The key of an agent did not open; another one is asked.")
             return self._keygen(state, enrolment)
-        check_quorum(state, len(accepted), "registered", self.settings.quorum)
-        return self._or_epoch(*self._block_check.begin(state, enrolment, accepted))
+        check_quorum(state, num_registered, "registered", self.settings.quorum)
+        return self._or_epoch(*self._block_check.begin(state, enrolment, registrations))
 
     def _on_check(
         self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
     ) -> Step:
         return self._or_epoch(*self._block_check.step(state, enrolment, batch, replies))
 
-    def _or_epoch(
-        self, state: CoordinatorState, outcome: Batch | Mapping[int, RegisterReply]
-    ) -> Step:
+    def _or_epoch(self, state: CoordinatorState, outcome: Batch | Registrations) -> Step:
         if isinstance(outcome, Batch):
             return state, outcome
         enrolment = state.enrolment
         assert enrolment is not None  # noqa: S101 - it ends here
         what = "registered in blocks that add up" if enrolment.blocks else "registered"
-        check_quorum(state, len(outcome), what, self.settings.quorum)
+        check_quorum(state, len(outcome.node_ids), what, self.settings.quorum)
         epoch = enrolment.registered(outcome)
         return replace(state, enrolment=None, batch=None, epoch=epoch), epoch
 

@@ -53,7 +53,8 @@ def num_rounds_of(settings: Settings, roster: Roster) -> int:
         return interval
     # Who checked blocks is agent no more, and who searched by tries has hardly a sum left.
     searched = num_tries_of_search(settings, roster) > 0
-    num_agents = len(roster.aliases.keys() - roster.checkers) - searched
+    checkers = sum(node_id in roster.aliases for node_id in roster.checkers)
+    num_agents = len(roster.aliases) - checkers - searched
     rounds_of_agents = num_agents * (roster.sums_per_agent // to_decrypt)
     return min(interval, max(1, rounds_of_agents))
 
@@ -89,9 +90,17 @@ def is_refused(settings: Settings, state: CoordinatorState, batch: Batch, replie
     stage = Stage(batch.header.stage)
     if stage not in fewest or state.num_renewals >= _MAX_RENEWALS:
         return False
-    answers = [replies[node_id] for node_id in batch.requests if node_id in replies]
-    num_refusals = sum(isinstance(answer, NodeFailure) for answer in answers)
-    too_few = len(answers) - num_refusals < fewest[stage] <= len(answers)
+    num_good = num_refusals = 0
+    enough = max(fewest[stage], -(-len(batch.requests) // 2))
+    for node_id in batch.requests:
+        answer = replies.get(node_id)
+        if isinstance(answer, NodeFailure):
+            num_refusals += 1
+        elif answer is not None:
+            num_good += 1
+            if num_good >= enough:  # whatever the others say
+                return False
+    too_few = num_good < fewest[stage] <= num_good + num_refusals
     return 2 * num_refusals > len(batch.requests) or too_few
 
 
@@ -101,12 +110,21 @@ def _many_are_unregistered(settings: Settings, state: CoordinatorState, epoch: E
     Those that were lost count after a while only: what lost them may lose them again.
     """
     many = max(settings.min_cohort, settings.max_unregistered * len(state.present))
-    registered = state.present & epoch.aliases.keys() - epoch.refused
-    room = settings.max_clients - len(registered)
-    if min(room, len(state.present - epoch.asked)) >= many:
+    num_registered, num_new, num_unregistered = _presence(state.present, epoch)
+    room = settings.max_clients - num_registered
+    if min(room, num_new) >= many:
         return True
     a_while = -(-settings.registration_interval // 5)
-    unregistered = state.present - registered - epoch.declined
-    return min(room, len(unregistered)) >= many and (
+    return min(room, num_unregistered) >= many and (
         state.server_round >= epoch.first_round + a_while
     )
+
+
+def _presence(present: frozenset[int], epoch: Epoch) -> tuple[int, int, int]:
+    """Return how many of the nodes that are there are registered, new, and lost or new."""
+    if present is epoch.asked:  # nobody came or went, and so nobody has to be looked at
+        num_registered = len(epoch.aliases) - len(epoch.refused)
+        return num_registered, 0, len(present) - num_registered - len(epoch.declined)
+    registered = present & epoch.aliases.keys() - epoch.refused
+    unregistered = present - registered - epoch.declined
+    return len(registered), len(present - epoch.asked), len(unregistered)

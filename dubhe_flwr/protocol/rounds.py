@@ -1,6 +1,6 @@
 """The rounds of an epoch: draws become tries or groups, agents determine them, K train."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,13 +60,13 @@ def drawn_rounds(
     decisions = np.zeros(shape, dtype=bool)
     available = np.zeros(shape[:2], dtype=bool)
     unwilling = np.zeros(shape[:2], dtype=bool)
-    for index, node_id in enumerate(epoch.registered):
-        if (reply := replies.get(node_id)) is not None:
-            bits = np.frombuffer(reply.decisions, dtype=np.uint8)
-            decisions[index] = np.unpackbits(bits, count=shape[1] * shape[2]).reshape(shape[1:])
-            bits = np.frombuffer(reply.unwilling, dtype=np.uint8)
-            unwilling[index] = np.unpackbits(bits, count=shape[1]) == 1
-            available[index] = ~unwilling[index]
+    answered = [row for row, node_id in enumerate(epoch.registered) if node_id in replies]
+    if answered:
+        in_order = [replies[epoch.registered[row]] for row in answered]
+        drawn = _bits([reply.decisions for reply in in_order], shape[1] * shape[2])
+        decisions[answered] = drawn.reshape(-1, *shape[1:])
+        unwilling[answered] = _bits([reply.unwilling for reply in in_order], shape[1])
+        available[answered] = ~unwilling[answered]
     return {
         request.first_round + offset: DrawnRound(
             decisions[:, offset],
@@ -75,6 +75,12 @@ def drawn_rounds(
         )
         for offset in range(request.num_rounds)
     }
+
+
+def _bits(packed: Sequence[bytes], count: int) -> NDArray[np.bool_]:
+    """Unpack a row of bits of each of some byte strings of one length."""
+    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), -1)
+    return np.unpackbits(rows, axis=1, count=count).astype(bool)
 
 
 def has_choice(roster: Roster, drawn: DrawnRound) -> bool:
@@ -120,9 +126,10 @@ def choose_agents(
     dict of int to DrawnRound
         With selections, and either an agent or the fallback chosen.
     """
-    num_clients = len(roster.registered)
+    registered = roster.registered
+    num_clients = len(registered)
     order = generator(seed, "agents", roster.first_round).permutation(num_clients)
-    num_sums = [roster.num_sums.get(node_id, 0) for node_id in roster.registered]
+    num_sums = dict(roster.num_sums)
     prepared: dict[int, DrawnRound] = {}
     for server_round, drawn in rounds.items():
         to_decrypt = roster.sums_per_round(drawn.decisions.shape[1])
@@ -133,13 +140,13 @@ def choose_agents(
                 for index in np.roll(order, -turn)
                 if drawn.available[index]
                 and int(index) not in failed
-                and roster.registered[index] not in roster.checkers
-                and num_sums[index] + to_decrypt <= roster.sums_per_agent
+                and registered[index] not in roster.checkers
+                and num_sums.get(registered[index], 0) + to_decrypt <= roster.sums_per_agent
             ),
             None,
         )
         if agent is not None and has_choice(roster, drawn):
-            num_sums[agent] += to_decrypt
+            num_sums[registered[agent]] = num_sums.get(registered[agent], 0) + to_decrypt
         else:
             agent = None
         prepared[server_round] = _with_selections(roster, drawn, agent, seed, server_round)
@@ -230,14 +237,14 @@ def participants(
         Node ids in the order of their aliases.
     """
     assert drawn.chosen is not None  # noqa: S101 - a round is determined before it begins
-    # Node ids have 64 unsigned bits, which an array of mixed ones would round.
-    present = frozenset(present)
-    here = np.array([node_id in present for node_id in epoch.registered])
-    chosen = np.zeros(len(here), dtype=bool)
-    for index in drawn.chosen:
-        chosen[drawn.selections[index]] = True
-    kept = chosen & here
-    others = np.flatnonzero(drawn.available & here & ~chosen)
-    missing = min(int(chosen.sum() - kept.sum()), others.size)
-    kept[generator(seed, "replace", server_round).choice(others, missing, replace=False)] = True
-    return tuple(epoch.registered[index] for index in np.flatnonzero(kept))
+    registered, present = epoch.registered, frozenset(present)
+    chosen = np.unique(np.concatenate([drawn.selections[index] for index in drawn.chosen]))
+    kept = [index for index in chosen.tolist() if registered[index] in present]
+    if len(kept) < chosen.size:  # only then all nodes are looked at
+        here = np.fromiter(map(present.__contains__, registered), bool, len(registered))
+        here[chosen] = False
+        others = np.flatnonzero(drawn.available & here)
+        missing = min(chosen.size - len(kept), others.size)
+        rng = generator(seed, "replace", server_round)
+        kept = sorted([*kept, *rng.choice(others, missing, replace=False).tolist()])
+    return tuple(registered[index] for index in kept)

@@ -17,6 +17,7 @@ from dubhe_flwr.errors import CheckpointError, DubheError
 from dubhe_flwr.he import PublicKey
 from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.parameters import EpochParameters, epoch_parameters
+from dubhe_flwr.protocol.vectors import Vectors
 
 __all__ = ["check_keys", "from_json", "to_json"]
 
@@ -57,7 +58,7 @@ version of dubhe-flwr wrote.
     return data
 
 
-def to_json(value: Any) -> Any:  # noqa: PLR0911 - one line for each type
+def to_json(value: Any) -> Any:  # noqa: C901, PLR0911 - one line for each type
     """Return a value of a state class as JSON has it.
 
     Examples
@@ -74,6 +75,8 @@ def to_json(value: Any) -> Any:  # noqa: PLR0911 - one line for each type
             return b64encode(value).decode()
         case EpochParameters():
             return to_json(value.announced)
+        case Vectors():
+            return {"size": value.size, "bytes": to_json(value.to_bytes())}
         case PublicKey():
             return to_json(value.to_bytes())
         case np.ndarray() if value.dtype == np.bool_:
@@ -175,6 +178,12 @@ def _sequence(data: object) -> list[Any]:
     return data
 
 
+def _vectors(data: Any, where: str) -> Vectors:
+    values = check_keys(data, ["size", "bytes"], where)
+    size = from_json(int, values["size"], where)
+    return Vectors(size, from_json(bytes, values["bytes"], where))
+
+
 def _bytes(data: Any, _where: str) -> bytes:
     return b64decode(data, validate=True)
 
@@ -182,6 +191,7 @@ def _bytes(data: Any, _where: str) -> bytes:
 _ATOMS: dict[Any, Callable[[Any, str], object]] = {
     bytes: _bytes,
     float: lambda data, where: data if type(data) is float else float(from_json(int, data, where)),
+    Vectors: _vectors,
     PublicKey: lambda data, where: PublicKey(int.from_bytes(_bytes(data, where), "big")),
     EpochParameters: lambda data, where: epoch_parameters(from_json(JoinRequest, data, where)),
 }

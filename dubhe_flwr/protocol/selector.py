@@ -3,15 +3,15 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from dubhe_flwr.errors import CheckpointError, ProtocolError
-from dubhe_flwr.protocol.codec import wire_size
-from dubhe_flwr.protocol.envelope import open_reply
+from dubhe_flwr.protocol.codec import encoded_size
+from dubhe_flwr.protocol.envelope import reply_reader
 from dubhe_flwr.protocol.messages import Message
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies, StageReport
 
-__all__ = ["Selector", "accept_replies", "alias_order"]
+__all__ = ["Selector", "accept_replies", "alias_order", "take_replies"]
 
 StateT = TypeVar("StateT")
 MessageT = TypeVar("MessageT", bound=Message)
@@ -129,6 +129,10 @@ def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:
     >>> alias_order({17: "10", 4: "9", 8: "laptop"})
     (4, 17, 8)
     """
+    numbers = [int(a) if a.isascii() and a.isdigit() else -1 for a in aliases.values()]
+    if -1 not in numbers and len(set(numbers)) == len(numbers):  # as partition-ids are
+        node_ids = list(aliases)
+        return tuple(node_ids[row] for row in sorted(range(len(numbers)), key=numbers.__getitem__))
 
     def key(node_id: int) -> tuple[bool, int, str, int]:
         alias = aliases[node_id]
@@ -162,8 +166,40 @@ def accept_replies(
         Numbers and reasons.
     """
     accepted: dict[int, MessageT] = {}
+
+    def take(node_id: int, reply: MessageT) -> str | None:
+        reason = refuse(node_id, reply)
+        if reason is None:
+            accepted[node_id] = reply
+        return reason
+
+    return accepted, take_replies(batch, replies, take)
+
+
+def take_replies(
+    batch: Batch, replies: Replies, take: Callable[[int, MessageT], str | None]
+) -> StageReport:
+    """Parse the replies to a batch one by one, and keep none.
+
+    Parameters
+    ----------
+    batch : Batch
+        What was sent.
+    replies : mapping
+        As received; each is looked up once.
+    take : callable (int, message) -> str or None
+        Is given each well-formed reply, in the order of the requests. It returns why the reply
+        cannot be used, or None; it may raise a `ProtocolError`.
+
+    Returns
+    -------
+    StageReport
+        Numbers and reasons.
+    """
     dropped: Counter[str] = Counter()
-    bytes_up = 0
+    header, of_header = batch.header, encoded_size(batch.header)
+    read = reply_reader(header)
+    num_accepted = bytes_up = 0
     for node_id in batch.requests:
         reply = replies.get(node_id)
         if reply is None:
@@ -173,22 +209,21 @@ def accept_replies(
             dropped["error reply"] += 1
             continue
         try:
-            body = cast("MessageT", open_reply(reply, batch.header))  # the header fixes the kind
-            reason = refuse(node_id, body)
+            body: Any = read(reply)  # the header fixes the kind
+            reason = take(node_id, body)
         except ProtocolError as error:
             dropped[type(error).__name__] += 1
             continue
         if reason is not None:
             dropped[reason] += 1
             continue
-        accepted[node_id] = body
-        bytes_up += wire_size(batch.header.seal(body))
-    report = StageReport(
-        stage=batch.header.stage,
+        num_accepted += 1
+        bytes_up += of_header + encoded_size(body)
+    return StageReport(
+        stage=header.stage,
         sent=len(batch.requests),
-        accepted=len(accepted),
+        accepted=num_accepted,
         dropped=dict(dropped),
         bytes_down=batch.num_bytes(),
         bytes_up=bytes_up,
     )
-    return accepted, report

@@ -42,6 +42,22 @@ class Table:
             grid.add_row(*row)
         return grid
 
+    def for_markdown(self) -> str:
+        """Return the table as Markdown has it, headed by its caption.
+
+        Examples
+        --------
+        >>> print(Table("Sizes", ("item", "bytes"), [("registry", "512")]).for_markdown())
+        Sizes
+        <BLANKLINE>
+        | item | bytes |
+        |---|---|
+        | registry | 512 |
+        """
+        lines = [f"| {' | '.join(row)} |" for row in (self.columns, *self.rows)]
+        lines.insert(1, "|---" * len(self.columns) + "|")
+        return "\n".join([self.caption, "", *lines])
+
 
 @dataclass(frozen=True)
 class Picture:

@@ -236,7 +236,7 @@ def test_a_dishonest_registry_costs_its_block(kind: str, federation: Any) -> Non
     insider = grid.session(epoch.registered[0])
     found = decrypted(insider, "registry", epoch.overall_registry)
     np.testing.assert_array_equal(found, expected)
-    for node_id, alias in epoch.aliases.items():
-        own = decrypted(insider, "distribution", epoch.distributions[node_id])
+    for alias, vector in zip(epoch.aliases.values(), epoch.distributions, strict=True):
+        own = decrypted(insider, "distribution", vector)
         shares = with_square(fixed_point_distribution(counts[int(alias)]))
         np.testing.assert_array_equal(own, shares)

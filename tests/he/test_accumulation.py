@@ -1,10 +1,13 @@
 """Tests of homomorphic sums."""
 
+from collections.abc import Iterator
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.errors import InvalidCiphertextError, SettingsError
+from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
 from dubhe_flwr.he import Accumulator, PublicKey, SecretKey, homomorphic_sum
 
 
@@ -85,3 +88,76 @@ def test_vector_has_a_ciphertext(public_key: PublicKey) -> None:
     """A sum of vectors of no ciphertexts is refused."""
     with pytest.raises(SettingsError, match="num_ciphertexts=0"):
         Accumulator(public_key, 0)
+
+
+NUM_LEAVES = 24
+
+
+def merged_in_a_random_tree(
+    vectors: list[bytes], public_key: PublicKey, rng: np.random.Generator
+) -> Accumulator:
+    """Merge two random partial sums until one is left; about half of them travel as bytes."""
+    partial = []
+    for vector in vectors:
+        partial.append(Accumulator(public_key, 2))
+        partial[-1].add(vector)
+    while len(partial) > 1:
+        left, right = (partial.pop(int(rng.integers(len(partial)))) for _ in range(2))
+        if rng.random() < 0.5:
+            right = Accumulator.from_bytes(right.to_bytes(), public_key, 2)
+        left.merge(right)
+        partial.append(left)
+    return partial[0]
+
+
+def test_a_thousand_random_trees_give_the_same_bytes(secret_key: SecretKey) -> None:
+    """Aggregators can be stacked in any shape, on any machine: no bit of the sum depends on it."""
+    vectors = [secret_key.encrypt([2**value, value]) for value in range(NUM_LEAVES)]
+    expected = homomorphic_sum(secret_key.public_key, vectors, 2)
+    assert secret_key.decrypt(expected) == [2**NUM_LEAVES - 1, sum(range(NUM_LEAVES))]
+    rng = np.random.default_rng(7)
+    for _ in range(1000):
+        total = merged_in_a_random_tree(vectors, secret_key.public_key, rng)
+        assert total.value() == expected
+        assert total.num_addends == NUM_LEAVES
+
+
+def test_an_empty_partial_sum_travels_too(secret_key: SecretKey) -> None:
+    """An aggregator to which nobody came adds nothing."""
+    empty = Accumulator(secret_key.public_key, 2)
+    again = Accumulator.from_bytes(empty.to_bytes(), secret_key.public_key, 2)
+    assert again.num_addends == 0
+    vector = secret_key.encrypt([1, 2])
+    again.add(vector)
+    assert again.value() == vector
+
+
+def spoilt_partial_sums(secret_key: SecretKey) -> Iterator[tuple[bytes, type[Exception], str]]:
+    """Yield what is no partial sum, with the error that says so."""
+    partial = Accumulator(secret_key.public_key, 2)
+    partial.add(secret_key.encrypt([1, 2]))
+    good = partial.to_bytes()
+    malformed, invalid = MalformedMessageError, InvalidCiphertextError
+    for bad in (b"", good[:-1], good + b"\0", good[:41], good[:40], b"\2" + good[1:]):
+        yield bad, malformed, "no partial sum of this length"
+    yield good[:9] + bytes(32) + good[41:], malformed, "under another key"
+    yield good[:1] + bytes(8) + good[9:], malformed, "no vectors has a value"
+    yield good[:41] + bytes(128) + good[-128:], invalid, "outside"
+    yield good[:-128] + b"\xff" * 128, invalid, "outside"
+    yield good[:-128] + (secret_key._p * 99).to_bytes(128, "big"), invalid, "no unit"
+
+
+def test_bytes_that_are_no_partial_sum_are_refused(secret_key: SecretKey) -> None:
+    """Whatever another machine sends: a typed error, never a wrong sum."""
+    cases = list(spoilt_partial_sums(secret_key))
+    assert len(cases) == 11
+    for data, error, match in cases:
+        with pytest.raises(error, match=match):
+            Accumulator.from_bytes(data, secret_key.public_key, 2)
+
+
+@given(data=st.binary(max_size=400))
+def test_random_bytes_are_no_partial_sum(public_key: PublicKey, data: bytes) -> None:
+    """Only typed errors come out of the parser."""
+    with pytest.raises((MalformedMessageError, InvalidCiphertextError)):
+        Accumulator.from_bytes(data, public_key, 2)

@@ -165,7 +165,7 @@ def test_what_is_no_ciphertext_is_not_decrypted(
     def never(*_: object) -> int:
         raise AssertionError
 
-    monkeypatch.setattr(phe.PaillierPrivateKey, "raw_decrypt", never)
+    monkeypatch.setattr(SecretKey, "_decrypt_valid", never)
     for vector in bad_vectors(secret_key):
         with pytest.raises(DecryptionError) as refusal:
             secret_key.decrypt(vector)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import decode, encode, wire_size
+from dubhe_flwr.protocol.codec import encoded_size
 
 
 @dataclass(frozen=True)
@@ -124,3 +125,18 @@ def test_wire_size_counts_names_and_values() -> None:
     assert wire_size({"ab": 7}) == wire_size({"ab": 0.5}) == 10
     assert wire_size({"a": b"123", "b": "é€"}) == 4 + 6
     assert wire_size({"a": "\ud800"}) == 2
+
+
+@given(example=examples)
+def test_the_size_is_that_of_the_fields(example: Example) -> None:
+    """Measured without encoding."""
+    assert encoded_size(example) == wire_size(encode(example))
+
+
+def test_fields_of_a_header_may_stand_beside() -> None:
+    """As many as are announced, neither more nor fewer."""
+    fields = {**encode(EXAMPLE), "epoch": b"", "stage": ""}
+    assert decode(Example, fields, num_others=2) == EXAMPLE
+    for num_others in (0, 1, 3):
+        with pytest.raises(MalformedMessageError, match="unknown"):
+            decode(Example, fields, num_others)

@@ -1,12 +1,16 @@
 """Tests of the end of an epoch: after its interval, for newcomers, or when a budget is spent."""
 
+import sys
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from protocol.federation import epoch_of
-from protocol.server import NUM_CLIENTS, asked, federation
+from protocol.federation import dubhe, epoch_of, skewed_counts
+from protocol.server import NUM_CLIENTS, SETTINGS, asked, federation
 
 from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.renewal import _presence
 
 
 @pytest.mark.parametrize(("num_clients", "tries"), [(5, 2), (6, 2), (7, 3), (12, 5)])
@@ -91,3 +95,38 @@ def test_spent_draws_bring_an_early_registration() -> None:
     assert [epoch == first for epoch in epochs] == [True, True, False]
     assert draws == [[2], [], [4]]
     assert nodes.errors == []
+
+
+def test_nobody_came_or_went() -> None:
+    """Where the nodes are the very same set, the short way leads to the same numbers."""
+    nodes = federation(9)
+    declining = nodes.ids[2]
+    nodes.policies[declining] = replace(nodes.policies[declining], willing=lambda _r: False)
+    nodes.play(1)
+    epoch = replace(epoch_of(nodes), refused=frozenset(nodes.ids[:2]))
+    assert epoch.declined == {declining}
+    another_set = frozenset([*epoch.asked, -1]) - {-1}
+    assert another_set is not epoch.asked
+    assert _presence(epoch.asked, epoch) == _presence(another_set, epoch) == (6, 0, 2)
+
+
+def calls_of_a_round(num_clients: int) -> Counter[str]:
+    """Count the calls that the server makes in a round without a draw."""
+    options = {"max_clients": 60, "rounds_per_draw": 5, "tries": 2}
+    nodes = dubhe(skewed_counts(num_clients), **SETTINGS | options)
+    assert len(nodes.ids) == num_clients
+    present: Any = frozenset(nodes.ids)
+    nodes.play(1, present)
+    nodes.play(2, present)
+    calls: Counter[str] = Counter()
+    sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
+    try:
+        nodes.selector.begin_round(nodes.state, 3, present)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_round_without_a_draw_takes_no_longer_with_more_nodes() -> None:
+    """Where nobody came or went, no node is looked at but those that train."""
+    assert calls_of_a_round(20) == calls_of_a_round(60)

@@ -394,8 +394,8 @@ class TestOneNodeWithoutTrust:
         copied = {**replies[last], "signature": NO_SIGNATURE, "alias": "intruder"}
         outcome: Any = nodes.step({**replies, first: copied})
         assert nodes.state.enrolment is not None
-        assert last in nodes.state.enrolment.public_keys
-        assert first not in nodes.state.enrolment.public_keys
+        assert last in nodes.state.enrolment.aliases
+        assert first not in nodes.state.enrolment.aliases
         assert outcome.header.stage == Stage.KEYGEN
 
 

@@ -7,9 +7,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import phe
 
 from dubhe_flwr.core import FIXED_POINT_SCALE
+from dubhe_flwr.experiments.elements import ElementByElement
 from dubhe_flwr.experiments.reproduction.cell import Advance, Cell, Measured, Resources
 from dubhe_flwr.experiments.reproduction.methods import Method
 from dubhe_flwr.experiments.reproduction.selecting import study_cell, study_settings
@@ -114,15 +114,11 @@ def _packed(
 
 
 def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str, Any]:
-    """Measure the paper's way: `phe`, one ciphertext for each element, by the public key."""
-    public = phe.PaillierPublicKey(key.public_key.n)
-    p = int.from_bytes(key.to_bytes(), "big")
-    secret = phe.PaillierPrivateKey(public, p, key.public_key.n // p)
-    numbers = [public.encrypt(value) for value in values]
+    vector = ElementByElement(key, values)
     return {
-        "bytes": len(values) * key.public_key.ciphertext_bytes,
-        "encrypt_seconds": _seconds(lambda: [public.encrypt(v) for v in values], repetitions),
-        "decrypt_seconds": _seconds(lambda: [secret.decrypt(n) for n in numbers], repetitions),
+        "bytes": vector.num_bytes,
+        "encrypt_seconds": _seconds(vector.encrypt, repetitions),
+        "decrypt_seconds": _seconds(vector.decrypt, repetitions),
     }
 
 
