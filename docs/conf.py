@@ -1,0 +1,91 @@
+"""How the documentation is built: `uv run sphinx-build -W docs build/docs`, without a network."""
+
+import inspect
+import pkgutil
+import re
+from importlib import import_module
+from importlib.metadata import version as version_of
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.errors import PycodeError
+from sphinx.pycode import ModuleAnalyzer
+
+import dubhe_flwr
+
+project = "dubhe-flwr"
+author = "The dubhe-flwr authors"
+copyright = "The dubhe-flwr authors, Apache-2.0"  # noqa: A001 - Sphinx's name
+release = version = version_of("dubhe-flwr")
+
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc"]
+myst_heading_anchors = 3
+suppress_warnings = ["ref.python"]  # `Dubhe` names a class in each of Flower's APIs
+
+html_theme = "furo"
+html_title = "Dubhe for Flower"
+html_static_path: list[str] = []
+
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings name types, with shapes and units
+autodoc_default_options = {"members": True, "imported-members": True, "undoc-members": True}
+numpydoc_show_class_members = False
+default_role = "py:obj"
+nitpicky = True
+nitpick_ignore_regex = [(r"py:obj", r".*"), (r"py:class", r"(?!dubhe_flwr).*")]
+
+
+def _documented_data() -> dict[tuple[str, str], list[str]]:
+    """Return the docstrings that stand below constants and types, by module and name."""
+    found = {}
+    for module in pkgutil.walk_packages(dubhe_flwr.__path__, "dubhe_flwr."):
+        try:
+            analyzer = ModuleAnalyzer.for_module(module.name)
+            analyzer.analyze()
+        except PycodeError:  # an empty file
+            continue
+        found.update(
+            {(module.name, name): lines for (_, name), lines in analyzer.attr_docs.items()}
+        )
+    return found
+
+
+_DATA = _documented_data()
+
+
+def _take_docstring(
+    _app: Sphinx, what: str, name: str, _value: object, _options: object, lines: list[str]
+) -> None:
+    """Give a constant the docstring it has where it is defined, not the one of its type."""
+    if what != "data":
+        return
+    module, _, own = name.rpartition(".")
+    lines[:] = next(
+        (doc for (where, key), doc in _DATA.items() if key == own and where.startswith(module)), []
+    )
+
+
+def _skip(
+    _app: Sphinx,
+    what: str,
+    name: str,
+    value: Any,
+    skip: bool,
+    _options: object,
+) -> bool:
+    """Leave out fields of dataclasses and the like: the docstring of the class describes them."""
+    return skip or (what == "class" and not inspect.getdoc(value)) or name == "__slots__"
+
+
+def _link_files(_app: Sphinx, _name: str, source: list[str]) -> None:
+    """Let links to files beside `docs`, which are no pages, lead to the files."""
+    source[0] = re.sub(r"\]\((?=(\.\./)+(apps|tests)/)", "](path:", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the functions above."""
+    app.connect("source-read", _link_files)
+    app.connect("autodoc-process-docstring", _take_docstring)
+    app.connect("autodoc-skip-member", _skip)
+    import_module("torch")  # slow to be imported, so once and before the clock of a page runs
