@@ -604,7 +604,7 @@ def bad_messages() -> Iterator[Case]:
             if value is None:
                 del fields[key.replace("_", "-")]
             else:
-                fields[key.replace("_", "-")] = told(value)
+                fields |= all_told(ref.fields_of({key.replace("_", "-"): value}))
         return {
             "name": f"{of}: {name}",
             "kind": good[of]["kind"],
