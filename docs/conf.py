@@ -10,8 +10,10 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.errors import PycodeError
 from sphinx.pycode import ModuleAnalyzer
+from typer.main import get_command
 
 import dubhe_flwr
+from dubhe_flwr.cli import app as dubhe
 
 project = "dubhe-flwr"
 author = "The dubhe-flwr authors"
@@ -78,14 +80,31 @@ def _skip(
     return skip or (what == "class" and not inspect.getdoc(value)) or name == "__slots__"
 
 
-def _link_files(_app: Sphinx, _name: str, source: list[str]) -> None:
-    """Let links to files beside `docs`, which are no pages, lead to the files."""
+def _options(match: re.Match[str]) -> str:
+    """Return a table of the options of a command, as its `--help` tells them."""
+    command = get_command(dubhe)
+    for name in match[1].split():
+        command = command.commands[name]
+    rows = ["| option | what it is | default |", "|---|---|---|"]
+    for option in command.params:
+        if isinstance(option.show_default, str):
+            default = option.show_default
+        else:
+            default = "" if option.default in {None, False} else f"`{option.default}`"
+        names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+        rows.append(f"| {names} | {option.help} | {default} |")
+    return "\n".join(rows)
+
+
+def _prepare(_app: Sphinx, _name: str, source: list[str]) -> None:
+    """Let links to files that are no pages lead to the files, and fill in tables of options."""
     source[0] = re.sub(r"\]\((?=(\.\./)+(apps|tests)/)", "](path:", source[0])
+    source[0] = re.sub(r"<!-- options of dubhe (.*?) -->", _options, source[0])
 
 
 def setup(app: Sphinx) -> None:
     """Connect the functions above."""
-    app.connect("source-read", _link_files)
+    app.connect("source-read", _prepare)
     app.connect("autodoc-process-docstring", _take_docstring)
     app.connect("autodoc-skip-member", _skip)
     import_module("torch")  # slow to be imported, so once and before the clock of a page runs
