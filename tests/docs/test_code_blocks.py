@@ -16,7 +16,7 @@ from typer.main import get_command
 from dubhe_flwr.cli import app as dubhe
 
 TYPER = {"dubhe": dubhe, "flwr": flwr}
-SYSTEM = {"cat", "cd", "export", "git", "pip", "python3", "ssh-keygen"}
+SYSTEM = {"cat", "cd", "export", "git", "pip", "python3", "ruff", "ssh-keygen"}
 """What belongs to the system, and is not looked at further."""
 
 
