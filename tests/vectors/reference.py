@@ -325,11 +325,12 @@ def best_groups(sums: Sequence[Sequence[int]], quota: int, local_skew: float) ->
     """Return the groups of one size that are best together: of all, the first of equal ones."""
     costs = [score - uneven for score, uneven in _parts(sums, local_skew)]
 
-    def score(chosen: tuple[int, ...]) -> int:
+    def score(chosen: Sequence[int]) -> int:
         total = [sum(sums[index][place] for index in chosen) for place in range(len(sums[0]))]
         return scores([total], 0.0)[0] + sum(costs[index] for index in chosen)
 
-    return list(min(combinations(range(len(sums)), quota), key=score))
+    choices: list[tuple[int, ...]] = list(combinations(range(len(sums)), quota))
+    return list(min(choices, key=score))
 
 
 def _parts(sums: Sequence[Sequence[int]], local_skew: float) -> Iterator[tuple[int, int]]:

@@ -4,6 +4,7 @@ The same files are for whoever writes a client in another language.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ def test_counters_in_plaintexts(case: Case) -> None:
 @cases("messages")
 def test_a_message(case: Case) -> None:
     """Values become these fields, of these types, and come back from them."""
-    bodies = REQUESTS if case["kind"] == "request" else REPLIES
+    bodies: Mapping[str, Any] = REQUESTS if case["kind"] == "request" else REPLIES
     attributes = {
         name.replace("-", "_"): tuple(what) if isinstance(what, list) else what
         for name, what in values(case["values"]).items()

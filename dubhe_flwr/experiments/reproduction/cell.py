@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from dubhe_flwr.errors import SettingsError
+
 __all__ = ["Advance", "Cell", "Measured", "Resources"]
 
 Advance: TypeAlias = Callable[[float], None]
@@ -23,10 +25,19 @@ class Resources:
         Folder of the data sets.
     device : {"auto", "cpu", "cuda"} (default: "auto")
         Where to train.
+
+    Raises
+    ------
+    SettingsError
+        If the device is unknown.
     """
 
     data_dir: str | None = None
     device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise SettingsError(f"device={self.device!r} is unknown; choose auto, cpu or cuda.")
 
 
 @dataclass(frozen=True)
