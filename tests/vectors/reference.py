@@ -330,7 +330,8 @@ def best_groups(sums: Sequence[Sequence[int]], quota: int, local_skew: float) ->
         return scores([total], 0.0)[0] + sum(costs[index] for index in chosen)
 
     choices: list[tuple[int, ...]] = list(combinations(range(len(sums)), quota))
-    return list(min(choices, key=score))
+    best = min(choices, key=score)
+    return list(best)
 
 
 def _parts(sums: Sequence[Sequence[int]], local_skew: float) -> Iterator[tuple[int, int]]:
