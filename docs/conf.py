@@ -3,6 +3,8 @@
 import inspect
 import pkgutil
 import re
+from enum import Enum
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version as version_of
 from typing import Any
@@ -71,13 +73,14 @@ def _take_docstring(
 def _skip(
     _app: Sphinx,
     what: str,
-    name: str,
+    _name: str,
     value: Any,
     skip: bool,
     _options: object,
 ) -> bool:
     """Leave out fields of dataclasses and the like: the docstring of the class describes them."""
-    return skip or (what == "class" and not inspect.getdoc(value)) or name == "__slots__"
+    documented = inspect.isroutine(value) or isinstance(value, property | cached_property | Enum)
+    return skip or (what == "class" and not documented)
 
 
 def _options(match: re.Match[str]) -> str:
