@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
     Ed25519PublicKey,
 )
-from vectors import make, reference
+from vectors import inputs, make, reference
 
 from dubhe_flwr import errors
 from dubhe_flwr.core import (
@@ -161,7 +161,7 @@ def test_a_message(case: Case) -> None:
         for name, what in values(case["values"]).items()
     }
     body = bodies[case["stage"]](**attributes)
-    header = Envelope(make.EPOCH, case["stage"], case["sequence"])
+    header = Envelope(inputs.EPOCH, case["stage"], case["sequence"])
     fields = header.seal(body)
     assert fields == values(case["fields"])
     assert {name: type(what) for name, what in fields.items()} == {
@@ -315,7 +315,7 @@ def test_what_a_node_answers(case: Case) -> None:
 @cases("bad_messages")
 def test_what_is_no_message(case: Case) -> None:
     """It is refused with an error of this type."""
-    expected = Envelope(make.EPOCH, case["stage"], case["sequence"])
+    expected = Envelope(inputs.EPOCH, case["stage"], case["sequence"])
 
     def read(fields: Case) -> object:
         return open_request(fields) if case["kind"] == "request" else open_reply(fields, expected)
