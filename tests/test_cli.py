@@ -1,15 +1,20 @@
 """The command line answers with what was found, or with one sentence."""
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from command_line import call
 from small_comparison import SMALL
+from typer.main import get_command
 
-from dubhe_flwr.cli import main
-from dubhe_flwr.cli.compare import writable_folder
+from dubhe_flwr.cli import app
+from dubhe_flwr.cli.arguments import writable_folder
 from dubhe_flwr.errors import SettingsError
 
 SMALL_OPTIONS = [
@@ -17,15 +22,6 @@ SMALL_OPTIONS = [
     for name, value in SMALL.items()
     for option in (f"--{name.replace('_', '-')}", str(value))
 ]
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Call `dubhe` with arguments and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["dubhe", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    code = stopped.value.code
-    return code if isinstance(code, int) else int(code is not None)
 
 
 def test_compare_writes_results_and_figures(
@@ -167,7 +163,9 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--thresholds", "0.7;0.1"], "thresholds='0.7;0.1' must be numbers separated by commas"),
+        (["--thresholds", "0.7;0.1"], "thresholds='0.7;0.1' must be shares separated by commas"),
+        (["--thresholds", "serch"], "or one of search, search-tries."),
+        (["--json", "/dev/null/a.json"], "cannot be written"),
         (["--reference-set", "1,two"], "reference_set='1,two' must be numbers"),
         (["--num-participants", "2"], "min_cohort=3 is above num_participants=2"),
         (["--figure", "a.jpg"], "figure='a.jpg' has to end in .png."),
@@ -217,16 +215,41 @@ def test_alone_it_shows_where_to_begin(
 ) -> None:
     """`dubhe` is no error and names the first command."""
     assert call(monkeypatch) == 0
-    assert "dubhe compare" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    for command in ("compare", "study", "reproduce"):
+        assert f"dubhe {command}" in shown
 
 
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command, of `dubhe` itself first."""
+    command = command or get_command(app)
+    yield path
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, (*path, name))
+
+
+@pytest.mark.parametrize(
+    "command", list(commands()), ids=lambda command: " ".join(command) or "dubhe"
+)
 def test_help_has_an_example(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`--help` shows a whole command line."""
-    assert call(monkeypatch, "compare", "--help") == 0
+    """`--help` of every command shows a whole command line."""
+    assert call(monkeypatch, *command, "--help") == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Example: dubhe compare --dataset mnist" in shown
+    assert re.search(f"Example[^:]*: {' '.join(['dubhe', *command])}", shown)
+
+
+def test_options_say_what_they_are() -> None:
+    """In words of more than one letter, which stand for something."""
+    for path in commands():
+        command: Any = get_command(app)
+        for name in path:
+            command = command.commands[name]
+        for option in command.params:
+            assert len((option.help or "").split()) >= 2, (path, option.name)
 
 
 def test_it_knows_its_version(

@@ -1,28 +1,17 @@
 """`dubhe reproduce` measures once, shows tables, and writes a page."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from dubhe_flwr.cli import main
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Call `dubhe reproduce` with arguments and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["dubhe", "reproduce", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    code = stopped.value.code
-    return code if isinstance(code, int) else int(code is not None)
+from command_line import call
 
 
 def test_an_experiment_is_measured_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Cells, figures and a page are written; a second call changes no cell."""
-    assert call(monkeypatch, "registry", "--seeds", "3", "--out", str(tmp_path)) == 0
+    assert call(monkeypatch, "reproduce", "registry", "--seeds", "3", "--out", str(tmp_path)) == 0
     assert "Registry sparsity" in capsys.readouterr().out
     cells = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     assert len(cells) == 6
@@ -36,7 +25,7 @@ def test_an_experiment_is_measured_once(
     }
     page = (tmp_path / "registry.html").read_text(encoding="utf-8")
     assert page.count("data:image/png") == 2
-    assert call(monkeypatch, "registry", "--seeds", "3", "--out", str(tmp_path)) == 0
+    assert call(monkeypatch, "reproduce", "registry", "--seeds", "3", "--out", str(tmp_path)) == 0
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == cells
 
 
@@ -44,7 +33,7 @@ def test_what_is_finished_is_shown_without_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Even if that is nothing."""
-    assert call(monkeypatch, "all", "--report-only", "--out", str(tmp_path)) == 0
+    assert call(monkeypatch, "reproduce", "all", "--report-only", "--out", str(tmp_path)) == 0
     assert "all.html" in capsys.readouterr().out.replace("\n", "")
     assert not list(tmp_path.rglob("*.json"))
     assert "0 of" in (tmp_path / "all.html").read_text(encoding="utf-8")
@@ -55,7 +44,7 @@ def test_missing_data_is_one_sentence(
 ) -> None:
     """It says what to fetch and where to put it."""
     arguments = ["femnist", "--scale", "full", "--data-dir", str(tmp_path), "--out", str(tmp_path)]
-    assert call(monkeypatch, *arguments) == 2
+    assert call(monkeypatch, "reproduce", *arguments) == 2
     assert "preprocess.sh" in capsys.readouterr().err
 
 
@@ -65,6 +54,11 @@ def test_missing_data_is_one_sentence(
         (["--scale", "tiny"], "scale='tiny' must be one of small, full."),
         (["--datasets", "SVHN"], "datasets names 'SVHN'; choose from MNIST, CIFAR10, FEMNIST."),
         (["--seeds", "one"], "seeds='one' must be numbers separated by commas"),
+        (["--seeds", "0,-1"], "seeds=0,-1 must be from 0 up."),
+        (["--norm", "layer"], "norm='layer' must be one of batch, group."),
+        (["--precision", "half"], "precision='half' must be one of float32, bfloat16."),
+        (["--rounds", "0"], "num_rounds=0 must be at least 1."),
+        (["--device", "abacus"], "device='abacus' is unknown; choose auto, cpu or cuda."),
     ],
 )
 def test_what_cannot_work_is_one_sentence(
@@ -74,5 +68,5 @@ def test_what_cannot_work_is_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Before anything is written."""
-    assert call(monkeypatch, "table2", *arguments) == 2
+    assert call(monkeypatch, "reproduce", "table2", *arguments) == 2
     assert sentence in capsys.readouterr().err

@@ -18,12 +18,19 @@ _WELCOME = """\
 [bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
 close to uniform, and nobody sees a client's labels.
 
-Begin with a comparison of random selection, Dubhe and a greedy oracle, which
-takes about a minute:
+Begin with a comparison of random selection, Dubhe and a greedy oracle. It trains
+a small model on handwritten digits and takes about a minute:
 
     [bold]dubhe compare[/bold]
 
-[bold]dubhe compare --help[/bold] lists what can be set."""
+Without training, in seconds, and without the extra packages that training needs:
+
+    [bold]dubhe study[/bold]
+
+The tables and figures of the paper: [bold]dubhe reproduce[/bold]. What encryption and
+messages cost: [bold]dubhe bench[/bold]. What a command can be told: its [bold]--help[/bold]. How to add Dubhe to an app of your own: docs/tutorial."""
+
+_EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
 
 app = typer.Typer(
     add_completion=False,
@@ -33,7 +40,7 @@ app = typer.Typer(
 )
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, epilog=_EPILOG)
 def start(
     context: typer.Context,
     *,

@@ -1,11 +1,12 @@
 """What several commands make of their arguments."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["names", "numbers"]
+__all__ = ["names", "numbers", "writable_folder"]
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -49,3 +50,20 @@ def names(text: str) -> tuple[str, ...]:
     ('random', 'dubhe')
     """
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def writable_folder(folder: Path) -> Path:
+    """Make a folder before the work begins whose results it shall hold.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"{folder} cannot be written ({error.strerror}); give a folder that can."
+        ) from None
+    return folder

@@ -7,8 +7,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from dubhe_flwr.cli.arguments import names, writable_folder
 from dubhe_flwr.data import DATASETS
-from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import (
     COMPARED,
     METHODS,
@@ -33,26 +33,11 @@ def _defaults(setting: str) -> str:
     return ", ".join(f"{value} for {name}" for name, value in values.items())
 
 
-def writable_folder(folder: Path) -> Path:
-    """Make a folder before the work begins whose results it shall hold.
-
-    Raises
-    ------
-    SettingsError
-        If it cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(
-            f"out={folder} cannot be written ({error.strerror}); give a folder that can."
-        ) from None
-    return folder
-
-
 def compare(
     *,
-    dataset: Annotated[str, typer.Option(help=f"Data set: {' or '.join(DATASETS)}.")] = "digits",
+    dataset: Annotated[
+        str, typer.Option(help=f"Data set: one of {', '.join(DATASETS)}.")
+    ] = "digits",
     data_dir: Annotated[
         str | None,
         typer.Option(help="Folder of the data set's files.", show_default="the user's cache"),
@@ -64,7 +49,8 @@ def compare(
         ),
     ] = ",".join(COMPARED),
     num_clients: Annotated[
-        int | None, typer.Option(help="N.", show_default=_defaults("num_clients"))
+        int | None,
+        typer.Option(help="N: clients of the federation.", show_default=_defaults("num_clients")),
     ] = None,
     num_samples: Annotated[
         int | None,
@@ -80,10 +66,10 @@ def compare(
         int, typer.Option("--num-rounds", "--rounds", help="Rounds of each method.")
     ] = CompareSettings.num_rounds,
     rho: Annotated[
-        float, typer.Option(help="Largest class divided by the smallest.")
+        float, typer.Option(help="Skew of all data: largest class divided by the smallest.")
     ] = CompareSettings.rho,
     emd: Annotated[
-        float, typer.Option(help="How much clients differ, from 0 to 2.")
+        float, typer.Option(help="How much clients differ: 0, all alike, to 2, nothing in common.")
     ] = CompareSettings.emd,
     batch_size: Annotated[
         int, typer.Option(help="Samples of a training step.")
@@ -92,7 +78,8 @@ def compare(
         int, typer.Option(help="Passes of a client over its samples in a round.")
     ] = CompareSettings.epochs,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Of Adam.", show_default=_defaults("learning_rate"))
+        float | None,
+        typer.Option(help="Learning rate of Adam.", show_default=_defaults("learning_rate")),
     ] = None,
     key_bits: Annotated[
         int, typer.Option(help="Size of the Paillier keys; below 2048 for tests only.")
@@ -100,14 +87,18 @@ def compare(
     engine: Annotated[
         str, typer.Option(help="Simulator: inprocess, or ray (Flower's own).")
     ] = CompareSettings.engine,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = CompareSettings.device,
+    device: Annotated[
+        str, typer.Option(help="Where to train: auto, cpu or cuda.")
+    ] = CompareSettings.device,
     cohort: Annotated[
         str, typer.Option(help="Train clients together: on, off, or auto (on a GPU).")
     ] = CompareSettings.cohort,
     num_threads: Annotated[
         int, typer.Option(help="CPU threads of each training.")
     ] = CompareSettings.num_threads,
-    seed: Annotated[int, typer.Option(help="Same seed, same accuracies.")] = CompareSettings.seed,
+    seed: Annotated[
+        int, typer.Option(help="Fixes all chance: same seed, same accuracies.")
+    ] = CompareSettings.seed,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
@@ -121,7 +112,7 @@ def compare(
     settings = CompareSettings.for_dataset(
         dataset,
         data_dir=data_dir,
-        methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
+        methods=names(methods),
         num_clients=num_clients,
         num_samples=num_samples,
         num_participants=num_participants,

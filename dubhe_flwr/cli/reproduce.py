@@ -8,8 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli.arguments import names, numbers
-from dubhe_flwr.cli.compare import writable_folder
+from dubhe_flwr.cli.arguments import names, numbers, writable_folder
 from dubhe_flwr.experiments.reproduction import CellStore, Options, Resources
 from dubhe_flwr.experiments.reproduction.options import Scale
 from dubhe_flwr.report.style import require_matplotlib
@@ -33,6 +32,7 @@ _EXPERIMENTS: Final = {
 
 reproduce = typer.Typer(
     help="Reproduce the paper: one command for each table or figure, and all.",
+    epilog="Example, in a minute: [bold]dubhe reproduce registry[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -48,7 +48,7 @@ def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
             str | None,
             typer.Option(help="Folder of the data sets.", show_default="the user's cache"),
         ] = None,
-        device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+        device: Annotated[str, typer.Option(help="Where to train: auto, cpu or cuda.")] = "auto",
         cohort: Annotated[
             str, typer.Option(help="Train clients together: on, off, or auto (on a GPU).")
         ] = Resources.cohort,
@@ -64,20 +64,24 @@ def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
         ] = ",".join(Options.datasets),
         seeds: Annotated[
             str | None,
-            typer.Option(help="Separated by commas.", show_default="0, or 0,1,2 where cheap"),
+            typer.Option(
+                help="Seeds, separated by commas.", show_default="0, or 0,1,2 where cheap"
+            ),
         ] = None,
         tries: Annotated[
             str | None, typer.Option(help="Values of H in table2.", show_default="the paper's")
         ] = None,
         num_rounds: Annotated[
             int | None,
-            typer.Option("--num-rounds", "--rounds", help="Of training.", show_default="200"),
+            typer.Option(
+                "--num-rounds", "--rounds", help="Rounds of each training.", show_default="200"
+            ),
         ] = None,
         norm: Annotated[
             str, typer.Option(help="Normalisation of ResNet18: batch or group.")
         ] = Options.norm,
         precision: Annotated[
-            str, typer.Option(help="Of training: float32 or bfloat16.")
+            str, typer.Option(help="Numbers of the training: float32 or bfloat16.")
         ] = Options.precision,
         report_only: Annotated[
             bool, typer.Option("--report-only", help="Measure nothing; show what is finished.")

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli.arguments import numbers
+from dubhe_flwr.cli.arguments import numbers, writable_folder
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings, study_sentence, study_table
@@ -25,15 +25,17 @@ EPILOG: Final = (
 
 def study(
     *,
-    num_clients: Annotated[int, typer.Option(help="N.")] = StudySettings.num_clients,
+    num_clients: Annotated[
+        int, typer.Option(help="N: clients of the federation.")
+    ] = StudySettings.num_clients,
     num_participants: Annotated[
         int, typer.Option(help="K: clients that are selected in a round.")
     ] = StudySettings.num_participants,
     rho: Annotated[
-        float, typer.Option(help="Largest class divided by the smallest.")
+        float, typer.Option(help="Skew of all data: largest class divided by the smallest.")
     ] = StudySettings.rho,
     emd: Annotated[
-        float, typer.Option(help="How much clients differ, from 0 to 2.")
+        float, typer.Option(help="How much clients differ: 0, all alike, to 2, nothing in common.")
     ] = StudySettings.emd,
     generator: Annotated[
         str, typer.Option(help="How clients differ: dirichlet or mixture.")
@@ -74,7 +76,8 @@ def study(
         str, typer.Option(help="G: possible numbers of dominating classes.")
     ] = ",".join(map(str, StudySettings.reference_set)),
     num_classes: Annotated[
-        int | None, typer.Option(help="C.", show_default="the largest of the reference set")
+        int | None,
+        typer.Option(help="C: number of classes.", show_default="the largest of the reference set"),
     ] = None,
     num_samples: Annotated[
         int, typer.Option(help="Samples of each client.")
@@ -127,6 +130,9 @@ def study(
         if figure.suffix != ".png":
             raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
         require_matplotlib()
+    for path in (json, figure):
+        if path is not None:
+            writable_folder(path.parent)
     # These import Flower and take a while.
     from dubhe_flwr.experiments.progress import study_progress  # noqa: PLC0415
     from dubhe_flwr.experiments.study import study as run  # noqa: PLC0415
@@ -147,4 +153,10 @@ def study(
 def _thresholds(text: str | None) -> tuple[float, ...] | ThresholdSearch | None:
     if text is None or text in get_args(ThresholdSearch):
         return cast("ThresholdSearch | None", text)
-    return numbers("thresholds", text, float)
+    try:
+        return numbers("thresholds", text, float)
+    except SettingsError:
+        raise SettingsError(
+            f"thresholds={text!r} must be shares separated by commas, as in 0.7,0.1, or one of "
+            f"{', '.join(get_args(ThresholdSearch))}."
+        ) from None

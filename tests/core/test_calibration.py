@@ -204,6 +204,22 @@ def test_floor_of_one_is_uniform_selection() -> None:
     assert probability[overall > 0] == pytest.approx(0.1)
 
 
+def test_a_search_that_is_cut_short_gives_weights_that_can_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After any number of steps as many volunteer as are wanted, between floor and ceiling."""
+    _, _, overall, sums = federation(60, seed=3)
+    best = calibrated_probability(overall, sums, 10, coverage=0.1, floor=0.1)
+    monkeypatch.setattr("dubhe_flwr.core.calibration._MOST_STEPS", 2)
+    early = calibrated_probability(overall, sums, 10, coverage=0.1, floor=0.1)
+    assert not np.allclose(early, best, atol=1e-3)
+    assert early @ overall == pytest.approx(10)
+    uniform = 10 / overall.sum()
+    filled = early[overall > 0]
+    assert filled.min() >= 0.1 * uniform - 1e-12
+    assert filled.max() <= 1 - 0.1 * (1 - uniform) + 1e-12
+
+
 def test_calibration_repeats() -> None:
     """The same sums give the same probabilities, to the bit."""
     _, _, overall, sums = federation(100, seed=5)

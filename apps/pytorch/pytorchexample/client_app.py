@@ -1,24 +1,19 @@
 """pytorchexample: the client, written with the Message API."""
 
-import numpy as np
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from dubhe_flwr.clientapp import register_dubhe
-from pytorchexample.task import Net, load_data
+from pytorchexample.task import Net, load_own_data
 from pytorchexample.task import test as test_fn
 from pytorchexample.task import train as train_fn
 
 app = ClientApp()
 
 
-def label_counts(context: Context) -> np.ndarray:
-    """Return how many samples of each class this node would train on."""
-    partition_id = int(context.node_config["partition-id"])
-    num_partitions = int(context.node_config["num-partitions"])
-    trainloader, _ = load_data(partition_id, num_partitions, batch_size=16)
-    return np.bincount(trainloader.dataset.tensors[1], minlength=10)
+def label_counts(context):
+    return torch.bincount(load_own_data(context)[0].dataset.tensors[1], minlength=10)
 
 
 register_dubhe(app, label_counts)
@@ -31,10 +26,7 @@ def train(msg: Message, context: Context) -> Message:
     model.load_state_dict(msg.content.array_records["arrays"].to_torch_state_dict())
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
-    partition_id = int(context.node_config["partition-id"])
-    num_partitions = int(context.node_config["num-partitions"])
-    batch_size = int(context.run_config["batch-size"])
-    trainloader, _ = load_data(partition_id, num_partitions, batch_size)
+    trainloader, _ = load_own_data(context)
 
     train_loss = train_fn(
         model,
@@ -61,9 +53,7 @@ def evaluate(msg: Message, context: Context) -> Message:
     model.load_state_dict(msg.content.array_records["arrays"].to_torch_state_dict())
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
-    partition_id = int(context.node_config["partition-id"])
-    num_partitions = int(context.node_config["num-partitions"])
-    _, valloader = load_data(partition_id, num_partitions, int(context.run_config["batch-size"]))
+    _, valloader = load_own_data(context)
 
     eval_loss, eval_acc = test_fn(model, valloader, device)
 

@@ -2,14 +2,13 @@
 
 from collections import OrderedDict
 
-import numpy as np
 import torch
 from flwr.app import Context
 from flwr.client import Client, NumPyClient
 from flwr.clientapp import ClientApp
 
 from dubhe_flwr.clientapp import DubheMod
-from pytorchexample.task import Net, load_data, test, train
+from pytorchexample.task import Net, load_own_data, test, train
 
 
 class FlowerClient(NumPyClient):
@@ -50,21 +49,14 @@ def set_weights(net, parameters):
 
 def client_fn(context: Context) -> Client:
     """Return the client of a node."""
-    partition_id = context.node_config["partition-id"]
-    num_partitions = context.node_config["num-partitions"]
-    batch_size = context.run_config["batch-size"]
-    trainloader, valloader = load_data(partition_id, num_partitions, batch_size)
+    trainloader, valloader = load_own_data(context)
     local_epochs = context.run_config["local-epochs"]
     lr = context.run_config["learning-rate"]
     return FlowerClient(Net(), trainloader, valloader, local_epochs, lr).to_client()
 
 
-def label_counts(context: Context) -> np.ndarray:
-    """Return how many samples of each class this node would train on."""
-    partition_id = context.node_config["partition-id"]
-    num_partitions = context.node_config["num-partitions"]
-    trainloader, _ = load_data(partition_id, num_partitions, batch_size=16)
-    return np.bincount(trainloader.dataset.tensors[1], minlength=10)
+def label_counts(context):
+    return torch.bincount(load_own_data(context)[0].dataset.tensors[1], minlength=10)
 
 
 app = ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])

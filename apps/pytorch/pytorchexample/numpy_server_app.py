@@ -19,19 +19,13 @@ def weighted_average(metrics):
 
 def server_fn(context: Context) -> ServerAppComponents:
     """Return what the server is made of."""
-    strategy = Dubhe(
-        FedAvg(
-            fraction_evaluate=1.0,
-            initial_parameters=ndarrays_to_parameters(get_weights(Net())),
-            evaluate_metrics_aggregation_fn=weighted_average,
-        ),
-        num_participants=context.run_config["num-participants"],
-        reference_set=(1, 2, 10),
-        expected_nodes=context.run_config["expected-nodes"],
-        checkpoint_dir=context.run_config["checkpoint-dir"],
+    strategy = FedAvg(
+        fraction_evaluate=1.0,
+        initial_parameters=ndarrays_to_parameters(get_weights(Net())),
+        evaluate_metrics_aggregation_fn=weighted_average,
     )
-    num_rounds = strategy.rounds_left(context.run_config["num-server-rounds"])
-    config = ServerConfig(num_rounds=num_rounds)
+    strategy = Dubhe(strategy, num_participants=5, reference_set=(1, 2, 10))
+    config = ServerConfig(num_rounds=context.run_config["num-server-rounds"])
     return ServerAppComponents(strategy=strategy, config=config)
 
 

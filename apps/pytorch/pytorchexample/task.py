@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - the usual name
+from flwr.app import Context
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
@@ -58,6 +59,15 @@ def load_data(partition_id: int, num_partitions: int, batch_size: int) -> tuple[
     return (
         DataLoader(picked[0], batch_size=batch_size, shuffle=True),
         DataLoader(picked[1], batch_size=batch_size),
+    )
+
+
+def load_own_data(context: Context) -> tuple[Loader, Loader]:
+    """Load the partition of a node."""
+    return load_data(
+        int(context.node_config["partition-id"]),
+        int(context.node_config["num-partitions"]),
+        int(context.run_config["batch-size"]),
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from dubhe_flwr.errors import SettingsError
+
 __all__ = ["Advance", "Cell", "Measured", "Resources"]
 
 Advance: TypeAlias = Callable[[float], None]
@@ -25,11 +27,20 @@ class Resources:
         Where to train.
     cohort : {"auto", "on", "off"} (default: "auto")
         Whether the clients of a round train together, as in `CompareSettings`.
+
+    Raises
+    ------
+    SettingsError
+        If the device is unknown.
     """
 
     data_dir: str | None = None
     device: str = "auto"
     cohort: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise SettingsError(f"device={self.device!r} is unknown; choose auto, cpu or cuda.")
 
 
 @dataclass(frozen=True)

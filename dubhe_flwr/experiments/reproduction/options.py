@@ -9,6 +9,9 @@ __all__ = ["Options", "Scale"]
 
 Scale = Literal["small", "full"]
 
+_NORMS = ("batch", "group")
+_PRECISIONS = ("float32", "bfloat16")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -34,7 +37,7 @@ class Options:
     Raises
     ------
     SettingsError
-        If a value is unknown.
+        If a value is unknown or out of range.
 
     Examples
     --------
@@ -61,6 +64,16 @@ class Options:
         known = ("MNIST", "CIFAR10", "FEMNIST")
         if unknown := [name for name in self.datasets if name not in known]:
             raise SettingsError(f"datasets names {unknown[0]!r}; choose from {', '.join(known)}.")
+        # All of it now: a command may take days, and use a value only at its end.
+        for name, choices in (("norm", _NORMS), ("precision", _PRECISIONS)):
+            if getattr(self, name) not in choices:
+                raise SettingsError(
+                    f"{name}={getattr(self, name)!r} must be one of {', '.join(choices)}."
+                )
+        if self.num_rounds is not None and self.num_rounds < 1:
+            raise SettingsError(f"num_rounds={self.num_rounds} must be at least 1.")
+        if min(self.seeds, default=0) < 0:
+            raise SettingsError(f"seeds={','.join(map(str, self.seeds))} must be from 0 up.")
 
     @property
     def is_full(self) -> bool:

@@ -103,8 +103,8 @@ def standing_in(options: Options) -> list[str]:
         return []
     return [
         (
-            "Small scale: a small network on 8 x 8 digits and 150 clients stand for the "
-            "paper's data, for a few rounds. The numbers show that everything runs; they are not "
+            "Small scale: a small network on 8 x 8 digits and fewer clients stand for the "
+            "paper's, for a few rounds. The numbers show that everything runs; they are not "
             "comparable."
         )
     ]

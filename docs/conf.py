@@ -1,0 +1,113 @@
+"""How the documentation is built: `uv run sphinx-build -W docs build/docs`, without a network."""
+
+import inspect
+import pkgutil
+import re
+from enum import Enum
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import version as version_of
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.errors import PycodeError
+from sphinx.pycode import ModuleAnalyzer
+from typer.main import get_command
+
+import dubhe_flwr
+from dubhe_flwr.cli import app as dubhe
+
+project = "dubhe-flwr"
+author = "The dubhe-flwr authors"
+copyright = "The dubhe-flwr authors, Apache-2.0"  # noqa: A001 - Sphinx's name
+release = version = version_of("dubhe-flwr")
+
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc"]
+myst_heading_anchors = 3
+suppress_warnings = ["ref.python"]  # `Dubhe` names a class in each of Flower's APIs
+
+html_theme = "furo"
+html_title = "Dubhe for Flower"
+html_static_path: list[str] = []
+
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings name types, with shapes and units
+autodoc_default_options = {"members": True, "imported-members": True, "undoc-members": True}
+numpydoc_show_class_members = False
+default_role = "py:obj"
+nitpicky = True
+nitpick_ignore_regex = [(r"py:obj", r".*"), (r"py:class", r"(?!dubhe_flwr).*")]
+
+
+def _documented_data() -> dict[tuple[str, str], list[str]]:
+    """Return the docstrings that stand below constants and types, by module and name."""
+    found = {}
+    for module in pkgutil.walk_packages(dubhe_flwr.__path__, "dubhe_flwr."):
+        try:
+            analyzer = ModuleAnalyzer.for_module(module.name)
+            analyzer.analyze()
+        except PycodeError:  # an empty file
+            continue
+        found.update(
+            {(module.name, name): lines for (_, name), lines in analyzer.attr_docs.items()}
+        )
+    return found
+
+
+_DATA = _documented_data()
+
+
+def _take_docstring(
+    _app: Sphinx, what: str, name: str, _value: object, _options: object, lines: list[str]
+) -> None:
+    """Give a constant the docstring it has where it is defined, not the one of its type."""
+    if what != "data":
+        return
+    module, _, own = name.rpartition(".")
+    lines[:] = next(
+        (doc for (where, key), doc in _DATA.items() if key == own and where.startswith(module)), []
+    )
+
+
+def _skip(
+    _app: Sphinx,
+    what: str,
+    _name: str,
+    value: Any,
+    skip: bool,
+    _options: object,
+) -> bool:
+    """Leave out fields of dataclasses and the like: the docstring of the class describes them."""
+    documented = inspect.isroutine(value) or isinstance(value, property | cached_property | Enum)
+    return skip or (what == "class" and not documented)
+
+
+def _options(match: re.Match[str]) -> str:
+    """Return a table of the options of a command, as its `--help` tells them."""
+    command = get_command(dubhe)
+    for name in match[1].split():
+        command = command.commands[name]
+    rows = ["| option | what it is | default |", "|---|---|---|"]
+    for option in command.params:
+        if isinstance(option.show_default, str):
+            default = option.show_default
+        else:
+            default = "" if option.default in {None, False} else f"`{option.default}`"
+        names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+        rows.append(f"| {names} | {option.help} | {default} |")
+    return "\n".join(rows)
+
+
+def _prepare(_app: Sphinx, _name: str, source: list[str]) -> None:
+    """Let links to files that are no pages lead to the files, and fill in tables of options."""
+    source[0] = re.sub(r"\]\((?=(\.\./)+(apps|tests)/)", "](path:", source[0])
+    source[0] = re.sub(r"<!-- options of dubhe (.*?) -->", _options, source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the functions above."""
+    app.connect("source-read", _prepare)
+    app.connect("autodoc-process-docstring", _take_docstring)
+    app.connect("autodoc-skip-member", _skip)
+    import_module("torch")  # slow to be imported, so once and before the clock of a page runs

@@ -1,0 +1,29 @@
+"""The pages of the documentation, and their blocks of code."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("apps/*/README.md"),
+        *ROOT.glob("docs/**/*.md"),
+    ]
+)
+
+
+def name_of(page: Path) -> str:
+    """Return the path of a page within the repository."""
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the blocks of a page in a language, but for those marked as `not run: REASON`."""
+    found = re.findall(
+        rf"(<!-- not run: [^>]+ -->\n\n)?^```{language}\n(.*?)^```$",
+        page.read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+    return [text for marked, text in found if not marked]

@@ -1,0 +1,66 @@
+"""The documentation builds without a warning, and without a network."""
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from docs.pages import ROOT
+
+API = ROOT / "docs" / "reference" / "api"
+REFERENCE = sorted(set(API.glob("*.md")) - {API / "index.md"})
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the pages; sphinx has a process of its own, whose state it changes."""
+    folder = tmp_path_factory.mktemp("docs")
+    arguments = ["-q", "-W", "--keep-going", "-n", "-d", str(folder / "trees")]
+    ended = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-m", "sphinx", *arguments, str(ROOT / "docs"), str(folder / "html")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return folder / "html"
+
+
+def test_every_page_is_built(built: Path) -> None:
+    """Each Markdown file is a page; -W makes one that no table of contents names an error."""
+    pages = {
+        path.relative_to(ROOT / "docs").with_suffix(".html") for path in ROOT.glob("docs/**/*.md")
+    }
+    assert pages <= {path.relative_to(built) for path in built.rglob("*.html")}
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda page: str(page.stem))
+def test_the_reference_holds_what_is_public(built: Path, page: Path) -> None:
+    """Each name in `__all__` is there, and no other one of the module."""
+    module = import_module(f"dubhe_flwr.{page.stem}")
+    text = (built / "reference" / "api" / f"{page.stem}.html").read_text()
+    found = re.findall(rf'id="{re.escape(module.__name__)}\.(\w+)"', text)
+    assert sorted(found) == sorted(module.__all__)
+
+
+def test_docstrings_of_constants_and_methods_are_there(built: Path) -> None:
+    """Also of those that another module defines."""
+    page = (built / "reference/api/core.html").read_text()
+    assert 'id="dubhe_flwr.core.Codebook.rank"' in page
+    assert "an error of at most 1e-6" in page
+
+
+def test_the_options_of_commands_are_filled_in(built: Path) -> None:
+    """The command line is told by itself."""
+    page = (built / "reference/command_line.html").read_text()
+    assert "options of dubhe" not in page
+    assert page.count("Values of H in table2.") == 1
+
+
+def test_pages_need_no_network(built: Path) -> None:
+    """No script, style or picture comes from elsewhere."""
+    loaded = re.compile(r"<(?:script|img|link)[^>]+(?:src|href)=\"(https?:[^\"]+)\"")
+    found = {url for page in built.rglob("*.html") for url in loaded.findall(page.read_text())}
+    assert not found

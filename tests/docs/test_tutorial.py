@@ -1,0 +1,97 @@
+"""The tutorial's few lines turn a Flower app into one with Dubhe."""
+
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+from dubhe_flwr.simulation import run_in_process
+
+ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs" / "tutorial" / "add_dubhe.md"
+PACKAGE = ROOT / "apps" / "pytorch" / "pytorchexample"
+APIS = {"message": ("server_app", "client_app"), "numpy": ("numpy_server_app", "numpy_client_app")}
+RUN_CONFIG = {"num-server-rounds": 1, "local-epochs": 1, "learning-rate": 0.05, "batch-size": 16}
+
+
+def diffs() -> dict[str, list[str]]:
+    """Return the changed lines that the tutorial shows, with their signs, by module."""
+    blocks = re.findall(r"```diff\n # (\w+)\.py\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)
+    return {
+        name: [line for line in text.splitlines() if line[:1] in "+-" and line.strip("+- ")]
+        for name, text in blocks
+    }
+
+
+def before(name: str) -> str:
+    """Return a module of the app as it was without the lines of the tutorial."""
+    lines = (PACKAGE / f"{name}.py").read_text().splitlines()
+    removed: str | None = None
+    for line in diffs()[name]:
+        if line[0] == "-":
+            removed = line[1:]
+            continue
+        position = lines.index(line[1:])
+        lines[position : position + 1] = [] if removed is None else [removed]
+        removed = None
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return an empty package `pytorchexample`, which is the one that is imported."""
+    package = tmp_path / "pytorchexample"
+    package.mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    forget()
+    yield package
+    forget()
+
+
+def forget() -> None:
+    """Forget the modules of an app, so that another one of this name can be imported."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pytorchexample"]:
+        del sys.modules[name]
+
+
+def run(package: Path, sources: dict[str, str]) -> ModuleType:
+    """Run an app from its sources; return the module of its server."""
+    for name, source in sources.items():
+        (package / f"{name}.py").write_text(source)
+    modules = {name: import_module(f"pytorchexample.{name}") for name in sources}
+    server, client = (module for name, module in modules.items() if name.endswith("_app"))
+    assert isinstance(server.app, ServerApp)
+    assert isinstance(client.app, ClientApp)
+    run_in_process(server.app, client.app, num_supernodes=10, run_config=RUN_CONFIG)
+    return server
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_at_most_six_lines_change(api: str) -> None:
+    """Without them nothing of Dubhe is left in the app."""
+    changed = [line for name in APIS[api] for line in diffs()[name] if line[0] == "+"]
+    assert 0 < len(changed) <= 6
+    for name in APIS[api]:
+        assert "dubhe" in (PACKAGE / f"{name}.py").read_text().lower()
+        assert "dubhe" not in before(name).lower()
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("changed", [False, True], ids=["before", "after"])
+def test_the_app_runs_before_and_after(
+    api: str, changed: bool, app: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is a plain Flower app that trains; with the lines, Dubhe selects its clients."""
+    read = (lambda name: (PACKAGE / f"{name}.py").read_text()) if changed else before
+    others = {name: (PACKAGE / f"{name}.py").read_text() for name in ("__init__", "task")}
+    order = sorted(APIS[api], reverse=True)  # the server first
+    with caplog.at_level("INFO", logger="flwr"):
+        run(app, others | {name: read(name) for name in order})
+    assert ("dubhe: 5 of 10 clients selected" in caplog.text) == changed
+    assert "finished" in caplog.text

@@ -1,0 +1,120 @@
+"""Wheel and sdist hold what they should, and the wheel works alone in an empty environment."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+UV = os.environ.get("UV") or shutil.which("uv")
+APP = """
+import numpy as np
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.serverapp import Dubhe
+from dubhe_flwr.simulation import run_in_process
+
+client_app, server_app = ClientApp(), ServerApp()
+register_dubhe(client_app, lambda context: np.roll([9, 1, 0], context.node_config["partition-id"]))
+strategy = Dubhe(FedAvg(fraction_evaluate=0.0), num_participants=3, reference_set=(1, 2, 3),
+                 thresholds={1: 0.7, 2: 0.2})
+
+@client_app.train()
+def train(message, context):
+    metrics = MetricRecord({"num-examples": 10})
+    records = {"arrays": message.content["arrays"], "metrics": metrics}
+    return Message(RecordDict(records), reply_to=message)
+
+@server_app.main()
+def main(grid, context):
+    strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=1)
+
+run_in_process(server_app, client_app, num_supernodes=8)
+print(len(strategy.plan.participants), "clients")
+"""
+
+pytestmark = pytest.mark.skipif(UV is None, reason="uv builds the distributions")
+
+
+def run(*arguments: object, cwd: Path) -> str:
+    """Run a command away from the repository and return what it says."""
+    env = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    ended = subprocess.run(  # noqa: S603 - uv, and what it installed
+        [str(argument) for argument in arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=env,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of sdist and wheel; the wheel is built from the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(UV, "build", "--quiet", "--out-dir", folder, ROOT, cwd=folder)
+    return folder
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
+    """Every module and the marker of types; no test, app or page."""
+    (wheel,) = built.glob("*.whl")
+    names = set(ZipFile(wheel).namelist())
+    modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("dubhe_flwr/**/*.py")}
+    own = {name for name in names if ".dist-info/" not in name}
+    assert own == modules | {"dubhe_flwr/py.typed"}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:
+    """Also apps, pages and test vectors; nothing that a build left behind."""
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {
+        "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "SECURITY.md",
+        "apps/pytorch/pyproject.toml", "docs/conf.py", "docs/reference/wire.md",
+        "tests/vectors/messages.json", "tests/support.py", "pyproject.toml", "dubhe_flwr/py.typed",
+    }  # fmt: skip
+    assert wanted <= names
+    assert not [
+        name for name in names if "__pycache__" in name or name.startswith((".venv", "dist"))
+    ]
+
+
+def test_the_wheel_works_alone(built: Path, tmp_path: Path) -> None:
+    """Without extras, tests or the repository: an app runs, and the command line answers."""
+    (wheel,) = built.glob("*.whl")
+    run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", cwd=tmp_path)
+    bin_ = tmp_path / "venv" / "bin"
+    run(UV, "pip", "install", "--quiet", "--python", bin_ / "python", wheel, cwd=tmp_path)
+    assert run(bin_ / "python", "-c", APP, cwd=tmp_path).splitlines()[-1] == "3 clients"
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert run(bin_ / "dubhe", "--version", cwd=tmp_path).strip() == f"dubhe-flwr {version}"
+    small = ("--num-clients", 30, "--num-participants", 4, "--rounds", 2)
+    assert "random" in run(bin_ / "dubhe", "study", *small, cwd=tmp_path)
+
+
+def test_the_citation_is_of_this_version() -> None:
+    """CITATION.cff names the version and the paper."""
+    text = (ROOT / "CITATION.cff").read_text()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {version}\n" in text
+    assert "10.1145/3472456.3473513" in text
+
+
+def test_the_workflow_runs_what_ci_runs() -> None:
+    """There is one list of checks, in one file."""
+    assert "run: .ci/run" in (ROOT / ".github" / "workflows" / "ci.yml").read_text()

@@ -1,0 +1,120 @@
+"""An import of this package only ever points down its layers."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "dubhe_flwr"
+LAYERS = (
+    ("errors",),
+    ("core",),
+    ("he",),
+    ("protocol",),
+    ("adapter",),
+    ("server", "serverapp", "clientapp", "simulation"),
+    ("baselines", "training", "data", "report", "testing"),
+    ("experiments",),
+    ("cli",),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+SANS_IO = ("errors", "core", "he", "protocol")
+OUTSIDE_WORLD = {
+    "asyncio", "flwr", "http", "multiprocessing", "pathlib", "requests", "select", "shutil",
+    "signal", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "torch", "urllib",
+}  # fmt: skip
+BUILT_IN = {"input", "open", "print"}
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of each import, also of those within functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names = [node.module or ""]
+            if node.module == PACKAGE.name:  # `from dubhe_flwr import core` names a layer, too
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, name) for name in names)
+
+
+def upward(layer: str, source: str, where: str = "module.py") -> list[str]:
+    """Return a sentence for each import that does not point down."""
+    found = []
+    for line, name in imported(ast.parse(source)):
+        top, _, rest = name.partition(".")
+        target = rest.partition(".")[0]
+        if top != PACKAGE.name or target == layer:
+            continue
+        if target not in LEVEL:
+            found.append(f"{where}:{line} imports {name}, which no layer of {__file__} names.")
+        elif LEVEL[target] >= LEVEL[layer]:
+            found.append(
+                f"{where}:{line} imports {name}: {layer} lies below {target} or beside it; move "
+                "what both need further down, or hand it in as an argument."
+            )
+    return found
+
+
+def worldly(source: str, where: str = "module.py") -> list[str]:
+    """Return a sentence for each way to the outside world."""
+    tree = ast.parse(source)
+    found = [
+        f"{where}:{line} imports {name}: these layers do no input or output; an adapter does."
+        for line, name in imported(tree)
+        if name.partition(".")[0] in OUTSIDE_WORLD
+    ]
+    return found + [
+        f"{where}:{node.lineno} calls {node.func.id}(): these layers do no input or output."
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in BUILT_IN
+    ]
+
+
+def modules(layer: str) -> list[Path]:
+    """Return the modules of a layer."""
+    return sorted([*PACKAGE.glob(f"{layer}.py"), *PACKAGE.glob(f"{layer}/**/*.py")])
+
+
+@pytest.mark.parametrize("layer", LEVEL)
+def test_imports_point_down(layer: str) -> None:
+    """No layer knows of one above it or beside it."""
+    found = [
+        sentence
+        for path in modules(layer)
+        for sentence in upward(layer, path.read_text(), str(path.relative_to(PACKAGE)))
+    ]
+    assert modules(layer)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_every_module_is_in_a_layer() -> None:
+    """A new package finds its place here."""
+    names = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
+    assert {name.removesuffix(".py") for name in names} - {"__init__"} == set(LEVEL)
+
+
+@pytest.mark.parametrize("layer", SANS_IO)
+def test_the_lower_layers_do_no_input_or_output(layer: str) -> None:
+    """No Flower, torch, socket, file, thread or clock below the adapters."""
+    found = [
+        sentence
+        for path in modules(layer)
+        for sentence in worldly(path.read_text(), str(path.relative_to(PACKAGE)))
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_a_wrong_import_is_found() -> None:
+    """Up, sideways, to nowhere, and hidden in a function."""
+    assert "lies below protocol" in upward("core", "from dubhe_flwr.protocol import Plan")[0]
+    assert upward("server", "def f():\n    import dubhe_flwr.serverapp.dubhe")
+    assert "no layer" in upward("cli", "from dubhe_flwr.novelty import x")[0]
+    assert upward("he", "from dubhe_flwr import protocol")
+    assert not upward("protocol", "from dubhe_flwr.core import Codebook\nimport numpy")
+    assert worldly("def f():\n    from time import sleep") != []
+    assert worldly("open('file')") != []

@@ -1,0 +1,162 @@
+"""Vectors of what is computed in the clear: categories, packing, draws, choices."""
+
+from collections.abc import Iterator, Sequence
+
+from vectors import reference as ref
+from vectors.inputs import ANNOUNCED, COUNTS, MNIST, SEARCHED, Case, all_told, sums_of
+
+
+def categories() -> Iterator[Case]:
+    """From samples of each class to a slot of the registry."""
+    given: list[tuple[str, Sequence[int], list[int], list[float]]] = [
+        ("one class dominates", [1, 8, 1, 0], [1, 2, 4], [0.7, 0.2]),
+        ("two classes dominate", [5, 1, 4, 0], [1, 2, 4], [0.7, 0.2]),
+        ("none dominates", [6, 1, 1, 2], [1, 2, 4], [0.7, 0.3]),
+        ("exactly the threshold", [6, 4, 0, 0], [1, 2, 4], [0.6, 0.3]),
+        ("equal classes: the lower one", [5, 5, 5, 5], [1, 2, 4], [0.25, 0.2]),
+        ("threshold 0: the largest class", [3, 3, 4, 4], [1, 4], [0.0]),
+        ("a single class", [0, 0, 0, 9], [1, 2, 4], [1.0, 0.5]),
+        ("no size below C", [9, 0, 1], [3], []),
+        ("the paper's thresholds", [0, 3, 0, 9, 0, 1, 0, 0, 2, 5], [1, 2, 10], [0.7, 0.1]),
+        ("ten classes, the last pair", [0, 0, 0, 0, 0, 0, 0, 0, 5, 6], [1, 2, 10], [0.7, 0.1]),
+        ("four sizes", [4, 4, 4, 1, 0], [1, 2, 3, 5], [0.9, 0.4, 0.3]),
+    ]  # fmt: skip
+    for name, counts, sizes, thresholds in given:
+        u = ref.category(counts, sizes, thresholds)
+        yield {
+            "name": name,
+            "label-counts": list(counts),
+            "reference-set": sizes,
+            "thresholds": thresholds,
+            "category": list(u),
+            "slot": ref.codebook(sizes).index(u),
+            "length": len(ref.codebook(sizes)),
+        }
+
+
+def distributions() -> Iterator[Case]:
+    """From samples of each class to fixed-point shares and the squared norm behind them."""
+    given = {
+        "exact": [3, 1],
+        "ties to the lower class": [1, 1, 1],
+        "remainders, largest first": [1, 2, 4],
+        "one class": [0, 0, 5],
+        "seven equal classes": [2] * 7,
+        "large counts": [2**40, 3, 2**39 + 1],
+        "few of many": [1] + [0] * 51,
+        "squared norm rounds half up": [1448, 1047128],
+    }
+    for name, counts in given.items():
+        yield {
+            "name": name,
+            "label-counts": counts,
+            "shares-and-square": ref.with_square(ref.fixed_point(counts)),
+        }
+
+
+def layouts() -> Iterator[Case]:
+    """From the parameters of an epoch to the place of every counter."""
+    given = {
+        "four classes, 512 bits": ANNOUNCED,
+        "the paper's ten classes, 2048 bits": MNIST,
+        "three candidates": SEARCHED,
+        "52 classes at 8962 clients span two ciphertexts": MNIST
+        | {"reference-set": [1, 52], "thresholds": [0.06], "max-clients": 8962},
+    }
+    for name, announced in given.items():
+        yield {
+            "name": name,
+            "parameters": all_told(announced),
+            "fields": ref.layout(announced),
+            "digest": ref.layout_digest(announced).hex(),
+        }
+
+
+def packings() -> Iterator[Case]:
+    """From counters to plaintexts; the sums of several clients unpack the same way."""
+    registry = [0] * 11
+    registry[4] = 1
+    share = ref.with_square(ref.fixed_point(COUNTS[1]))
+    for name, announced, field, values, clients in (
+        ("a registry", ANNOUNCED, "registry", registry, 1),
+        ("a distribution", ANNOUNCED, "distribution", share, 1),
+        ("a sum of nine registries", ANNOUNCED, "registry", [1, 0, 2, 0, 3, 0, 0, 0, 0, 0, 3], 9),
+        ("twenty distributions, all slots full", ANNOUNCED, "distribution", [20 * 2**20] * 5, 20),
+        ("moments over several ciphertexts", ANNOUNCED, "moments", list(range(55)), 1),
+    ):  # fmt: skip
+        yield {
+            "name": name,
+            "parameters": all_told(announced),
+            "field": field,
+            "values": values,
+            "num-clients": clients,
+            "plaintexts": [f"{plaintext:x}" for plaintext in ref.pack(announced, field, values)],
+        }
+
+
+def draws() -> Iterator[Case]:
+    """From a seed, an alias and rounds to uniform numbers."""
+    for name, seed, alias, first, rounds, tries in (
+        ("one round", 7, "3", 1, 1, 4),
+        ("two rounds, more than one block of tries", 7, "3", 2, 2, 34),
+        ("a name that is not ASCII", 2**40, "Zoë \N{GREEK SMALL LETTER SIGMA}", 1, 1, 3),
+        ("a late round", 0, "laptop", 10**6, 1, 2),
+        ("the tries of a search, round 0", 7, "3", 0, 1, 6),
+    ):
+        rows = ref.seeded_draws(seed, alias, first, rounds, tries)
+        yield {
+            "name": name,
+            "seed": seed,
+            "alias": alias,
+            "first-round": first,
+            "num-rounds": rounds,
+            "num-tries": tries,
+            "numbers": rows,
+            "below-one-half": ref.bits(x < 0.5 for row in rows for x in row).hex(),
+        }
+
+
+def probabilities() -> Iterator[Case]:
+    """From the overall registry to the probability of each category."""
+    for name, overall, participants, tries in (
+        ("two categories", [10, 0, 40], 4, 1),
+        ("capped at 1", [1, 1, 50], 20, 1),
+        ("volunteers for groups", [10, 20, 70], 5, 4),
+        ("never more than half of all", [10, 10, 10], 5, 100),
+        ("one category", [0, 30, 0], 7, 1),
+    ):
+        wanted = ref.volunteers(participants, tries, sum(overall))
+        yield {
+            "name": name,
+            "overall-registry": overall,
+            "num-participants": participants,
+            "volunteer-tries": tries,
+            "num-volunteers": wanted,
+            "probabilities": ref.probability(overall, wanted),
+        }
+
+
+def choices() -> Iterator[Case]:
+    """From decrypted sums to what the agent answers."""
+    tries = sums_of((0, 1, 2, 3), (3, 4, 5, 7), (0, 5, 6, 8), (1, 2, 3, 7))
+    groups = sums_of((0, 1), (2, 3), (4, 5), (6, 7), (3, 8))
+    for name, sums, size, skew in (
+        ("best of four tries", tries, 0, 0.0),
+        ("best of four tries, local skew", tries, 0, 0.5),
+        ("equal tries: the first", [tries[0], tries[0]], 0, 0.5),
+        ("two groups of two", groups, 2, 0.0),
+        ("two groups of two, local skew", groups, 2, 0.5),
+    ):
+        scores = ref.scores(sums, skew)
+        best = ref.best_groups(sums, 2, skew) if size else [scores.index(min(scores))]
+        yield {
+            "name": name,
+            "sums": sums,
+            "num-participants": 4,
+            "group-size": size,
+            "local-skew": skew,
+            "scores": scores,
+            "chosen": best,
+        }
+    table = [[30, 10, 40], [11, 10, 21], [5, 5, 10], [10, 10, 20]]
+    yield {"name": "best candidate", "expectations": table, "candidate": ref.best_candidate(table)}
