@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from logging import ERROR
 from statistics import median
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments.bench.timing import environment
 from dubhe_flwr.experiments.engine import flower_log_level, simulate
 from dubhe_flwr.report.bench import BenchResults, Figure
@@ -23,6 +24,7 @@ _PACKAGES: Final = ("dubhe-flwr", "flwr")
 _NUM_PARTICIPANTS: Final = 20
 _MESSAGE_RATIO: Final = 50
 _LARGE: Final = 1000
+_LONGEST_WAIT: Final = 120
 
 
 def bench_engine(
@@ -90,8 +92,14 @@ def _measure(engine: str, num_nodes: int, repeats: int) -> dict[str, float]:
 
     @server_app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, _context: Context) -> None:
+        deadline = monotonic() + _LONGEST_WAIT
         while len(node_ids := list(grid.get_node_ids())) < num_nodes:
-            pass
+            if monotonic() > deadline:
+                raise DubheError(
+                    f"{engine} has {len(node_ids)} of {num_nodes} nodes after {_LONGEST_WAIT} s; "
+                    "see its log above."
+                )
+            sleep(0.01)
         some = node_ids[:_NUM_PARTICIPANTS]
         _exchange(grid, node_ids)
         batches = [_exchange(grid, node_ids) for _ in range(repeats)]
