@@ -32,6 +32,7 @@ Sizes = Annotated[str | None, typer.Option(help="Values of N, separated by comma
 
 bench = typer.Typer(
     help="Measure what encryption, the protocol, large federations and the engines cost.",
+    epilog="Example: [bold]dubhe bench crypto --quick[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -41,7 +42,8 @@ bench = typer.Typer(
 def crypto(
     *,
     rounds: Annotated[
-        int | None, typer.Option(help="Repeats.", show_default="10, or 2 with --quick")
+        int | None,
+        typer.Option(help="How often each is timed.", show_default="10, or 2 with --quick"),
     ] = None,
     key_bits: KeyBits = None,
     quick: Quick = False,
@@ -131,7 +133,7 @@ def scale(
 def engine(
     *,
     num_nodes: Annotated[
-        int | None, typer.Option(help="Nodes.", show_default="1000, or 20 with --quick")
+        int | None, typer.Option(help="Nodes that answer.", show_default="1000, or 20 with --quick")
     ] = None,
     ray: Annotated[
         bool | None,
