@@ -28,7 +28,8 @@ Without training, in seconds, and without the extra packages that training needs
     [bold]dubhe study[/bold]
 
 The tables and figures of the paper: [bold]dubhe reproduce[/bold]. What encryption and
-messages cost: [bold]dubhe bench[/bold]. What a command can be told: its [bold]--help[/bold]. How to add Dubhe to an app of your own: docs/tutorial."""
+messages cost: [bold]dubhe bench[/bold]. What a command can be told: its [bold]--help[/bold].
+How to add Dubhe to an app of your own: docs/tutorial."""
 
 _EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
 
