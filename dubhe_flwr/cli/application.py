@@ -18,12 +18,12 @@ _WELCOME = """\
 [bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
 close to uniform, and nobody sees a client's labels.
 
-Begin with a comparison of random selection, Dubhe and a greedy oracle. It trains
-a small model on handwritten digits and takes about a minute:
+Begin with a comparison of random selection, Dubhe and a greedy oracle. It
+trains a small model on handwritten digits and takes about a minute:
 
     [bold]dubhe compare[/bold]
 
-Without training, in seconds, and without the extra packages that training needs:
+Without training, in seconds, and without the packages that training needs:
 
     [bold]dubhe study[/bold]
 
