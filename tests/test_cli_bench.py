@@ -1,13 +1,11 @@
 """`dubhe bench` measures, shows and writes what is asked for."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import call
 
-from dubhe_flwr.cli import app, main
 from dubhe_flwr.experiments.bench import scale
 
 OPTIONS = {
@@ -20,20 +18,24 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", list(OPTIONS))
 def test_quick_benchmarks_write_figures_and_tables(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In seconds; the file names the command, and the Markdown shows it."""
     # A process of its own takes seconds to start.
     monkeypatch.setattr(scale, "_in_fresh_process", lambda measure, *given: measure(*given))
     files = ["--json", str(tmp_path / "new/a.json"), "--markdown", str(tmp_path / "new/a.md")]
-    result = CliRunner().invoke(app, ["bench", name, "--quick", *OPTIONS[name], *files])
-    assert result.exit_code == 0, result.output
-    assert "Figures" in result.output
+    code = call(monkeypatch, "bench", name, "--quick", *OPTIONS[name], *files)
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    assert "Figures" in shown.out
     content = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))
     assert {"wanted", "measured", "config"} < set(content)
     assert content["wanted"] == {}  # sizes and keys are too small to want anything
     markdown = (tmp_path / "new/a.md").read_text(encoding="utf-8")
-    assert markdown.startswith("```bash\ndubhe ")
+    assert markdown.startswith(f"```bash\ndubhe bench {name} --quick")
     assert "| figure | measured | wanted | kept |" in markdown
 
 
@@ -41,8 +43,6 @@ def test_sizes_are_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Anything else is one sentence."""
-    monkeypatch.setattr(sys, "argv", ["dubhe", "bench", "scale", "--sizes", "many"])
-    with pytest.raises(SystemExit):
-        main()
+    assert call(monkeypatch, "bench", "scale", "--sizes", "many") == 2
     shown = capsys.readouterr().err
     assert shown == "sizes='many' must be numbers separated by commas, as in 1,2,10.\n"

@@ -96,6 +96,11 @@ class PublicKey:
         """The modulus of the ciphertexts."""
         return self.n * self.n
 
+    @cached_property
+    def _modulus(self) -> gmpy2.mpz:
+        """The same for gmpy2, which would convert it each time."""
+        return gmpy2.mpz(self.n_square)
+
     def to_bytes(self) -> bytes:
         """Return the modulus as `bits / 8` big-endian bytes."""
         return self.n.to_bytes(self.bits // 8, "big")
@@ -118,7 +123,7 @@ class PublicKey:
         """Return the SHA-256 digest of the modulus."""
         return hashlib.sha256(self.to_bytes()).digest()
 
-    def parse(self, vector: bytes, num_ciphertexts: int = 1) -> list[int]:
+    def parse(self, vector: bytes, num_ciphertexts: int = 1) -> list[gmpy2.mpz]:
         """Read a vector of ciphertexts, checking length and range but not invertibility.
 
         Parameters
@@ -130,7 +135,7 @@ class PublicKey:
 
         Returns
         -------
-        list of int
+        list of mpz
             The ciphertexts, each between 0 and n^2, both excluded.
 
         Raises
@@ -143,10 +148,10 @@ class PublicKey:
             raise InvalidCiphertextError(
                 f"A vector has {len(vector)} bytes instead of {num_ciphertexts} x {size}."
             )
-        n_square = self.n_square
+        n_square = self._modulus
         ciphertexts = []
         for start in range(0, len(vector), size):
-            ciphertext = int.from_bytes(vector[start : start + size], "big")
+            ciphertext = gmpy2.mpz.from_bytes(vector[start : start + size], "big")
             if not 0 < ciphertext < n_square:
                 raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
             ciphertexts.append(ciphertext)
