@@ -1,12 +1,15 @@
 """The arguments of both `Dubhe` strategies, in one place."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
 from logging import INFO
 from pathlib import Path
 from typing import Any
 
 from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.adapter.selecting import EvaluateOn, Selecting
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, OnFailure, Plan, Settings, Stage
 from dubhe_flwr.protocol.settings import ThresholdSearch
 
@@ -85,6 +88,7 @@ class DubheArguments(Selecting):
         checkpoint_dir: str | Path | None = None,
         **settings: Any,
     ) -> None:
+        _check_names(settings)
         self.settings = Settings(
             num_participants=num_participants,
             reference_set=reference_set,
@@ -122,3 +126,13 @@ class DubheArguments(Selecting):
         if any(report.stage == Stage.EXPECT for report in plan.stages):
             found = ", ".join(f"{size}: {share:g}" for size, share in plan.thresholds.items())
             log(INFO, "dubhe: thresholds of the epoch: {%s}", found)
+
+
+def _check_names(settings: Mapping[str, Any]) -> None:
+    """Refuse what is no setting, and name the one that may be meant."""
+    known = [field.name for field in fields(Settings)]
+    for name in settings:
+        if name not in known:
+            meant = get_close_matches(name, known, n=1)
+            hint = f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(known)}."
+            raise SettingsError(f"{name} is no setting; {hint}")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from logging import ERROR, INFO, WARNING
 from math import inf
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -79,6 +80,15 @@ class Selecting(Resuming):
                 f"expected_nodes={expected_nodes!r} must be a whole number from 0 up."
             )
         check_wrapped(strategy)
+        method = "configure_train" if hasattr(type(self), "configure_train") else "configure_fit"
+        if not hasattr(strategy, method):
+            raise SettingsError(
+                f"{type(strategy).__name__} of {type(strategy).__module__} has no {method}; "
+                "dubhe_flwr.server wraps strategies of flwr.server, and dubhe_flwr.serverapp those "
+                "of flwr.serverapp."
+            )
+        if not isinstance(checkpoint_dir, str | PathLike | None):
+            raise SettingsError(f"checkpoint_dir={checkpoint_dir!r} must be the path of a folder.")
         super().__init__(strategy, selector, checkpoint_dir)
         self.equal_weights = equal_weights
         self.evaluate_on = evaluate_on

@@ -108,6 +108,8 @@ _WAIT: Final = "wait for more nodes or lower the quorum"
 _REMEDIES: Final = {
     "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
     "register_dubhe)",
+    "refuses parameters": "raise key_bits or min_cohort to what the nodes ask for (min_key_bits "
+    "and min_cohort of DubheMod or register_dubhe)",
     "wrong number of classes": "make the largest size of reference_set the length of label_counts",
     "invalid label counts": "let label_counts return whole numbers of samples from 0 up; a node's "
     "log says more",

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import flwr.server.strategy
+import flwr.serverapp.strategy
 import pytest
 from flwr.server.strategy import FedAvg
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.server import Dubhe
+from dubhe_flwr.serverapp import Dubhe as MessageDubhe
 
 
 @pytest.mark.parametrize(
@@ -23,6 +26,9 @@ from dubhe_flwr.server import Dubhe
         ({"stage_timeout": float("nan")}, "stage_timeout=nan must be a number of seconds"),
         ({"expected_nodes": -3}, "expected_nodes=-3 must be a whole number from 0 up"),
         ({"expected_nodes": "20"}, "expected_nodes='20' must be a whole number from 0 up"),
+        ({"checkpoint_dir": 5}, "checkpoint_dir=5 must be the path of a folder"),
+        ({"triess": 5}, r"triess is no setting; did you mean tries\?"),
+        ({"zzz": 5}, "zzz is no setting; choose from num_participants"),
         ({"expected_nodes": 2.5}, "expected_nodes=2.5 must be a whole number from 0 up"),
     ],
 )
@@ -58,3 +64,13 @@ def test_eligible_without_a_return_is_refused() -> None:
     strategy = Forgetful(FedAvg(), num_participants=20, reference_set=(1, 2, 10))
     with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
         strategy._select(1, list(range(30)), lambda _batch: {})
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(Dubhe, flwr.serverapp.strategy.FedAvg), (MessageDubhe, flwr.server.strategy.FedAvg)],
+)
+def test_a_strategy_of_the_other_api_is_refused(ours: Any, theirs: Any) -> None:
+    """Both APIs have a FedAvg, and both of ours are called Dubhe; the sentence tells them apart."""
+    with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
+        ours(theirs(), num_participants=20, reference_set=(1, 2, 10))

@@ -42,6 +42,14 @@ def test_quorum_sentence() -> None:
     )
 
 
+def test_the_sentence_names_what_the_nodes_ask_for() -> None:
+    """Waiting for more nodes helps nobody where nodes refuse the parameters."""
+    state = CoordinatorState(seed=1, server_round=1)
+    state = reported(state, StageReport("join", 9, 0, {"refuses parameters": 9}, 0, 0))
+    with pytest.raises(QuorumError, match=r"raise key_bits or min_cohort .*min_key_bits"):
+        check_quorum(state, 0, "joined", 3)
+
+
 def test_quorum_sentence_without_a_loss() -> None:
     """Where nothing was dropped it says so."""
     with pytest.raises(QuorumError, match=r"1 nodes are there, .* \(no reply was dropped\)"):
