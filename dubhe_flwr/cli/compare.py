@@ -77,6 +77,9 @@ def compare(
     epochs: Annotated[
         int, typer.Option(help="Passes of a client over its samples in a round.")
     ] = CompareSettings.epochs,
+    evaluate_every: Annotated[
+        int, typer.Option(help="Rounds between two evaluations; the last quarter has all.")
+    ] = CompareSettings.evaluate_every,
     learning_rate: Annotated[
         float | None,
         typer.Option(help="Learning rate of Adam.", show_default=_defaults("learning_rate")),
@@ -122,6 +125,7 @@ def compare(
         emd=emd,
         batch_size=batch_size,
         epochs=epochs,
+        evaluate_every=evaluate_every,
         learning_rate=learning_rate,
         key_bits=key_bits,
         engine=engine,

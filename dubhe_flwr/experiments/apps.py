@@ -42,7 +42,7 @@ def build_client_app(settings: CompareSettings) -> ClientApp:
 
 
 def build_strategy(
-    method: str, scenario: Scenario, on_evaluation: Callable[[int, float], None]
+    method: str, scenario: Scenario, on_round: Callable[[int, float | None], None]
 ) -> RecordedSelection:
     """Return federated averaging over the clients that a method selects.
 
@@ -52,13 +52,15 @@ def build_strategy(
         One of `METHODS`.
     scenario : Scenario
         Where it is to train.
-    on_evaluation : callable (int, float) -> None
-        Is told each round and the accuracy after it.
+    on_round : callable (int, float or None) -> None
+        Is told each round and the accuracy after it, None without an evaluation.
     """
 
     def test(
-        _server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
-    ) -> tuple[float, dict[str, Scalar]]:
+        server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
+    ) -> tuple[float, dict[str, Scalar]] | None:
+        if not scenario.settings.is_evaluated(server_round):
+            return None
         loss, accuracy = scenario.test(parameters)
         return loss, {"accuracy": accuracy}
 
@@ -73,7 +75,7 @@ def build_strategy(
         averaging,
         _selector(method, scenario),
         expected_nodes=scenario.federation.num_clients,
-        on_evaluation=on_evaluation,
+        on_round=on_round,
     )
 
 

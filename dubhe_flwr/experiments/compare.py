@@ -20,7 +20,7 @@ _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
 
 def compare(
     settings: CompareSettings,
-    on_evaluation: Callable[[str, int, float], None] = lambda _method, _round, _accuracy: None,
+    on_round: Callable[[str, int, float | None], None] = lambda _method, _round, _accuracy: None,
 ) -> ComparisonResults:
     """Train by federated averaging with each method of selection, and tell how they fared.
 
@@ -28,8 +28,9 @@ def compare(
     ----------
     settings : CompareSettings
         What to compare, and where.
-    on_evaluation : callable (str, int, float) -> None, optional
-        Is told method, round and accuracy after each round; round 0 is the initial model.
+    on_round : callable (str, int, float or None) -> None, optional
+        Is told method, round and accuracy after each round, None without an evaluation; round 0
+        is the initial model.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def compare(
     cohort = Cohort() if trains_together(settings, device.type) else None
     methods = {}
     for method in settings.methods:
-        strategy = build_strategy(method, scenario, partial(on_evaluation, method))
+        strategy = build_strategy(method, scenario, partial(on_round, method))
         simulate(
             settings.engine,
             build_server_app(strategy, settings.num_rounds),

@@ -24,7 +24,7 @@ __all__ = ["compare_progress", "study_progress"]
 @contextmanager
 def compare_progress(
     console: Console, settings: CompareSettings
-) -> Iterator[Callable[[str, int, float], None]]:
+) -> Iterator[Callable[[str, int, float | None], None]]:
     """Show how far a comparison is, and keep Flower's log to its warnings meanwhile.
 
     Parameters
@@ -36,8 +36,8 @@ def compare_progress(
 
     Yields
     ------
-    callable (str, int, float) -> None
-        To be told method, round and accuracy after each evaluation.
+    callable (str, int, float or None) -> None
+        To be told method, round and accuracy after each round, None without an evaluation.
 
     Examples
     --------
@@ -47,10 +47,16 @@ def compare_progress(
     """
     num_rounds = len(settings.methods) * settings.num_rounds
     with flower_log_level(WARNING), _bar(console, num_rounds) as advance:
-        # Round 0 is the initial model.
-        yield lambda method, server_round, accuracy: advance(
-            method, min(server_round, 1), f"accuracy {accuracy:.1%}"
-        )
+        last = "accuracy unknown"
+
+        def update(method: str, server_round: int, accuracy: float | None) -> None:
+            nonlocal last
+            if accuracy is not None:
+                last = f"accuracy {accuracy:.1%}"
+            # Round 0 is the initial model.
+            advance(method, min(server_round, 1), last)
+
+        yield update
 
 
 @contextmanager

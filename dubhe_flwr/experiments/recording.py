@@ -25,13 +25,14 @@ class RecordedSelection(Selection):
     Parameters
     ----------
     strategy : Strategy
-        Has to evaluate the model on the server and report its `accuracy`.
+        Reports the model's `accuracy` wherever it evaluates it on the server.
     selector : Selector
         How to choose.
     expected_nodes : int
         Nodes to wait for before the first round.
-    on_evaluation : callable (int, float) -> None
-        Is told each round and the accuracy after it; round 0 is that of the initial model.
+    on_round : callable (int, float or None) -> None
+        Is told each round and the accuracy after it, None without an evaluation; round 0 is that
+        of the initial model.
     """
 
     def __init__(
@@ -40,12 +41,12 @@ class RecordedSelection(Selection):
         selector: Selector[Any],
         *,
         expected_nodes: int,
-        on_evaluation: Callable[[int, float], None],
+        on_round: Callable[[int, float | None], None],
     ) -> None:
         super().__init__(strategy, selector, expected_nodes=expected_nodes)
-        self._on_evaluation = on_evaluation
+        self._on_round = on_round
         self._plans: list[Plan] = []
-        self._evaluations: list[tuple[float, float]] = []
+        self._evaluations: list[tuple[float | None, float | None]] = []
         self._selection_seconds = 0.0
         self._training_seconds = 0.0
         self._training_began = 0.0
@@ -92,13 +93,13 @@ class RecordedSelection(Selection):
     def evaluate(
         self, server_round: int, parameters: Parameters
     ) -> tuple[float, dict[str, Scalar]] | None:
-        """Evaluate, and take note of loss and accuracy."""
+        """Evaluate, if it is time, and take note of loss and accuracy."""
         evaluation = super().evaluate(server_round, parameters)
+        loss, accuracy = None, None
         if evaluation is not None:
-            loss, metrics = evaluation
-            accuracy = float(metrics["accuracy"])
-            self._evaluations.append((loss, accuracy))
-            self._on_evaluation(server_round, accuracy)
+            loss, accuracy = evaluation[0], float(evaluation[1]["accuracy"])
+        self._evaluations.append((loss, accuracy))
+        self._on_round(server_round, accuracy)
         return evaluation
 
     def result(self, federation: Federation) -> MethodResult:

@@ -69,6 +69,9 @@ class CompareSettings:
         ``B``.
     epochs : int (default: 1)
         ``E``: passes of a client over its samples in a round.
+    evaluate_every : int (default: 1)
+        Rounds between two evaluations of the model on the test set. In the last quarter, of which
+        the final accuracy is made, each round has one.
     norm : {"batch", "group"} (default: "batch")
         Normalisation, in models that have one.
     precision : {"float32", "bfloat16"} (default: "float32")
@@ -116,6 +119,7 @@ class CompareSettings:
     emd: float = 1.5
     batch_size: int = 8
     epochs: int = 1
+    evaluate_every: int = 1
     norm: str = "batch"
     precision: str = "float32"
     selection: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -136,6 +140,7 @@ class CompareSettings:
             "num_rounds",
             "batch_size",
             "epochs",
+            "evaluate_every",
             "num_threads",
         ):
             if getattr(self, name) < 1:
@@ -186,6 +191,18 @@ class CompareSettings:
                 **own,
             }
         )
+
+    def is_evaluated(self, server_round: int) -> bool:
+        """Return whether the model after this round is tested; round 0 is the initial model.
+
+        Examples
+        --------
+        >>> settings = CompareSettings.for_dataset("mnist", num_rounds=20, evaluate_every=10)
+        >>> [number for number in range(21) if settings.is_evaluated(number)]
+        [0, 10, 16, 17, 18, 19, 20]
+        """
+        in_last_quarter = server_round > self.num_rounds - self.num_rounds / 4
+        return in_last_quarter or server_round % self.evaluate_every == 0
 
     def _check_names(self) -> None:
         if self.dataset not in DATASETS:

@@ -23,8 +23,9 @@ class MethodResult:
     ----------
     num_rounds : int
         Rounds of training.
-    accuracy, loss : tuple of float, length num_rounds + 1
-        On the test set; the first value is that of the initial model.
+    accuracy, loss : tuple of float or None, length num_rounds + 1
+        On the test set; the first value is that of the initial model. None stands for a round
+        without an evaluation.
     emd : tuple of float, length num_rounds
         ``||p_o - p_u||_1`` of each round.
     local_emd : tuple of float, length num_rounds
@@ -46,8 +47,8 @@ class MethodResult:
     """
 
     num_rounds: int
-    accuracy: tuple[float, ...]
-    loss: tuple[float, ...]
+    accuracy: tuple[float | None, ...]
+    loss: tuple[float | None, ...]
     emd: tuple[float, ...]
     local_emd: tuple[float, ...]
     coverage: float
@@ -63,8 +64,9 @@ class MethodResult:
 
     @property
     def final_accuracy(self) -> float:
-        """Mean accuracy of the last five rounds."""
-        last = self.accuracy[1:][-_FINAL_EVALUATIONS:]
+        """Mean accuracy of the last five evaluations."""
+        evaluated = [accuracy for accuracy in self.accuracy[1:] if accuracy is not None]
+        last = evaluated[-_FINAL_EVALUATIONS:]
         return sum(last) / len(last)
 
     @property

@@ -97,12 +97,21 @@ def draw_class_proportions(axes: Axes, results: Results) -> None:
     axes.set_title("Class proportions of the selected data")
 
 
-def draw_by_round(axes: Axes, series: Mapping[str, Sequence[float]], first_round: int) -> None:
-    """Draw a line over the rounds for each name, smoothed where there are many rounds."""
+def draw_by_round(
+    axes: Axes, series: Mapping[str, Sequence[float | None]], first_round: int
+) -> None:
+    """Draw a line over the rounds for each name, smoothed where there are many rounds.
+
+    Rounds without a value (None) lie on the line between their neighbours.
+    """
     colours = method_colours(series)
     window = 1
-    for name, values in series.items():
-        rounds = np.arange(first_round, first_round + len(values))
+    for name, measured in series.items():
+        rounds = np.arange(first_round, first_round + len(measured))
+        known = [
+            number for number, value in zip(rounds, measured, strict=True) if value is not None
+        ]
+        values = np.interp(rounds, known, [value for value in measured if value is not None])
         if len(values) - 1 + first_round >= _SMOOTHED_FROM:
             window = len(values) // 12 | 1
             axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)

@@ -114,7 +114,11 @@ def draw_shares(
 
 
 def draw_curves(
-    axes: Axes, *, series: Mapping[str, Sequence[float]], title: str, label: str = "Test accuracy"
+    axes: Axes,
+    *,
+    series: Mapping[str, Sequence[float | None]],
+    title: str,
+    label: str = "Test accuracy",
 ) -> None:
     """Draw a curve over the rounds for each name; accuracies begin with the initial model."""
     of_accuracy = label == "Test accuracy"

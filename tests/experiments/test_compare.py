@@ -34,7 +34,7 @@ def test_series_have_a_value_for_each_round(results: ComparisonResults) -> None:
         assert method.num_rounds == 3
         assert len(method.accuracy) == len(method.loss) == 4
         assert len(method.emd) == len(method.local_emd) == 3
-        assert all(0 <= value <= 1 for value in method.accuracy)
+        assert all(value is not None and 0 <= value <= 1 for value in method.accuracy)
         assert all(0 <= value <= 2 for value in (*method.emd, *method.local_emd))
         assert sum(method.class_proportions.mean) == pytest.approx(1)
         assert 5 / 24 <= method.coverage <= 15 / 24
@@ -117,11 +117,11 @@ def test_another_seed_gives_other_results(results: ComparisonResults) -> None:
         assert other[name].loss[0] != method.loss[0]
 
 
-def test_progress_is_told_after_each_evaluation() -> None:
+def test_progress_is_told_after_each_round() -> None:
     """Method by method and round by round, from the initial model on."""
-    told: list[tuple[str, int, float]] = []
+    told: list[tuple[str, int, float | None]] = []
 
-    def note(method: str, server_round: int, accuracy: float) -> None:
+    def note(method: str, server_round: int, accuracy: float | None) -> None:
         told.append((method, server_round, accuracy))
 
     settings = small_settings(methods=("greedy", "random"), num_rounds=2)
@@ -130,6 +130,22 @@ def test_progress_is_told_after_each_evaluation() -> None:
         (method, server_round) for method in ("greedy", "random") for server_round in range(3)
     ]
     assert tuple(entry[2] for entry in told[:3]) == results.methods["greedy"].accuracy
+
+
+def test_fewer_evaluations_change_nothing_else() -> None:
+    """Rounds without one have None; what there is equals that of a run with all of them."""
+    settings = small_settings(methods=("greedy",), num_rounds=8)
+    every = without_times(compare(settings))["greedy"]
+    some = without_times(compare(replace(settings, evaluate_every=5)))["greedy"]
+    evaluated = (0, 5, 7, 8)
+    for found, whole in ((some.accuracy, every.accuracy), (some.loss, every.loss)):
+        assert found == tuple(
+            value if number in evaluated else None for number, value in enumerate(whole)
+        )
+    assert some.final_accuracy == pytest.approx(
+        sum(every.accuracy[number] or 0 for number in (5, 7, 8)) / 3
+    )
+    assert replace(some, accuracy=every.accuracy, loss=every.loss) == every
 
 
 def test_clients_are_told_the_round(monkeypatch: pytest.MonkeyPatch) -> None:

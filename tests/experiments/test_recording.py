@@ -32,19 +32,19 @@ class Averaging(FedAvg):
 
 
 @pytest.fixture
-def told() -> list[tuple[int, float]]:
+def told() -> list[tuple[int, float | None]]:
     """Collect what is told after each evaluation."""
     return []
 
 
 @pytest.fixture
-def selection(told: list[tuple[int, float]]) -> RecordedSelection:
+def selection(told: list[tuple[int, float | None]]) -> RecordedSelection:
     """Return a selection that has chosen, trained and evaluated two rounds of two clients."""
     recorded = RecordedSelection(
         Averaging(),
         RandomSelector(2, seed=0),
         expected_nodes=4,
-        on_evaluation=lambda *round_and_accuracy: told.append(round_and_accuracy),
+        on_round=lambda *round_and_accuracy: told.append(round_and_accuracy),
     )
     report = StageReport("participate", 4, 3, {"no reply": 1}, bytes_down=100, bytes_up=30)
     plans = [
@@ -84,13 +84,27 @@ def test_skews_are_those_of_the_chosen_clients(selection: RecordedSelection) -> 
 
 
 def test_evaluations_are_kept_and_told(
-    selection: RecordedSelection, told: list[tuple[int, float]]
+    selection: RecordedSelection, told: list[tuple[int, float | None]]
 ) -> None:
     """Round 0 is the initial model."""
     result = selection.result(FEDERATION)
     assert result.loss == (2.0, 1.0, 0.0)
     assert result.accuracy == (0.0, 0.1, 0.2)
     assert told == [(0, 0.0), (1, 0.1), (2, 0.2)]
+
+
+def test_a_round_without_an_evaluation_is_kept_as_none(
+    selection: RecordedSelection,
+    told: list[tuple[int, float | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The series stay as long as the rounds are many."""
+    monkeypatch.setattr(Averaging, "evaluate", lambda *_: None)
+    assert selection.evaluate(3, MODEL) is None
+    result = selection.result(FEDERATION)
+    assert result.accuracy == (0.0, 0.1, 0.2, None)
+    assert result.loss == (2.0, 1.0, 0.0, None)
+    assert told[-1] == (3, None)
 
 
 def test_bytes_and_seconds_add_up(selection: RecordedSelection) -> None:

@@ -25,6 +25,7 @@ from dubhe_flwr.experiments import CompareSettings
         ({"num_rounds": 0}, "num_rounds=0"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"epochs": -1}, "epochs=-1"),
+        ({"evaluate_every": 0}, "evaluate_every=0"),
         ({"num_threads": 0}, "num_threads=0"),
         ({"tries": 0}, "tries=0"),
         ({"num_participants": 25}, "above num_clients=24; select fewer or simulate more"),

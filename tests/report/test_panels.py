@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from dubhe_flwr.report import ClassProportions
 from dubhe_flwr.report.panels import (
     draw_accuracy,
+    draw_by_round,
     draw_class_proportions,
     draw_emd,
     draw_local_emd,
@@ -72,7 +73,17 @@ def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
     assert len(axes.lines) == len(short)
     for line, method in zip(axes.lines, short.values(), strict=True):
         assert np.asarray(line.get_xdata()).tolist() == list(range(21))
-        np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), method.accuracy)
+        np.testing.assert_allclose(
+            np.asarray(line.get_ydata(), dtype=float), np.asarray(method.accuracy, dtype=float)
+        )
+
+
+def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None:
+    """The line has a point for each round, whether or not the model was evaluated after it."""
+    draw_by_round(axes, {"random": [0.0, None, None, 0.3, 0.5]}, first_round=0)
+    (line,) = axes.lines
+    assert np.asarray(line.get_xdata()).tolist() == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), [0.0, 0.1, 0.2, 0.3, 0.5])
 
 
 def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:

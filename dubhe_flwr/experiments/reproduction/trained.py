@@ -69,6 +69,8 @@ def trainings(
 def final_accuracy(result: Mapping[str, Any]) -> float:
     """Return the mean accuracy over the last 50 rounds, or the last quarter of fewer than 200.
 
+    All of these were evaluated.
+
     Examples
     --------
     >>> final_accuracy({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
