@@ -231,6 +231,20 @@ def test_unfit_modulus_opens_with_no_prime(p: int, q: int) -> None:
         SecretKey.from_bytes(p.to_bytes(32, "big"), public_key)
 
 
+def test_the_base_of_the_test_for_primes_is_random() -> None:
+    """A composite that base 2 and every fifth one take for a prime is refused by most nodes."""
+    factor = 0x9F0BD4843D1452480F4D2E33E3127FC5
+    p, q = factor * (2 * factor - 1), next_prime(3 << 254)
+    assert gmpy2.is_strong_prp(p, 2)
+    refused = 0
+    for _ in range(40):
+        try:
+            SecretKey.from_bytes(p.to_bytes(32, "big"), PublicKey(p * q))
+        except SealError:
+            refused += 1
+    assert refused >= 16  # at least 30 of 40 are expected; fewer than 16 come once in a million
+
+
 @pytest.mark.parametrize("show", [repr, str, "{}".format, ascii])
 def test_no_prime_is_shown(secret_key: SecretKey, show: Callable[[object], str]) -> None:
     """What is printed holds neither prime, in decimal nor in hexadecimal."""
