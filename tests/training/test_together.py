@@ -137,8 +137,8 @@ def test_the_log_says_why_they_train_alone(
     sizes: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A reason of the cohort is told in its own words, without the name of an error."""
-    model = build_model("digits", 3, seed=0)
-    model.append(nn.Dropout(0.5, inplace=True))
+    layers = build_model("digits", 3, seed=0).children()
+    model = nn.Sequential(*layers, nn.Dropout(0.5, inplace=True))
     clients, cohort = [client_of(alias, model) for alias in range(3)], Cohort()
     fitted(clients, cohort)
     assert sizes == [3]
