@@ -157,11 +157,9 @@ class Selecting(Resuming):
 
     def description(self) -> list[str]:
         """Return the lines that tell an operator how the clients are selected."""
-        number, weights = self.selector.num_participants, self.equal_weights
-        return [
-            f"Participants (K): {number} | equal weights: {weights} | "
-            + f"evaluation on: {self.evaluate_on}"
-        ]
+        number = f"Participants (K): {self.selector.num_participants}"
+        weights = f"equal weights: {self.equal_weights}"
+        return [f"{number} | {weights} | evaluation on: {self.evaluate_on}"]
 
     def _select(
         self, server_round: int, node_ids: Sequence[int], send: Callable[[Batch], Replies]

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli.arguments import numbers
+from dubhe_flwr.cli.arguments import numbers, writable_file
 from dubhe_flwr.report.bench import BenchResults
 
 __all__ = ["bench"]
@@ -56,6 +56,7 @@ bench = typer.Typer(
     epilog="Example: [bold]dubhe bench crypto --quick[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
+    suggest_commands=False,
 )
 
 
@@ -170,6 +171,8 @@ def _run(
     json: Path | None,
     markdown: Path | None,
 ) -> None:
+    writable_file(json)
+    writable_file(markdown)
     console = Console()
     with console.status("measuring") as status:
         results = measure(lambda what: status.update(f"measuring: {what}"))
@@ -178,7 +181,6 @@ def _run(
     if json is not None:
         results.save(json)
     if markdown is not None:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
         markdown.write_text(results.markdown(), encoding="utf-8")
     if written := [escape(str(path)) for path in (json, markdown) if path is not None]:
         console.print(f"Written: {', '.join(written)}.", highlight=False)

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli.arguments import numbers, writable_folder
+from dubhe_flwr.cli.arguments import numbers, writable_file
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings, study_sentence, study_table
@@ -132,9 +132,8 @@ def study(
         if figure.suffix != ".png":
             raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
         require_matplotlib()
-    for path in (json, figure):
-        if path is not None:
-            writable_folder(path.parent)
+    writable_file(json)
+    writable_file(figure)
     console = Console()
     with study_progress(console, settings) as progress:
         results = run(settings, progress.select, progress.answer)
