@@ -2,6 +2,7 @@
 
 __all__ = [
     "CheckpointError",
+    "CohortError",
     "DataError",
     "DecryptionError",
     "DubheError",
@@ -27,6 +28,10 @@ class SettingsError(DubheError, ValueError):
 
 class CheckpointError(DubheError):
     """A saved state that cannot be taken up; the message names the key, file or version."""
+
+
+class CohortError(DubheError):
+    """Clients that cannot be trained in the same steps; the message says why. Train them alone."""
 
 
 class DataError(DubheError):

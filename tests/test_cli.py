@@ -14,7 +14,7 @@ from small_comparison import SMALL
 from typer.main import get_command
 
 from dubhe_flwr.cli import app
-from dubhe_flwr.cli.arguments import writable_folder
+from dubhe_flwr.cli.arguments import writable_file, writable_folder
 from dubhe_flwr.errors import SettingsError
 
 SMALL_OPTIONS = [
@@ -268,3 +268,16 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Pa
     with pytest.raises(SettingsError, match="cannot be written"):
         writable_folder(tmp_path / "file")
     assert writable_folder(tmp_path / "new" / "folder").is_dir()
+    with pytest.raises(SettingsError, match="is a folder; give the name of a file"):
+        writable_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [("stdy",), ("reproduce", "regstry"), ("bench", "cripto")], ids=" ".join
+)
+def test_a_misspelt_command_is_suggested_once(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was meant is named, and only once."""
+    assert call(monkeypatch, *words) == 2
+    assert capsys.readouterr().err.count("Did you mean") == 1

@@ -46,3 +46,22 @@ def test_sizes_are_numbers(
     assert call(monkeypatch, "bench", "scale", "--sizes", "many") == 2
     shown = capsys.readouterr().err
     assert shown == "sizes='many' must be numbers separated by commas, as in 1,2,10.\n"
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence."""
+    (tmp_path / "file").write_text("")
+    for option in ("--json", "--markdown"):
+        path = str(tmp_path / "file" / "a")
+        assert call(monkeypatch, "bench", "crypto", option, path) == 2
+        assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_number_below_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Zero does not stand for the usual number."""
+    assert call(monkeypatch, "bench", "crypto", "--quick", "--rounds", "0") == 2
+    assert "--rounds" in capsys.readouterr().err

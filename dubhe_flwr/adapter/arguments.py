@@ -124,8 +124,26 @@ class DubheArguments(Selecting):
         """Write to Flower's log what the selection did, and the thresholds after a search."""
         super().log_plan(plan, seconds)
         if any(report.stage == Stage.EXPECT for report in plan.stages):
-            found = ", ".join(f"{size}: {share:g}" for size, share in plan.thresholds.items())
-            log(INFO, "dubhe: thresholds of the epoch: {%s}", found)
+            log(INFO, "dubhe: thresholds of the epoch: %s", _shares(plan.thresholds))
+
+    def description(self) -> list[str]:
+        """Return the lines that tell an operator how Dubhe selects."""
+        settings = self.settings
+        given, sizes = settings.thresholds, settings.codebook.reference_set
+        thresholds = _shares(given) if isinstance(given, Mapping) else given
+        rule = f"{settings.participation} participation | {settings.determination} determination"
+        registration = f"Registration every {settings.registration_interval} rounds"
+        return [
+            *super().description(),
+            f"Rule: {rule} | tries (H): {settings.tries}",
+            f"Reference set (G): {sizes} | thresholds: {thresholds}",
+            f"{registration} | rounds in a draw: {settings.rounds_per_draw}",
+            f"Key: {settings.key_bits} bits | smallest cohort: {settings.min_cohort}",
+        ]
+
+
+def _shares(thresholds: Mapping[int, float]) -> str:
+    return f"{{{', '.join(f'{size}: {share:g}' for size, share in thresholds.items())}}}"
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:

@@ -11,10 +11,21 @@ from dubhe_flwr.adapter.records import from_records, message_type, to_records
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Batch, NodeFailure, Replies
 
-__all__ = ["log", "send_over_grid"]
+__all__ = ["counted", "log", "send_over_grid"]
 
 log = getLogger("flwr").log
 """Flower's own log, so that the selection shows up between the rounds."""
+
+
+def counted(number: int, singular: str, plural: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "reply", "replies"), counted(2, "reply", "replies")
+    ('1 reply', '2 replies')
+    """
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:

@@ -10,7 +10,7 @@ from dubhe_flwr.adapter.generators import generator_states, restore_generators
 from dubhe_flwr.adapter.packing import pack, unpack
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
 from dubhe_flwr.errors import CheckpointError
-from dubhe_flwr.protocol import Selector, check_keys
+from dubhe_flwr.protocol import Plan, Selector, check_keys
 
 __all__ = ["STATE_VERSION", "Resuming"]
 
@@ -32,6 +32,8 @@ class Resuming:
 
     Attributes
     ----------
+    plan : Plan or None
+        Who trains in the current round.
     rounds_done : int
         The last round that was completed.
     """
@@ -42,10 +44,16 @@ class Resuming:
         super().__init__()
         self.strategy = strategy
         self.selector = selector
-        self.state = selector.initial_state()
+        self._checkpoints = CheckpointDirectory(checkpoint_dir) if checkpoint_dir else None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Stand at the beginning of a run."""
+        self.state = self.selector.initial_state()
+        self.plan: Plan | None = None
         self.rounds_done = 0
         self._first = 0  # Flower counts rounds anew in each process
-        self._checkpoints = CheckpointDirectory(checkpoint_dir) if checkpoint_dir else None
+        self._used = False
         self._resumed = False
         self._resumed_model: Any = None
         self._generators: dict[str, Any] | None = None
@@ -98,6 +106,7 @@ class Resuming:
         restore_state(self.strategy, unpack(values["wrapped"]))
         self.state = state
         self.rounds_done = self._first = values["round"]
+        self._used = False
 
     def rounds_left(self, num_rounds: int) -> int:
         """Return how many of a run's rounds are still to come, after taking up its checkpoint.
@@ -108,7 +117,17 @@ class Resuming:
             Rounds of the whole run.
         """
         self._resume()
-        return max(0, num_rounds - self._first)
+        done = self.rounds_done if self._checkpoints is not None else self._first
+        return max(0, num_rounds - done)
+
+    def _begin_run(self) -> None:
+        """Begin anew where this object has selected before, and take up the checkpoint if any.
+
+        Epoch and draws are of the nodes of the run before, which may be others or gone.
+        """
+        if self._used:
+            self._forget()
+        self._resume()
 
     def _resume(self) -> None:
         """Take up the latest checkpoint, once."""
@@ -139,7 +158,7 @@ class Resuming:
 
     def _model_to_begin_with(self) -> Any:
         """Return the model of the checkpoint, with the generators as they were; None without."""
-        self._resume()
+        self._begin_run()
         if self._generators is not None:
             restore_generators(self._generators)
             self._generators = None
@@ -148,6 +167,13 @@ class Resuming:
     def _round(self, server_round: int) -> int:
         """Return the round of the whole run that Flower means."""
         return self._first + server_round
+
+    def _begin_round(self, server_round: int) -> int:
+        """Return the same of a round that begins; Flower's first one begins a run."""
+        if server_round <= 1 and self._used:
+            self._begin_run()
+        self._used = True
+        return self._round(server_round)
 
     def _complete(self, server_round: int, model: Any) -> None:
         """Take note that a round is over, with this model."""

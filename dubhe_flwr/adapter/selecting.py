@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.exchange import counted, log
 from dubhe_flwr.adapter.resuming import Resuming
 from dubhe_flwr.adapter.wrapped import check_wrapped
 from dubhe_flwr.errors import SettingsError
@@ -24,7 +24,7 @@ class Selecting(Resuming):
     """Base of both `Selection` strategies: drives a selector and remembers its last plan.
 
     Subclasses may override `eligible` to leave nodes out of a round, `on_plan` to see who was
-    chosen, and `log_plan` to change what the log says.
+    chosen, and `log_plan` and `description` to change what the log says.
 
     Parameters
     ----------
@@ -95,7 +95,6 @@ class Selecting(Resuming):
         self.expected_nodes = expected_nodes or selector.num_participants
         self.wait_timeout = wait_timeout
         self.stage_timeout = stage_timeout
-        self.plan: Plan | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.strategy!r})"
@@ -132,26 +131,35 @@ class Selecting(Resuming):
 
     def log_plan(self, plan: Plan, seconds: float) -> None:
         """Write to Flower's log what the selection did, and loudly what went wrong."""
-        log(
-            INFO,
-            "dubhe: %s of %s clients selected in %.2f s (from %s tentative selections or groups)",
-            len(plan.participants),
-            plan.num_registered,
-            seconds,
-            plan.num_selections,
-        )
         for report in plan.stages:
             for reason, number in report.dropped.items():
-                log(WARNING, "dubhe: %s: %s replies dropped: %s", report.stage, number, reason)
+                lost = counted(number, "reply", "replies")
+                log(WARNING, "dubhe: %s: %s dropped: %s", report.stage, lost, reason)
         for note in plan.notes:
             log(WARNING, "dubhe: %s", note)
         if plan.fallback:
+            chosen = counted(len(plan.participants), "client was", "clients were")
             log(
                 ERROR,
-                "dubhe: round %s was NOT selected by Dubhe: %s clients were chosen at random",
+                "dubhe: round %s was NOT selected by Dubhe: %s chosen at random",
                 plan.server_round,
-                len(plan.participants),
+                chosen,
             )
+            return
+        log(
+            INFO,
+            "dubhe: %s of %s clients selected in %.2f s (from %s)",
+            len(plan.participants),
+            plan.num_registered,
+            seconds,
+            counted(plan.num_selections, "tentative selection", "tentative selections or groups"),
+        )
+
+    def description(self) -> list[str]:
+        """Return the lines that tell an operator how the clients are selected."""
+        number = f"Participants (K): {self.selector.num_participants}"
+        weights = f"equal weights: {self.equal_weights}"
+        return [f"{number} | {weights} | evaluation on: {self.evaluate_on}"]
 
     def _select(
         self, server_round: int, node_ids: Sequence[int], send: Callable[[Batch], Replies]
@@ -184,9 +192,9 @@ class Selecting(Resuming):
         if (available := num_available()) < self.expected_nodes:
             log(
                 INFO,
-                "dubhe: waiting up to %.0f s for %s nodes (%s are there)",
+                "dubhe: waiting up to %.0f s for %s (there so far: %s)",
                 self.wait_timeout,
-                self.expected_nodes,
+                counted(self.expected_nodes, "node", "nodes"),
                 available,
             )
         while (available := num_available()) < self.expected_nodes:

@@ -23,13 +23,13 @@ trains a small model on handwritten digits and takes about a minute:
 
     [bold]dubhe compare[/bold]
 
-Without training, in seconds, and without the packages that training needs:
+Without training, in less than a minute, and without the packages that training needs:
 
     [bold]dubhe study[/bold]
 
 The tables and figures of the paper: [bold]dubhe reproduce[/bold]. What encryption and
-messages cost: [bold]dubhe bench[/bold]. What a command can be told: its [bold]--help[/bold].
-How to add Dubhe to an app of your own: docs/tutorial."""
+messages cost: [bold]dubhe bench[/bold]. All options of a command: [bold]--help[/bold] after it.
+How to add Dubhe to an app of your own: docs/tutorial/add_dubhe.md."""
 
 _EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
 
@@ -38,6 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    suggest_commands=False,  # Click suggests them already
 )
 
 

@@ -1,12 +1,13 @@
 """What several commands make of their arguments."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["names", "numbers", "writable_folder"]
+__all__ = ["names", "numbers", "writable_file", "writable_folder"]
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -66,4 +67,21 @@ def writable_folder(folder: Path) -> Path:
         raise SettingsError(
             f"{folder} cannot be written ({error.strerror}); give a folder that can."
         ) from None
+    if not os.access(folder, os.W_OK):
+        raise SettingsError(f"{folder} cannot be written; give a folder that can.")
     return folder
+
+
+def writable_file(path: Path | None) -> None:
+    """Make the folder of a file before the work begins whose results it shall hold.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be made, or the path is that of a folder.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise SettingsError(f"{path} is a folder; give the name of a file in it.")
+    writable_folder(path.parent)

@@ -1,14 +1,15 @@
 """`dubhe bench`: what encryption, the protocol, large federations and the engines cost."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli.arguments import numbers
+from dubhe_flwr.cli.arguments import numbers, writable_file
 from dubhe_flwr.report.bench import BenchResults
 
 __all__ = ["bench"]
@@ -17,17 +18,37 @@ _EPILOG: Final = (
     "Example: [bold]dubhe bench {name} --json results/{name}.json "
     "--markdown results/{name}.md[/bold]"
 )
-_SMALL_KEY: Final = 512
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number that is smaller with --quick, unless it is given."""
+
+    usual: int
+    quick: int
+
+    def option(self, help_text: str) -> Any:
+        usual = f"{self.usual}, or {self.quick} with --quick"
+        return typer.Option(help=help_text, show_default=usual, min=1)
+
+    def of(self, given: int | None, *, quick: bool) -> int:
+        if given is not None:
+            return given
+        return self.quick if quick else self.usual
+
+
+_KEY_BITS: Final = _Number(2048, 512)
+_TIMES: Final = _Number(10, 2)
+_NODES: Final = _Number(1000, 20)
+_REAL: Final = {"protocol": _Number(100, 10), "scale": _Number(50, 10)}
+_CLIENTS: Final = "Clients whose work is measured."
 
 Json = Annotated[Path | None, typer.Option(help="File to write the results to.")]
 Markdown = Annotated[Path | None, typer.Option(help="File to write the tables to.")]
 Quick = Annotated[
     bool, typer.Option("--quick", help="Small sizes and keys: shows that it runs, not how fast.")
 ]
-KeyBits = Annotated[
-    int | None,
-    typer.Option(help="Size of the Paillier keys.", show_default="2048, or 512 with --quick"),
-]
+KeyBits = Annotated[int | None, _KEY_BITS.option("Size of the Paillier keys.")]
 Sizes = Annotated[str | None, typer.Option(help="Values of N, separated by commas.")]
 
 bench = typer.Typer(
@@ -35,16 +56,14 @@ bench = typer.Typer(
     epilog="Example: [bold]dubhe bench crypto --quick[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
+    suggest_commands=False,
 )
 
 
 @bench.command(epilog=_EPILOG.format(name="crypto"))
 def crypto(
     *,
-    rounds: Annotated[
-        int | None,
-        typer.Option(help="How often each is timed.", show_default="10, or 2 with --quick"),
-    ] = None,
+    rounds: Annotated[int | None, _TIMES.option("How often each is timed.")] = None,
     key_bits: KeyBits = None,
     quick: Quick = False,
     json: Json = None,
@@ -55,7 +74,7 @@ def crypto(
 
     _run(
         lambda _tell: bench_crypto(
-            key_bits=_key_bits(key_bits, quick=quick), rounds=rounds or (2 if quick else 10)
+            key_bits=_KEY_BITS.of(key_bits, quick=quick), rounds=_TIMES.of(rounds, quick=quick)
         ),
         json,
         markdown,
@@ -66,12 +85,7 @@ def crypto(
 def protocol(
     *,
     sizes: Sizes = None,
-    num_real: Annotated[
-        int | None,
-        typer.Option(
-            help="Clients whose work is measured.", show_default="100, or 10 with --quick"
-        ),
-    ] = None,
+    num_real: Annotated[int | None, _REAL["protocol"].option(_CLIENTS)] = None,
     training: Annotated[
         bool, typer.Option(help="Measure the training of a client too, which needs torch.")
     ] = True,
@@ -86,10 +100,10 @@ def protocol(
     _run(
         lambda tell: bench_protocol(
             sizes=_sizes(sizes, (30, 60) if quick else (100, 1000, 8962)),
-            key_bits=_key_bits(key_bits, quick=quick),
+            key_bits=_KEY_BITS.of(key_bits, quick=quick),
             num_participants=6 if quick else 20,
             num_following=2 if quick else 5,
-            num_real=num_real or (10 if quick else 100),
+            num_real=_REAL["protocol"].of(num_real, quick=quick),
             training=training,
             on_size=tell,
         ),
@@ -103,10 +117,7 @@ def scale(
     *,
     sizes: Sizes = None,
     rule: Annotated[str, typer.Option(help="How to select: paper or default.")] = "paper",
-    num_real: Annotated[
-        int | None,
-        typer.Option(help="Clients whose work is measured.", show_default="50, or 10 with --quick"),
-    ] = None,
+    num_real: Annotated[int | None, _REAL["scale"].option(_CLIENTS)] = None,
     key_bits: KeyBits = None,
     quick: Quick = False,
     json: Json = None,
@@ -119,9 +130,9 @@ def scale(
         lambda tell: bench_scale(
             sizes=_sizes(sizes, (100, 200) if quick else (1000, 10_000, 100_000, 1_000_000)),
             rule=rule,
-            key_bits=_key_bits(key_bits, quick=quick),
+            key_bits=_KEY_BITS.of(key_bits, quick=quick),
             num_participants=6 if quick else 20,
-            num_real=num_real or (10 if quick else 50),
+            num_real=_REAL["scale"].of(num_real, quick=quick),
             on_size=tell,
         ),
         json,
@@ -132,9 +143,7 @@ def scale(
 @bench.command(epilog=_EPILOG.format(name="engine"))
 def engine(
     *,
-    num_nodes: Annotated[
-        int | None, typer.Option(help="Nodes that answer.", show_default="1000, or 20 with --quick")
-    ] = None,
+    num_nodes: Annotated[int | None, _NODES.option("Nodes that answer.")] = None,
     ray: Annotated[
         bool | None,
         typer.Option(help="Measure Ray too.", show_default="if it is installed, not with --quick"),
@@ -148,7 +157,7 @@ def engine(
 
     _run(
         lambda tell: bench_engine(
-            num_nodes=num_nodes or (20 if quick else 1000),
+            num_nodes=_NODES.of(num_nodes, quick=quick),
             ray=False if quick and ray is None else ray,
             on_engine=tell,
         ),
@@ -162,6 +171,8 @@ def _run(
     json: Path | None,
     markdown: Path | None,
 ) -> None:
+    writable_file(json)
+    writable_file(markdown)
     console = Console()
     with console.status("measuring") as status:
         results = measure(lambda what: status.update(f"measuring: {what}"))
@@ -170,14 +181,9 @@ def _run(
     if json is not None:
         results.save(json)
     if markdown is not None:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
         markdown.write_text(results.markdown(), encoding="utf-8")
     if written := [escape(str(path)) for path in (json, markdown) if path is not None]:
         console.print(f"Written: {', '.join(written)}.", highlight=False)
-
-
-def _key_bits(given: int | None, *, quick: bool) -> int:
-    return given or (_SMALL_KEY if quick else 2048)
 
 
 def _sizes(given: str | None, usual: tuple[int, ...]) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ reproduce = typer.Typer(
     epilog="Example, in a minute: [bold]dubhe reproduce registry[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
+    suggest_commands=False,
 )
 
 

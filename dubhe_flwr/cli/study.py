@@ -7,10 +7,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli.arguments import numbers, writable_folder
+from dubhe_flwr.cli.arguments import numbers, writable_file
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings, study_sentence, study_table
+from dubhe_flwr.experiments.study import study as run
+from dubhe_flwr.experiments.study_progress import study_progress
 from dubhe_flwr.protocol.settings import DeterminationRule, ParticipationRule, ThresholdSearch
 from dubhe_flwr.report import save_study_figure
 from dubhe_flwr.report.style import require_matplotlib
@@ -130,16 +132,11 @@ def study(
         if figure.suffix != ".png":
             raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
         require_matplotlib()
-    for path in (json, figure):
-        if path is not None:
-            writable_folder(path.parent)
-    # These import Flower and take a while.
-    from dubhe_flwr.experiments.progress import study_progress  # noqa: PLC0415
-    from dubhe_flwr.experiments.study import study as run  # noqa: PLC0415
-
+    writable_file(json)
+    writable_file(figure)
     console = Console()
-    with study_progress(console, settings) as update:
-        results = run(settings, update)
+    with study_progress(console, settings) as progress:
+        results = run(settings, progress.select, progress.answer)
     if json is not None:
         results.save(json)
     if figure is not None:

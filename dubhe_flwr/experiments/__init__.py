@@ -1,7 +1,7 @@
 """Experiments: what the commands of `dubhe` run.
 
-`dubhe_flwr.experiments.compare.compare` needs the extra ``torch``, and it, `study.study` and
-`progress` take their time to be imported; settings and summaries do without them.
+`dubhe_flwr.experiments.compare.compare` needs the extra ``torch``, and it and `progress` take their
+time to be imported; settings, summaries and studies do without them.
 """
 
 from dubhe_flwr.experiments.methods import COMPARED, METHODS

@@ -1,6 +1,6 @@
 """Selection with simulated nodes in memory: the protocol as it is, without Flower."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TypeVar
 
@@ -20,7 +20,11 @@ __all__ = ["rounds_in_memory"]
 StateT = TypeVar("StateT")
 
 
-def rounds_in_memory(selector: Selector[StateT], policies: Sequence[NodePolicy]) -> Iterator[Plan]:
+def rounds_in_memory(
+    selector: Selector[StateT],
+    policies: Sequence[NodePolicy],
+    on_answer: Callable[[str, int, int], None] = lambda _stage, _answered, _asked: None,
+) -> Iterator[Plan]:
     """Yield the plan of each round, from round 1 on and without end.
 
     Parameters
@@ -29,6 +33,8 @@ def rounds_in_memory(selector: Selector[StateT], policies: Sequence[NodePolicy])
         The server side.
     policies : sequence of NodePolicy, length N
         The nodes, all of them always there; their ids are 0, 1, ..., N-1.
+    on_answer : callable (str, int, int) -> None, optional
+        Is told the stage, how many nodes have answered and how many are asked, before each answer.
 
     Yields
     ------
@@ -57,7 +63,10 @@ def rounds_in_memory(selector: Selector[StateT], policies: Sequence[NodePolicy])
     for server_round in count(1):
         state, outcome = selector.begin_round(state, server_round, range(len(sessions)))
         while isinstance(outcome, Batch):
-            replies = {node: _answer(sessions[node], request) for node, request in outcome.fields()}
+            replies: dict[int, Fields | NodeFailure] = {}
+            for node, request in outcome.fields():
+                on_answer(outcome.header.stage, len(replies), len(outcome.requests))
+                replies[node] = _answer(sessions[node], request)
             state, outcome = selector.step(state, replies)
         yield outcome
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["COMPARED", "DUBHE_RULES", "METHODS"]
+__all__ = ["COMPARED", "DUBHE_RULES", "METHODS", "STUDIED"]
 
 DUBHE_RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe-one-off": {"participation": "paper", "determination": "one-off"},
@@ -22,3 +22,6 @@ METHODS: Final = ("random", *DUBHE_RULES, "greedy")
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Those that are compared where nothing else is asked for."""
+
+STUDIED: Final = ("random", "dubhe", "greedy")
+"""Those of a study, in which Dubhe selects by the rule that the settings name."""

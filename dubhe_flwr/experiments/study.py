@@ -20,6 +20,7 @@ from dubhe_flwr.experiments.findings import (
     provenance,
 )
 from dubhe_flwr.experiments.in_memory import rounds_in_memory
+from dubhe_flwr.experiments.methods import STUDIED
 from dubhe_flwr.experiments.plain import plain_rounds
 from dubhe_flwr.experiments.study_settings import StudySettings
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector
@@ -28,15 +29,17 @@ from dubhe_flwr.report import SelectionResult, StudyResults
 __all__ = ["draw_federation", "encrypted_plans", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
-_METHODS: Final = ("random", "dubhe", "greedy")
 _EARLY_ROUNDS: Final = 100
 
 
 def study(
     settings: StudySettings,
     on_round: Callable[[str, int], None] = lambda _method, _round: None,
+    on_answer: Callable[[str, str, int, int], None] = lambda _method, _stage, _answered, _asked: (
+        None
+    ),
     *,
-    methods: Sequence[str] = _METHODS,
+    methods: Sequence[str] = STUDIED,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, all in one federation.
 
@@ -46,6 +49,8 @@ def study(
         The federation, and how Dubhe selects in it.
     on_round : callable (str, int) -> None, optional
         Is told method and round after each selection.
+    on_answer : callable (str, str, int, int) -> None, optional
+        Is told the method, and what `rounds_in_memory` tells, where the study is encrypted.
     methods : sequence of str (default: all)
         Which of the three to look at.
 
@@ -68,13 +73,17 @@ def study(
     3
     """
     federation = draw_federation(settings)
-    plans = encrypted_plans if settings.encrypted else _plain_plans
     return StudyResults(
         config={**asdict(settings), **provenance(_PACKAGES)},
         federation=federation_summary(federation),
         methods={
             method: _record(
-                islice(plans(method, settings, federation), settings.num_rounds),
+                islice(
+                    encrypted_plans(method, settings, federation, partial(on_answer, method))
+                    if settings.encrypted
+                    else _plain_plans(method, settings, federation),
+                    settings.num_rounds,
+                ),
                 federation,
                 partial(on_round, method),
                 encrypted=settings.encrypted,
@@ -144,7 +153,12 @@ def _record(
     )
 
 
-def encrypted_plans(method: str, settings: StudySettings, federation: Federation) -> Iterator[Plan]:
+def encrypted_plans(
+    method: str,
+    settings: StudySettings,
+    federation: Federation,
+    on_answer: Callable[[str, int, int], None] = lambda _stage, _answered, _asked: None,
+) -> Iterator[Plan]:
     """Yield the plan of each round under encryption, without end.
 
     Parameters
@@ -155,6 +169,8 @@ def encrypted_plans(method: str, settings: StudySettings, federation: Federation
         How Dubhe selects.
     federation : Federation
         The data of all clients.
+    on_answer : callable (str, int, int) -> None, optional
+        As in `rounds_in_memory`.
     """
     nodes = [
         NodePolicy(
@@ -170,7 +186,7 @@ def encrypted_plans(method: str, settings: StudySettings, federation: Federation
         if method == "dubhe"
         else _baseline(method, settings, federation)
     )
-    return rounds_in_memory(selector, nodes)
+    return rounds_in_memory(selector, nodes, on_answer)
 
 
 def _plain_plans(method: str, settings: StudySettings, federation: Federation) -> Iterator[Plan]:

@@ -36,7 +36,7 @@ class Selection(Selecting, Strategy):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Choose the clients, and let the wrapped strategy make their instructions."""
-        server_round = self._round(server_round)
+        server_round = self._begin_round(server_round)
         self._wait_for_nodes(client_manager.num_available)
         clients = node_ids_of(client_manager.all())
         plan = self._select(

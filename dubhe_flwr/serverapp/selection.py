@@ -39,8 +39,10 @@ class Selection(Selecting, Strategy):
         """Run the rounds that are still to come: all of them without a checkpoint.
 
         The arguments are Flower's; `num_rounds` are those of the whole run. With a checkpoint its
-        model takes the place of `initial_arrays`.
+        model takes the place of `initial_arrays`. Started once more, it is a run of its own, in
+        which all nodes register anew, or with a checkpoint it goes on.
         """
+        self._begin_run()
         rounds_left = self.rounds_left(num_rounds)
         arrays: ArrayRecord = self._model_to_begin_with() or initial_arrays
         first, keeps = self._first, self._checkpoints is not None
@@ -79,7 +81,7 @@ class Selection(Selecting, Strategy):
                 "checkpoint_dir keeps a run only if Dubhe is the outermost strategy; wrap the "
                 "other one in it, as in Dubhe(DifferentialPrivacy...(FedAvg()))."
             )
-        server_round = self._round(server_round)
+        server_round = self._begin_round(server_round)
         self._wait_for_nodes(lambda: len(list(grid.get_node_ids())))
         plan = self._select(
             server_round,
@@ -128,9 +130,12 @@ class Selection(Selecting, Strategy):
 
     def summary(self) -> None:
         """Log what is selected and how, then the wrapped strategy's own summary."""
-        log(INFO, "\t├──> Selection: %s", type(self.selector).__name__)
-        log(INFO, "\t│\t├──Participants in a round: %d", self.selector.num_participants)
-        log(INFO, "\t│\t└──Equal weights: %s", self.equal_weights)
+        wrapped = " around ".join(type(layer).__name__ for layer in layers(self.strategy))
+        log(INFO, "\t├──> %s around %s:", type(self).__name__, wrapped)
+        *lines, last = self.description()
+        for line in lines:
+            log(INFO, "\t│\t├── %s", line)
+        log(INFO, "\t│\t└── %s", last)
         self.strategy.summary()
 
     def _weighted_by_key(self) -> str:

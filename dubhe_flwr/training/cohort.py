@@ -10,7 +10,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 from torch.optim import ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam, RMSprop
 
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import CohortError, SettingsError
 from dubhe_flwr.training.loop import OptimizerFactory, adam, check_training, mixed_precision
 from dubhe_flwr.training.masks import DropoutCall, apply_masks, draw_masks, dropout_calls
 from dubhe_flwr.training.runtime import isolated_rng
@@ -68,10 +68,12 @@ def train_cohort(
     ------
     SettingsError
         If clients differ in their number of samples, or `train` would refuse the settings.
-    NotImplementedError, RuntimeError
-        If the model or the optimizer cannot be trained this way: where what is computed depends on
-        values, where randomness other than dropout is drawn, where buffers are replaced rather
-        than written to, or where a step mixes parameters.
+    CohortError
+        If the model or the optimizer cannot be trained this way: where buffers are replaced rather
+        than written to, where a step mixes parameters, or where dropout changes from step to step.
+    RuntimeError
+        By torch, where what is computed depends on values, or where randomness other than dropout
+        is drawn.
 
     Examples
     --------
@@ -144,7 +146,7 @@ def _stacked(model: nn.Module, states: Sequence[Sequence[Tensor]]) -> dict[str, 
     own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     names = list(model.state_dict())
     if unknown := set(names) - set(own):
-        raise NotImplementedError(f"{min(unknown)} is shared by several modules")
+        raise CohortError(f"{min(unknown)} is shared by several modules.")
     return {
         name: torch.stack(list(values)).detach().requires_grad_(own[name].requires_grad)
         for name, values in zip(names, zip(*states, strict=True), strict=True)
@@ -157,7 +159,7 @@ def _optimizer(
     """Return the model's optimizer, turned over to the stacked parameters."""
     stepper = factory(model.parameters())
     if type(stepper) not in _ELEMENTWISE:
-        raise NotImplementedError(f"a step of {type(stepper).__name__} may mix parameters")
+        raise CohortError(f"A step of {type(stepper).__name__} may mix parameters.")
     replaced = {id(parameter): stacked[name] for name, parameter in model.named_parameters()}
     for group in stepper.param_groups:
         group["params"] = [replaced[id(parameter)] for parameter in group["params"]]
@@ -174,7 +176,7 @@ def _masks(
         for size in set(batch_sizes):
             calls[size] = dropout_calls(lambda size=size: model(images[:size]))  # type: ignore[misc]
     if _identities(model.named_buffers()) != before:
-        raise NotImplementedError("a forward pass replaces buffers of the model")
+        raise CohortError("A forward pass replaces buffers of the model.")
     return draw_masks([calls[size] for size in batch_sizes], seeds, images.device)
 
 

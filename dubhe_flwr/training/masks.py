@@ -8,11 +8,12 @@ from torch import Tensor
 from torch.nn.functional import dropout
 from torch.overrides import TorchFunctionMode
 
+from dubhe_flwr.errors import CohortError
 from dubhe_flwr.training.runtime import isolated_rng
 
 __all__ = ["DropoutCall", "apply_masks", "draw_masks", "dropout_calls"]
 
-_WHERE: Final = "a call of dropout that changes from step to step, or works in place"
+_WHERE: Final = "A call of dropout changes from step to step, or works in place."
 
 
 class DropoutCall:
@@ -57,7 +58,7 @@ class _Dropouts(TorchFunctionMode):
         if not training or p == 0:
             return activations
         if inplace:
-            raise NotImplementedError(_WHERE)
+            raise CohortError(_WHERE)
         return self._replacement(activations, p)
 
 
@@ -116,7 +117,7 @@ def apply_masks(forward: Callable[[], Tensor], masks: Sequence[Tensor]) -> Tenso
 
     Raises
     ------
-    NotImplementedError
+    CohortError
         If dropout is called at other places than where the masks were drawn for.
 
     Examples
@@ -131,7 +132,7 @@ def apply_masks(forward: Callable[[], Tensor], masks: Sequence[Tensor]) -> Tenso
     def replace(activations: Tensor, probability: float) -> Tensor:
         mask = next(waiting, None)
         if mask is None or mask.shape != activations.shape:
-            raise NotImplementedError(_WHERE)
+            raise CohortError(_WHERE)
         if probability == 1:
             return activations * 0
         return activations * mask.to(activations.dtype).div(1 - probability)
@@ -139,5 +140,5 @@ def apply_masks(forward: Callable[[], Tensor], masks: Sequence[Tensor]) -> Tenso
     with _Dropouts(replace):
         result = forward()
     if next(waiting, None) is not None:
-        raise NotImplementedError(_WHERE)
+        raise CohortError(_WHERE)
     return result

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.errors import CohortError
 from dubhe_flwr.training.cohort import train_cohort
 from dubhe_flwr.training.loop import OptimizerFactory, adam
 from dubhe_flwr.training.runtime import limited_threads
@@ -105,10 +106,15 @@ class Cohort:
                 trained = _train([trainings[index] for index in group])
                 for index, result in zip(group, trained, strict=True):
                     results[index] = result
-        except Exception as error:  # noqa: BLE001 - whatever it was, each can train alone
-            self.failure = f"{type(error).__name__}: {error}"
-            log(WARNING, "dubhe: clients train one by one from now on (%s)", self.failure)
+        except CohortError as error:
+            self._fail(str(error))
+        except Exception as error:  # noqa: BLE001 - torch and models fail in any way; alone may work
+            self._fail(f"{type(error).__name__}: {error}")
         return results
+
+    def _fail(self, reason: str) -> None:
+        self.failure = reason
+        log(WARNING, "dubhe: clients train one by one from now on (%s)", reason)
 
     def _groups(self, trainings: Sequence[Training]) -> list[list[int]]:
         groups = [group for group in _groups(trainings) if len(group) > 1]

@@ -426,3 +426,43 @@ def test_a_wrapper_outside_cannot_keep_a_run(tmp_path: Path) -> None:
     outer = train.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
     with pytest.raises(SettingsError, match="outermost"):
         api.run(outer, api.grid(), 1)
+
+
+@pytest.mark.parametrize("nodes", ["the same nodes", "other nodes"])
+def test_a_second_run_begins_anew(api: Api, nodes: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing of the first run's epoch is used: all nodes register, and the sets repeat."""
+    strategy, grid = api.strategy(), api.grid()
+    api.run(strategy, grid, 3)
+    first = list(strategy.selected)
+    if api.name == "fit":  # Flower's strategies forget it after their first use
+        strategy.strategy.initial_parameters = initial_parameters()
+    caplog.clear()
+    api.run(strategy, grid if nodes == "the same nodes" else api.grid(), 3)
+    assert strategy.selected == first + first
+    assert strategy.plans[3].stages[0].stage == "join"
+    assert "refused" not in caplog.text
+    assert strategy.rounds_done == 3
+
+
+def test_a_second_run_goes_on_from_the_checkpoint(api: Api, tmp_path: Path) -> None:
+    """As a new process would: the rounds that are still to come, with the model so far."""
+    whole = api.strategy()
+    model = api.run(whole, api.grid(), 5)
+    strategy, grid = api.strategy(checkpoint_dir=tmp_path), api.grid()
+    api.run(strategy, grid, 3)
+    assert strategy.rounds_left(5) == 2
+    assert same(api.run(strategy, grid, 5), model)
+    assert strategy.selected == whole.selected
+
+
+def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
+    """What was exchanged before the failure is forgotten."""
+    strategy, grid = api.strategy(), api.grid()
+    grid.stop_after = "evaluate.dubhe_register"
+    with pytest.raises(Killed):
+        api.run(strategy, grid, 3)
+    if api.name == "fit":
+        strategy.strategy.initial_parameters = initial_parameters()
+    api.run(strategy, api.grid(), 3)
+    assert strategy.plans[0].stages[0].stage == "join"
+    assert len(strategy.selected) == 3

@@ -9,6 +9,8 @@ import pytest
 from flwr.server.strategy import FedAvg
 
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.protocol.plan import StageReport
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.serverapp import Dubhe as MessageDubhe
 
@@ -74,3 +76,19 @@ def test_a_strategy_of_the_other_api_is_refused(ours: Any, theirs: Any) -> None:
     """Both APIs have a FedAvg, and both of ours are called Dubhe; the sentence tells them apart."""
     with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
         ours(theirs(), num_participants=20, reference_set=(1, 2, 10))
+
+
+def test_losses_are_logged_before_the_line_they_belong_to(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In the singular where there is one."""
+    report = StageReport("register", 4, 1, {"no reply": 1, "late": 2}, bytes_down=0, bytes_up=0)
+    plan = Plan(1, (1, 2, 3), ("1", "2", "3"), stages=(report,), notes=("something is odd",))
+    with caplog.at_level("INFO", logger="flwr"):
+        Dubhe(FedAvg(), num_participants=3, reference_set=(1, 2)).log_plan(plan, 1.0)
+    assert caplog.messages[-4:-1] == [
+        "dubhe: register: 1 reply dropped: no reply",
+        "dubhe: register: 2 replies dropped: late",
+        "dubhe: something is odd",
+    ]
+    assert "3 of 0 clients selected in 1.00 s" in caplog.messages[-1]

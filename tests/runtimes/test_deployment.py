@@ -70,8 +70,8 @@ def test_a_run_survives_nodes_that_die_or_stall(
         status, output = run.result()
     assert status == "finished:completed", output[-4000:]
     assert output.count("of 5 clients selected") == 2, output[-4000:]
-    assert "register: 1 replies dropped: no reply" in output
-    assert "participate: 1 replies dropped: no reply" in output
+    assert "register: 1 reply dropped: no reply" in output
+    assert "participate: 1 reply dropped: no reply" in output
     assert len({dying, stalling, trained}) == 3
     assert "final model: [2.0, 2.0]" in output
     check_record(record, monkeypatch)

@@ -38,9 +38,10 @@ from support import (
     strategy_server_app,
 )
 
+from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.server import Dubhe as FitDubhe
-from dubhe_flwr.serverapp import Dubhe
+from dubhe_flwr.serverapp import Dubhe, Selection
 from dubhe_flwr.serverapp.grid import SelectedGrid
 from dubhe_flwr.simulation import InProcessGrid
 from dubhe_flwr.testing import Fault, FaultyGrid
@@ -244,9 +245,28 @@ def test_summary_and_the_rest_are_delegated(caplog: pytest.LogCaptureFixture) ->
     strategy = Dubhe(FedAvg(fraction_train=0.3), **SELECTION)
     with caplog.at_level(logging.INFO, logger="flwr"):
         strategy.summary()
-    assert "Coordinator" in caplog.text
+    assert caplog.messages[:6] == [
+        "\t├──> Dubhe around FedAvg:",
+        "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
+        "\t│\t├── Rule: calibrated participation | auto determination | tries (H): 4",
+        "\t│\t├── Reference set (G): (1, 2, 4) | thresholds: {1: 0.7, 2: 0.2}",
+        "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
+        "\t│\t└── Key: 512 bits | smallest cohort: 3",
+    ]
     assert "0.30" in caplog.text
     assert strategy.fraction_train == 0.3
+
+
+def test_the_summary_names_all_wrapped_strategies(caplog: pytest.LogCaptureFixture) -> None:
+    """From the outside in, also where something else than Dubhe selects."""
+    strategy = Selection(DP["server fixed"](FedAvg()), RandomSelector(6, seed=0))
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        strategy.summary()
+    first, second, *_ = caplog.messages
+    assert first.endswith(
+        "Selection around DifferentialPrivacyServerSideFixedClipping around FedAvg:"
+    )
+    assert "└── Participants (K): 6" in second
 
 
 def test_steps_per_round() -> None:

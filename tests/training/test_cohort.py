@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import CohortError, SettingsError
 from dubhe_flwr.training import adam, build_model, sgd, train, train_cohort
 from dubhe_flwr.training.parameters import load_state
 
@@ -225,21 +225,28 @@ def tied() -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("model", "optimizer"),
+    ("model", "optimizer", "error", "reason"),
     [
-        (Unsteady(), None),
-        (Replacing(), None),
-        (tied(), None),
-        (nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5, inplace=True)), None),
-        (nn.Sequential(nn.Linear(4, 3), nn.AlphaDropout(0.5)), None),
-        (nn.Linear(4, 3), torch.optim.LBFGS),
+        (Unsteady(), None, RuntimeError, "vmap"),
+        (Replacing(), None, CohortError, "replaces buffers"),
+        (tied(), None, CohortError, "shared by several modules"),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5, inplace=True)),
+            None,
+            CohortError,
+            "works in place",
+        ),
+        (nn.Sequential(nn.Linear(4, 3), nn.AlphaDropout(0.5)), None, RuntimeError, "vmap"),
+        (nn.Linear(4, 3), torch.optim.LBFGS, CohortError, "LBFGS may mix parameters"),
     ],
     ids=["control flow", "buffer", "tied", "in place", "randomness", "optimizer"],
 )
-def test_refuses_what_it_cannot_train_alike(model: nn.Module, optimizer: Any) -> None:
-    """An error of torch or a NotImplementedError, never other results."""
+def test_refuses_what_it_cannot_train_alike(
+    model: nn.Module, optimizer: Any, error: type[Exception], reason: str
+) -> None:
+    """A CohortError that says why, or an error of torch; never other results."""
     samples = [samples_of(4, (4,), seed) for seed in range(2)]
-    with pytest.raises(RuntimeError):
+    with pytest.raises(error, match=reason):
         together(model, starts(model, 2), samples, optimizer=optimizer)
 
 

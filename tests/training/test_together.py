@@ -133,6 +133,19 @@ def test_after_a_failure_all_train_alone(
     assert "one by one from now on" in caplog.text
 
 
+def test_the_log_says_why_they_train_alone(
+    sizes: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reason of the cohort is told in its own words, without the name of an error."""
+    layers = build_model("digits", 3, seed=0).children()
+    model = nn.Sequential(*layers, nn.Dropout(0.5, inplace=True))
+    clients, cohort = [client_of(alias, model) for alias in range(3)], Cohort()
+    fitted(clients, cohort)
+    assert sizes == [3]
+    assert cohort.failure == "A call of dropout changes from step to step, or works in place."
+    assert caplog.messages == [f"dubhe: clients train one by one from now on ({cohort.failure})"]
+
+
 def test_threads_are_limited_while_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wanted number of threads holds for the cohort, and not afterwards."""
     seen = []

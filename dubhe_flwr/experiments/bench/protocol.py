@@ -7,8 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 from dubhe_flwr.experiments.bench.exchange import RoundCost, StageCost, measured_rounds
-from dubhe_flwr.experiments.bench.recycled import RecycledNodes
-from dubhe_flwr.experiments.bench.rules import NUM_CLASSES, RULES, coordinator
+from dubhe_flwr.experiments.bench.rules import PACKAGES, RULES, server_and_nodes
 from dubhe_flwr.experiments.bench.timing import environment, seconds_of
 from dubhe_flwr.experiments.bench.training_step import mnist_client
 from dubhe_flwr.report.bench import BenchResults, Figure
@@ -16,7 +15,6 @@ from dubhe_flwr.report.section import Table
 
 __all__ = ["bench_protocol"]
 
-_PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "numpy")
 _INTERVAL: Final = 50
 _TRAININGS: Final = 2
 _BOUNDS: Final[dict[str, dict[str, float]]] = {
@@ -60,12 +58,9 @@ def bench_protocol(
     if train is not None:
         train()  # warm
     rounds: dict[tuple[str, int], list[RoundCost]] = {}
-    few = min(sizes)
+    few, how = min(sizes), {"key_bits": key_bits, "num_participants": num_participants}
     for rule in RULES:  # what is imported and computed once is no node's cost
-        nodes = RecycledNodes(few, 8, num_classes=NUM_CLASSES, key_bits=key_bits, seed=0)
-        measured_rounds(
-            coordinator(rule, few, key_bits=key_bits, num_participants=num_participants), nodes, 1
-        )
+        measured_rounds(*server_and_nodes(rule, few, 8, **how), 1)
     gc.collect()
     gc.freeze()  # nor is going through all that torch has loaded
     for num_clients in sizes:
@@ -73,13 +68,8 @@ def bench_protocol(
             on_size(f"N = {num_clients}, {rule}")
             if train is not None:
                 trained += [seconds_of(train) for _ in range(_TRAININGS)]
-            server = coordinator(
-                rule, num_clients, key_bits=key_bits, num_participants=num_participants
-            )
-            nodes = RecycledNodes(
-                num_clients, num_real, num_classes=NUM_CLASSES, key_bits=key_bits, seed=0
-            )
-            rounds[rule, num_clients] = measured_rounds(server, nodes, 1 + num_following)
+            federation = server_and_nodes(rule, num_clients, num_real, **how)
+            rounds[rule, num_clients] = measured_rounds(*federation, 1 + num_following)
     gc.unfreeze()
     of_training = num_participants * median(trained) if trained else None
     figures: dict[str, Figure] = {}
@@ -92,12 +82,11 @@ def bench_protocol(
         name="protocol",
         config={
             "sizes": list(sizes),
-            "key_bits": key_bits,
-            "num_participants": num_participants,
+            **how,
             "num_following": num_following,
             "num_real": num_real,
             "registration_interval": _INTERVAL,
-            **environment([*_PACKAGES, *(["torch"] if training else [])]),
+            **environment([*PACKAGES, *(["torch"] if training else [])]),
         },
         figures=figures,
         measured={

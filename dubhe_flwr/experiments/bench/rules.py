@@ -1,22 +1,34 @@
-"""The two selections that benchmarks measure: the paper's rule, and what comes by default."""
+"""The two selections that benchmarks measure, and a federation of any size for each."""
 
 from typing import Any, Final
 
+from dubhe_flwr.experiments.bench.recycled import RecycledNodes
 from dubhe_flwr.protocol import Coordinator, Settings
 
-__all__ = ["NUM_CLASSES", "RULES", "coordinator"]
+__all__ = ["PACKAGES", "RULES", "server_and_nodes"]
 
-NUM_CLASSES: Final = 10
+PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "numpy")
+"""Those on which the times of the protocol depend."""
+
+_NUM_CLASSES: Final = 10
 RULES: Final[dict[str, dict[str, Any]]] = {
     "paper": {"participation": "paper", "determination": "tries"},
     "default": {},
 }
 
 
-def coordinator(
-    rule: str, num_clients: int, *, key_bits: int, num_participants: int = 20, **given: Any
-) -> Coordinator:
+def server_and_nodes(
+    rule: str,
+    num_clients: int,
+    num_real: int,
+    *,
+    key_bits: int,
+    num_participants: int = 20,
+    **given: Any,
+) -> tuple[Coordinator, RecycledNodes]:
     """Return a server that selects by a rule, with H = 10 and the reference set of MNIST.
+
+    Its nodes are the same for both rules.
 
     Parameters
     ----------
@@ -24,6 +36,8 @@ def coordinator(
         The paper's rule, or calibrated participation with groups where these pay.
     num_clients : int
         ``N``.
+    num_real : int
+        Clients whose work is measured; all others are counted as they are on average.
     key_bits : int
         Size of the Paillier modulus.
     num_participants : int (default: 20)
@@ -33,13 +47,14 @@ def coordinator(
 
     Examples
     --------
-    >>> coordinator("paper", 100, key_bits=2048).settings.tries
-    10
+    >>> server, nodes = server_and_nodes("paper", 100, 5, key_bits=512)
+    >>> server.settings.tries, len(nodes.ids), nodes.num_real
+    (10, 100, 5)
     """
-    return Coordinator(
+    server = Coordinator(
         Settings(
             num_participants=num_participants,
-            reference_set=(1, 2, NUM_CLASSES),
+            reference_set=(1, 2, _NUM_CLASSES),
             tries=10,
             key_bits=key_bits,
             max_clients=num_clients,
@@ -48,3 +63,7 @@ def coordinator(
             **given,
         )
     )
+    nodes = RecycledNodes(
+        num_clients, num_real, num_classes=_NUM_CLASSES, key_bits=key_bits, seed=0
+    )
+    return server, nodes

@@ -14,8 +14,7 @@ import numpy as np
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.bench.exchange import measured_rounds
-from dubhe_flwr.experiments.bench.recycled import RecycledNodes
-from dubhe_flwr.experiments.bench.rules import NUM_CLASSES, RULES, coordinator
+from dubhe_flwr.experiments.bench.rules import PACKAGES, RULES, server_and_nodes
 from dubhe_flwr.experiments.bench.timing import environment, seconds_of
 from dubhe_flwr.he import generate_secret_key, homomorphic_sum
 from dubhe_flwr.report.bench import BenchResults, Figure
@@ -23,7 +22,6 @@ from dubhe_flwr.report.section import Table
 
 __all__ = ["bench_scale", "growth_exponent"]
 
-_PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "numpy")
 _DISTINCT: Final = 100
 _ROUNDS_PER_DRAW: Final = 4
 _BOUNDS: Final[dict[str, dict[str, float]]] = {
@@ -96,7 +94,7 @@ def bench_scale(
             "num_participants": num_participants,
             "num_real": num_real,
             "rounds_per_draw": _ROUNDS_PER_DRAW,
-            **environment(_PACKAGES),
+            **environment(PACKAGES),
         },
         figures={name: Figure(value, **bounds.get(name, {})) for name, value in figures.items()},
         measured={
@@ -155,14 +153,14 @@ def _measure_epoch(
     number: int, rule: str, key_bits: int, num_participants: int, num_real: int
 ) -> dict[str, Any]:
     """Register, draw for some rounds at once, and go through them; then once more."""
-    server = coordinator(
+    server, nodes = server_and_nodes(
         rule,
         number,
+        num_real,
         key_bits=key_bits,
         num_participants=num_participants,
         rounds_per_draw=_ROUNDS_PER_DRAW,
     )
-    nodes = RecycledNodes(number, num_real, num_classes=NUM_CLASSES, key_bits=key_bits, seed=0)
     present = frozenset(nodes.ids)
     start = _peak_mb()
     costs = measured_rounds(server, nodes, 2 * _ROUNDS_PER_DRAW, present)

@@ -6,15 +6,13 @@ import pytest
 
 from dubhe_flwr.experiments.bench.exchange import measured_rounds
 from dubhe_flwr.experiments.bench.recycled import RecycledNodes
-from dubhe_flwr.experiments.bench.rules import NUM_CLASSES, coordinator
+from dubhe_flwr.experiments.bench.rules import server_and_nodes
 from dubhe_flwr.protocol import Batch, CoordinatorState, Plan
 
 
 def nodes_and_server(rule: str, number: int, num_real: int, **given: Any) -> Any:
     """Return some nodes, and a server that selects six of them under a small key."""
-    server = coordinator(rule, number, key_bits=512, num_participants=6, **given)
-    nodes = RecycledNodes(number, num_real, num_classes=NUM_CLASSES, key_bits=512, seed=0)
-    return server, nodes
+    return server_and_nodes(rule, number, num_real, key_bits=512, num_participants=6, **given)
 
 
 def play(server: Any, nodes: RecycledNodes, num_rounds: int) -> list[Plan]:
