@@ -15,10 +15,9 @@ from rich.progress import (
 
 from dubhe_flwr.experiments.engine import flower_log_level
 from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.experiments.study_settings import StudySettings
 from dubhe_flwr.report.style import method_label
 
-__all__ = ["compare_progress", "study_progress"]
+__all__ = ["compare_progress"]
 
 
 @contextmanager
@@ -57,33 +56,6 @@ def compare_progress(
             advance(method, min(server_round, 1), last)
 
         yield update
-
-
-@contextmanager
-def study_progress(
-    console: Console, settings: StudySettings
-) -> Iterator[Callable[[str, int], None]]:
-    """Show how far a study of selection is.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Where to show it.
-    settings : StudySettings
-        What is studied.
-
-    Yields
-    ------
-    callable (str, int) -> None
-        To be told method and round after each selection.
-
-    Examples
-    --------
-    >>> with study_progress(Console(quiet=True), StudySettings(num_rounds=1)) as update:
-    ...     update("random", 1)
-    """
-    with _bar(console, 3 * settings.num_rounds) as advance:
-        yield lambda method, _server_round: advance(method, 1, "")
 
 
 @contextmanager

@@ -6,12 +6,11 @@ from logging import INFO, getLogger
 from rich.console import Console
 from small_comparison import small_settings
 
-from dubhe_flwr.experiments import StudySettings
-from dubhe_flwr.experiments.progress import compare_progress, study_progress
+from dubhe_flwr.experiments.progress import compare_progress
 
 
 def test_it_counts_the_rounds_of_all_methods() -> None:
-    """The initial model is no round; Flower's log is quiet meanwhile."""
+    """The initial model is no round; the last accuracy stays; Flower's log is quiet meanwhile."""
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     settings = small_settings(methods=("random", "dubhe"))
@@ -19,22 +18,9 @@ def test_it_counts_the_rounds_of_all_methods() -> None:
         assert not getLogger("flwr").isEnabledFor(INFO)
         for method in settings.methods:
             for server_round in range(3):
-                update(method, server_round, 0.25 + 0.25 * server_round)
+                update(method, server_round, 0.75 if server_round < 2 else None)
     shown = screen.getvalue()
     assert "4/6" in shown
     assert "5/6" not in shown
     assert "Dubhe" in shown
     assert "accuracy 75.0%" in shown
-
-
-def test_a_study_counts_the_rounds_of_all_methods() -> None:
-    """Every selection is a round."""
-    screen = StringIO()
-    console = Console(file=screen, force_terminal=True, width=100)
-    with study_progress(console, StudySettings(num_rounds=2)) as update:
-        for method in ("random", "dubhe"):
-            for server_round in (1, 2):
-                update(method, server_round)
-    shown = screen.getvalue()
-    assert "4/6" in shown
-    assert "Dubhe" in shown
