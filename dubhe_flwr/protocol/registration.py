@@ -9,8 +9,9 @@ from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import PublicKey, TrustedKeys
 from dubhe_flwr.protocol.arrivals import Arrivals
 from dubhe_flwr.protocol.block_check import BlockCheck
+from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
-from dubhe_flwr.protocol.epoch import Enrolment, Epoch
+from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import (
     JoinReply,
     JoinStatus,

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.epoch import Enrolment, Epoch
+from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import ExpectReply, Message, Stage
 from dubhe_flwr.protocol.plan import Batch, StageReport
 from dubhe_flwr.protocol.rounds import DrawnRound
