@@ -36,6 +36,8 @@ class CoordinatorState:
         Number of the last batch.
     server_round : int
         The round that is being planned.
+    aliases : mapping of int to str
+        Last known alias of each node that was there at the last join, by node id.
     declined : frozenset of int
         Ids of the nodes whose last answer to a request to join was no.
     unwilling : frozenset of int
@@ -77,6 +79,7 @@ class CoordinatorState:
     seed: int
     sequence: int = 0
     server_round: int = 0
+    aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()
     unwilling: frozenset[int] = frozenset()
     present: frozenset[int] = frozenset()
