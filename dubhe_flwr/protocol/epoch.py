@@ -116,6 +116,8 @@ class Epoch(Roster):
         Draws that the nodes were asked for.
     refused : frozenset of int (default: none)
         Ids of registered nodes that answered the last draw with an error.
+    moved : frozenset of int (default: none)
+        Ids of registered nodes that said that their labels have moved since.
     """
 
     identity: bytes
@@ -128,6 +130,7 @@ class Epoch(Roster):
     probabilities: bytes | None = None
     num_draws: int = 0
     refused: frozenset[int] = frozenset()
+    moved: frozenset[int] = frozenset()
 
     @property
     def is_settled(self) -> bool:

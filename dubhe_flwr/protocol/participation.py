@@ -82,9 +82,10 @@ class Participation:
         num_bits = request.num_rounds * request.num_tries
 
         def refuse(_node_id: int, reply: ParticipateReply) -> str | None:
-            sizes = len(reply.decisions), len(reply.unwilling)
-            wanted = -(-num_bits // 8), -(-request.num_rounds // 8)
-            return None if sizes == wanted else "wrong number of draws"
+            fits = len(reply.decisions) == -(-num_bits // 8)
+            # A node that cannot tell whether its labels have moved leaves the last bit out.
+            masks = -(-request.num_rounds // 8), request.num_rounds // 8 + 1
+            return None if fits and len(reply.unwilling) in masks else "wrong number of draws"
 
         accepted, report = accept_replies(batch, replies, refuse)
         state = replace(reported(state, report), failed_agents=frozenset(), attempt=0)
@@ -97,6 +98,9 @@ class Participation:
         if report.dropped.get("error reply") or epoch.refused:
             refused = (n for n in batch.requests if isinstance(replies.get(n), NodeFailure))
             epoch = replace(epoch, refused=frozenset(refused))
+        moved = {n for n, reply in accepted.items() if reply.has_moved(request.num_rounds)}
+        if not moved <= epoch.moved:
+            epoch = replace(epoch, moved=epoch.moved | moved)
         no = {epoch.registered[index] for index in this_round.unwilling}
         no |= state.unwilling - accepted.keys()
         state = replace(

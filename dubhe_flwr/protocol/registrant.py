@@ -37,7 +37,7 @@ from dubhe_flwr.protocol.parameters import (
     epoch_parameters,
     sealing_context,
 )
-from dubhe_flwr.protocol.policy import NodePolicy, is_willing, read_label_counts
+from dubhe_flwr.protocol.policy import NodePolicy, has_moved, is_willing, read_label_counts
 from dubhe_flwr.protocol.reading import only_digest, read_candidate_registry
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS, SessionState
 from dubhe_flwr.protocol.statements import check_bundle, join_statement, sign
@@ -128,9 +128,10 @@ def participate(
     state = spend_draws(state, request.num_rounds * request.num_tries)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     draws = draw(policy, state, rounds, request.num_tries)
+    says = [*(not is_willing(policy, r) for r in rounds), has_moved(policy, state.distribution)]
     reply = ParticipateReply(
         decisions=np.packbits(draws < state.probability).tobytes(),
-        unwilling=np.packbits([not is_willing(policy, r) for r in rounds]).tobytes(),
+        unwilling=np.packbits(says).tobytes(),
     )
     return reply, state
 
