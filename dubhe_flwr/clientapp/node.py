@@ -52,6 +52,10 @@ class Node:
         Fewest clients that any sum must cover which this node helps to decrypt.
     min_key_bits : int (default: 2048)
         Smallest Paillier modulus under which this node encrypts.
+    max_label_shift : float, optional (default: the labels are never looked at)
+        How far the label distribution may move after the node registered, as L1 distance from 0
+        to 2, before the node tells the server; when enough nodes did, all register anew. With it
+        `label_counts` is also called at each draw. The server learns that the labels moved.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> such, optional
@@ -75,6 +79,7 @@ class Node:
         seeded_draws: bool | Callable[[Context], bool] = False,
         min_cohort: int = 3,
         min_key_bits: int = 2048,
+        max_label_shift: float | None = None,
         signing_key: SigningKey | None = None,
         trusted_keys: TrustedKeysOfNode | None = None,
     ) -> None:
@@ -83,6 +88,7 @@ class Node:
         self.seeded_draws = seeded_draws
         self.min_cohort = min_cohort
         self.min_key_bits = min_key_bits
+        self.max_label_shift = max_label_shift
         self._pinned_keys = pinned_keys(signing_key, trusted_keys)
 
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
@@ -135,6 +141,7 @@ class Node:
             seeded_draws=self._draws_from_seed(context),
             min_cohort=self.min_cohort,
             min_key_bits=self.min_key_bits,
+            max_label_shift=self.max_label_shift,
             pinned=pinned,
         )
 

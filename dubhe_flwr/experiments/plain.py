@@ -24,7 +24,8 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.agent import best_selections, fixed_point_probabilities
+from dubhe_flwr.protocol.agent import best_selections
+from dubhe_flwr.protocol.calibrator import fixed_point_probabilities
 from dubhe_flwr.protocol.epoch import Roster
 from dubhe_flwr.protocol.parameters import epoch_parameters
 from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of, num_tries_of_search

@@ -1,17 +1,15 @@
-"""A node as agent: it makes the epoch's key, calibrates probabilities and determines rounds."""
+"""A node as agent: it makes the epoch's key and determines rounds."""
 
-import hashlib
 import secrets
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     best_groups,
     best_scored_try,
-    calibrated_probability,
     group_sizes,
 )
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
@@ -25,8 +23,6 @@ from dubhe_flwr.he import (
 )
 from dubhe_flwr.protocol.messages import (
     PUBLIC_KEY_BYTES,
-    CalibrateReply,
-    CalibrateRequest,
     DetermineReply,
     DetermineRequest,
     JoinRequest,
@@ -35,14 +31,11 @@ from dubhe_flwr.protocol.messages import (
 )
 from dubhe_flwr.protocol.parameters import (
     DISTRIBUTION,
-    MOMENTS,
-    PROBABILITIES,
     epoch_parameters,
     sealing_context,
 )
 from dubhe_flwr.protocol.policy import NodePolicy
-from dubhe_flwr.protocol.reading import check_no_checker, read_candidate_registry
-from dubhe_flwr.protocol.registrant import check_calibrated
+from dubhe_flwr.protocol.reading import check_no_checker
 from dubhe_flwr.protocol.session_state import SessionState
 from dubhe_flwr.protocol.statements import (
     bundle_statement,
@@ -53,10 +46,8 @@ from dubhe_flwr.protocol.statements import (
 
 __all__ = [
     "best_selections",
-    "calibrate",
     "decrypted_sums",
     "determine",
-    "fixed_point_probabilities",
     "make_key",
 ]
 
@@ -89,33 +80,6 @@ def make_key(
         recipients_digest(request.public_keys),
     )
     return KeygenReply(modulus, sealed, sign(policy.pinned, statement)), state
-
-
-def calibrate(
-    state: SessionState, request: CalibrateRequest
-) -> tuple[CalibrateReply, SessionState]:
-    """Solve for the probabilities of all categories, and encrypt them for the other nodes."""
-    announced = state.parameters
-    check_calibrated(announced)
-    check_no_checker(state)
-    if request.num_clients < announced.min_cohort:
-        raise RefusedError(f"Moments of {request.num_clients} clients are too few.")
-    # Two sums over different clients would tell their difference.
-    digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.moments).digest()
-    if state.moments_digest not in {b"", digest}:
-        raise RefusedError("There is one sum of moments in an epoch, and this is another.")
-    counts, state = read_candidate_registry(
-        state, request.overall_registry, request.num_registered, request.candidate
-    )
-    sums = state.decrypt(MOMENTS, request.moments, request.num_clients)
-    table = sums.reshape(len(counts), -1)
-    members, rest = np.divmod(table[:, :-1].sum(axis=1), FIXED_POINT_SCALE)
-    if rest.any() or members.sum() != request.num_clients or (members > counts).any():
-        raise RefusedError("The moments do not cover the clients they are said to cover.")
-    of_all_members = _for_all_members(table, members, counts, announced)
-    probabilities = fixed_point_probabilities(counts, of_all_members, announced)
-    reply = CalibrateReply(state.encrypt(PROBABILITIES, probabilities))
-    return reply, replace(state, moments_digest=digest)
 
 
 def determine(
@@ -180,31 +144,6 @@ def decrypted_sums(
     return sums, replace(state, num_sums=num_sums)
 
 
-def fixed_point_probabilities(
-    counts: NDArray[np.int64], moment_sums: ArrayLike, announced: JoinRequest
-) -> NDArray[np.int64]:
-    """Return the calibrated probability of each category, in fixed point.
-
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (l,)
-        ``R_A``.
-    moment_sums : array_like, shape (l, C + 1)
-        Sums of the moments of all registered clients, in fixed point.
-    announced : JoinRequest
-        The parameters of the epoch.
-    """
-    probability = calibrated_probability(
-        counts,
-        moment_sums,
-        announced.num_participants,
-        num_volunteers=announced.num_volunteers(int(counts.sum())),
-        coverage=announced.coverage,
-        floor=announced.floor,
-    )
-    return np.rint(probability * FIXED_POINT_SCALE).astype(np.int64)
-
-
 def best_selections(
     sums: NDArray[np.int64], num_clients: NDArray[np.int64], announced: JoinRequest
 ) -> list[int]:
@@ -230,30 +169,6 @@ def best_selections(
         return [best_scored_try(sums, announced.local_skew)]
     wanted = group_sizes(announced.num_participants, announced.group_size)
     return [int(g) for g in best_groups(sums, num_clients, wanted, announced.local_skew)]
-
-
-def _for_all_members(
-    table: NDArray[np.int64],
-    members: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    announced: JoinRequest,
-) -> NDArray[np.float64]:
-    """Scale the moments of those who answered up to all members of each category.
-
-    Where too few answered for a sum to hide them, the category's nominal distribution stands in.
-    """
-    codebook = epoch_parameters(announced).codebook
-    scaled = table.astype(np.float64)
-    for slot in np.flatnonzero(members < counts):
-        if members[slot] >= announced.min_cohort:
-            scaled[slot] *= counts[slot] / members[slot]
-        else:
-            dominating = list(codebook.unrank(int(slot)))
-            scaled[slot] = 0.0
-            scaled[slot, [*dominating, -1]] = (
-                FIXED_POINT_SCALE * float(counts[slot]) / len(dominating)
-            )
-    return scaled
 
 
 def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.blocks import Blocks, cut_blocks
-from dubhe_flwr.protocol.epoch import Enrolment
+from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.messages import CheckReply, Stage
 from dubhe_flwr.protocol.parameters import DISTRIBUTION, REGISTRY
 from dubhe_flwr.protocol.plan import Batch, Replies

@@ -3,38 +3,22 @@
 import secrets
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import compress, islice
 from typing import Any
-
-import numpy as np
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.calibration import Calibration
-from dubhe_flwr.protocol.determination import Determination
 from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.fallback import goes_on
-from dubhe_flwr.protocol.messages import (
-    MomentsReply,
-    ParticipateReply,
-    ParticipateRequest,
-    Stage,
-)
-from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies
+from dubhe_flwr.protocol.messages import MomentsReply, ParticipateReply
+from dubhe_flwr.protocol.participation import Participation
+from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.registration import Registration
-from dubhe_flwr.protocol.renewal import (
-    draws_charged,
-    draws_left,
-    is_over,
-    is_refused,
-    num_rounds_of,
-    num_tries_of,
-)
+from dubhe_flwr.protocol.renewal import is_over, is_refused
 from dubhe_flwr.protocol.resume import restored_state, saved_state
-from dubhe_flwr.protocol.rounds import drawn_rounds, participants
 from dubhe_flwr.protocol.search import Search
 from dubhe_flwr.protocol.selector import Selector, accept_replies
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
+from dubhe_flwr.protocol.state import CoordinatorState, noted, reported
 
 __all__ = ["Coordinator"]
 
@@ -56,7 +40,7 @@ class Coordinator(Selector[CoordinatorState]):
         self._registration = Registration(settings)
         self._search = Search(settings)
         self._calibration = Calibration(settings)
-        self._determination = Determination(settings)
+        self._participation = Participation(settings)
 
     @property
     def num_participants(self) -> int:
@@ -127,9 +111,7 @@ class Coordinator(Selector[CoordinatorState]):
         # Nobody is asked for moments twice: two sums would tell who is in one of them only.
         if epoch is None or not epoch.is_settled or is_over(self.settings, state, epoch):
             return self._registration.begin(state)
-        if state.server_round in state.rounds:
-            return self._plan(state, epoch)
-        return self._participate(state, epoch)
+        return self._or_anew(*self._participation.begin(state, epoch))
 
     def step(self, state: CoordinatorState, replies: Replies) -> Step:
         """Go on with the replies to the last batch."""
@@ -152,9 +134,7 @@ class Coordinator(Selector[CoordinatorState]):
         if epoch.probabilities is None:
             state, outcome = self._calibration.step(state, epoch, batch, replies)
             return self._go_on(state, outcome)
-        if batch.header.stage == Stage.PARTICIPATE:
-            return self._on_participate(state, epoch, batch, replies)
-        return self._or_plan(*self._determination.step(state, epoch, batch, replies))
+        return self._or_anew(*self._participation.step(state, epoch, batch, replies))
 
     def _renew(self, state: CoordinatorState, batch: Batch, replies: Replies) -> Step:
         """End an epoch that the nodes refuse, and register anew in the same round."""
@@ -183,7 +163,15 @@ class Coordinator(Selector[CoordinatorState]):
             if self.settings.participation == "calibrated":
                 return self._calibration.begin(state, epoch)
             epoch = replace(epoch, probabilities=b"")
-        return self._participate(state, epoch)
+        return self._or_anew(*self._participation.begin(state, epoch))
+
+    def _or_anew(self, state: CoordinatorState, outcome: Batch | Plan | None) -> Step:
+        """Begin a new epoch where the nodes have forgotten that of the checkpoint."""
+        if outcome is not None:
+            return state, outcome
+        return self._registration.begin(
+            noted(state, "The nodes do not know the epoch of the checkpoint; a new one begins.")
+        )
 
     def _check_federation(self, state: CoordinatorState, num_present: int) -> None:
         if state.server_round > 0:
@@ -199,105 +187,3 @@ class Coordinator(Selector[CoordinatorState]):
                 f"max_clients={self.settings.max_clients} is below the {num_present} nodes that "
                 "are there; raise it."
             )
-
-    def _participate(self, state: CoordinatorState, epoch: Epoch) -> Step:
-        num_tries = num_tries_of(self.settings, epoch)
-        num_rounds = min(
-            self.settings.rounds_per_draw,
-            epoch.first_round + num_rounds_of(self.settings, epoch) - state.server_round,
-            draws_left(self.settings, epoch) // draws_charged(epoch, num_tries),
-        )
-        request = ParticipateRequest(
-            overall_registry=epoch.overall_registry,
-            num_registered=len(epoch.registered),
-            probabilities=epoch.probabilities or b"",
-            first_round=state.server_round,
-            num_rounds=num_rounds,
-            num_tries=num_tries,
-            candidate=epoch.candidate or 0,
-        )
-        here = [node_id for node_id in epoch.registered if node_id in state.present]
-        if state.restored and len(here) < self.settings.quorum:
-            return self._register_anew(state)
-        check_quorum(state, len(here), "registered and there", self.settings.quorum)
-        epoch = replace(
-            epoch, num_draws=epoch.num_draws + draws_charged(epoch, num_rounds * num_tries)
-        )
-        state = replace(state, epoch=epoch)
-        return send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
-
-    def _register_anew(self, state: CoordinatorState) -> Step:
-        """Begin a new epoch where the nodes have forgotten that of the checkpoint."""
-        return self._registration.begin(
-            noted(state, "The nodes do not know the epoch of the checkpoint; a new one begins.")
-        )
-
-    def _on_participate(
-        self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies
-    ) -> Step:
-        request = next(iter(batch.requests.values()))
-        assert isinstance(request, ParticipateRequest)  # noqa: S101 - as sent above
-        num_bits = request.num_rounds * request.num_tries
-
-        def refuse(_node_id: int, reply: ParticipateReply) -> str | None:
-            sizes = len(reply.decisions), len(reply.unwilling)
-            wanted = -(-num_bits // 8), -(-request.num_rounds // 8)
-            return None if sizes == wanted else "wrong number of draws"
-
-        accepted, report = accept_replies(batch, replies, refuse)
-        state = replace(reported(state, report), failed_agents=frozenset(), attempt=0)
-        drawn = drawn_rounds(epoch, request, accepted)
-        this_round = drawn[state.server_round]
-        may_train = map(state.eligible.__contains__, epoch.registered)
-        allowed = np.fromiter(may_train, bool, len(epoch.registered))
-        this_round = replace(this_round, available=this_round.available & allowed)
-        drawn[state.server_round] = this_round
-        if report.dropped.get("error reply") or epoch.refused:
-            refused = (n for n in batch.requests if isinstance(replies.get(n), NodeFailure))
-            epoch = replace(epoch, refused=frozenset(refused))
-        no = {epoch.registered[index] for index in this_round.unwilling}
-        no |= state.unwilling - accepted.keys()
-        state = replace(
-            state, epoch=epoch, rounds={**state.rounds, **drawn}, unwilling=frozenset(no)
-        )
-        willing = int(this_round.available.sum())
-        if state.restored and willing < self.settings.quorum:
-            return self._register_anew(state)
-        state = replace(state, restored=False)
-        check_quorum(state, willing, "registered and willing", self.settings.quorum)
-        return self._or_plan(*self._determination.begin(state, epoch, drawn))
-
-    def _or_plan(self, state: CoordinatorState, batch: Batch | None) -> Step:
-        if batch is not None:
-            return state, batch
-        assert state.epoch is not None  # noqa: S101 - its rounds have just been determined
-        return self._plan(state, state.epoch)
-
-    def _plan(self, state: CoordinatorState, epoch: Epoch) -> Step:
-        server_round, drawn = state.server_round, state.rounds[state.server_round]
-        same = state.present is state.eligible
-        here = state.present if same else state.present & state.eligible
-        chosen = participants(epoch, drawn, here, state.seed, server_round)
-        willing = compress(epoch.registered, drawn.available)
-        # No more are counted than are needed.
-        num_willing = sum(
-            1 for _ in islice(filter(here.__contains__, willing), self.settings.quorum)
-        )
-        check_quorum(state, num_willing, "registered, willing and there", self.settings.quorum)
-        if len(chosen) < self.num_participants:
-            state = noted(
-                state, f"Only {len(chosen)} of {self.num_participants} clients can train."
-            )
-        plan = Plan(
-            server_round=server_round,
-            participants=chosen,
-            aliases=tuple(epoch.aliases[node_id] for node_id in chosen),
-            epoch=epoch.identity,
-            num_registered=len(epoch.registered),
-            num_selections=len(drawn.selections),
-            chosen=drawn.chosen or (),
-            thresholds=epoch.parameters.candidates[epoch.candidate or 0],
-            notes=state.notes,
-            stages=state.stages,
-        )
-        return replace(state, batch=None, asked_about={}), plan

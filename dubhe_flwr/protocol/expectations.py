@@ -1,6 +1,5 @@
 """A node in the search for thresholds: it tells what it expects, and as agent names the best."""
 
-import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from dubhe_flwr.protocol.agent import decrypted_sums
 from dubhe_flwr.protocol.messages import ExpectReply, ExpectRequest, SearchReply, SearchRequest
 from dubhe_flwr.protocol.parameters import EXPECTATIONS
 from dubhe_flwr.protocol.policy import NodePolicy
-from dubhe_flwr.protocol.reading import check_no_checker, read_overall_registries
+from dubhe_flwr.protocol.reading import check_no_checker, only_digest, read_overall_registries
 from dubhe_flwr.protocol.registrant import draw, spend_draws
 from dubhe_flwr.protocol.session_state import SessionState
 
@@ -66,9 +65,9 @@ def _expectations(
     announced = state.parameters
     if request.num_clients < announced.min_cohort:
         raise RefusedError(f"Expectations of {request.num_clients} clients are too few.")
-    digest = hashlib.sha256(request.num_clients.to_bytes(8, "big") + request.sums).digest()
-    if state.expectations_digest not in {b"", digest}:
-        raise RefusedError("There is one sum of expectations in an epoch, and this is another.")
+    digest = only_digest(
+        state.expectations_digest, "sum of expectations", request.num_clients, request.sums
+    )
     sums = state.decrypt(EXPECTATIONS, request.sums, request.num_clients)
     table = sums.reshape(announced.num_candidates, -1)
     # Rounding shifts each share and each probability by at most half a unit.

@@ -62,23 +62,23 @@ def _by_chance(
 
     Those that said yes for this round come first: the others may be lost.
     """
-    roster = state.enrolment or state.epoch
-    aliases = dict(roster.aliases) if roster else {}
     willing, unwilling = _answers(state)
     here = state.present & state.eligible - state.declined - state.unwilling - unwilling
     if not here and misconfigured(state):
         raise QuorumError(str(error)) from None
-    names = {node_id: aliases.get(node_id, str(node_id)) for node_id in here}
-    order = alias_order(names)
+    # Node ids are random in each run, aliases are not; who is known by none comes last.
+    known = alias_order({n: alias for n, alias in state.aliases.items() if n in here})
+    order = (*known, *sorted(here.difference(known)))
     lots = generator(state.seed, "fallback", state.server_round).permutation(len(order)).tolist()
     drawn = sorted((order[lot] for lot in lots), key=lambda node_id: node_id not in willing)
-    chosen = alias_order({n: names[n] for n in drawn[: settings.num_participants]})
+    first = frozenset(drawn[: settings.num_participants])
+    chosen = tuple(filter(first.__contains__, order))
     state = noted(state, f"{error} {_BY_CHANCE if chosen else _SKIPPED}")
     epoch = state.epoch
     plan = Plan(
         server_round=state.server_round,
         participants=chosen,
-        aliases=tuple(names[node_id] for node_id in chosen),
+        aliases=tuple(state.aliases.get(node_id, str(node_id)) for node_id in chosen),
         epoch=epoch.identity if epoch else b"",
         num_registered=len(epoch.registered) if epoch else 0,
         chosen=(),

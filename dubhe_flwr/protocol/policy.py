@@ -1,20 +1,20 @@
 """What the owner of a node decides, whatever the server asks."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core import fixed_point_distribution
+from dubhe_flwr.core import FIXED_POINT_SCALE, fixed_point_distribution
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
-__all__ = ["NodePolicy", "is_willing", "read_label_counts"]
+__all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,9 @@ class NodePolicy:
         Fewest clients that any sum must cover which this node helps to decrypt.
     min_key_bits : int (default: 2048)
         Smallest Paillier modulus under which this node encrypts.
+    max_label_shift : float, optional (default: the labels are never looked at)
+        L1 distance, from 0 to 2, between the label distribution that the node registered and the
+        present one, above which it says so when it draws. `label_counts` is then called then, too.
     pinned : PinnedKeys, optional (default: none)
         The node's key for signatures, and those of the nodes that it trusts. With them it takes
         part only where every other one proves to be trusted.
@@ -49,6 +52,7 @@ class NodePolicy:
     seeded_draws: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048
+    max_label_shift: float | None = None
     pinned: PinnedKeys | None = None
 
 
@@ -101,10 +105,41 @@ def read_label_counts(
         return JoinStatus.REFUSES_PARAMETERS, None
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING, None
+    return _read(policy, num_classes, "the node stays out")
+
+
+def has_moved(policy: NodePolicy, registered: Sequence[int]) -> bool:
+    """Tell whether the labels are further from those that the node registered than it lets pass.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        What the owner of the node decides.
+    registered : sequence of int, length C
+        ``p_l`` in fixed point, as it was registered.
+
+    Examples
+    --------
+    >>> policy = NodePolicy(label_counts=lambda: [3, 1], alias="3", max_label_shift=0.4)
+    >>> has_moved(policy, [2**19, 2**19])
+    True
+    """
+    if policy.max_label_shift is None:
+        return False
+    _, counts = _read(policy, len(registered), "the node goes on with what it registered")
+    if counts is None:
+        return False
+    shift = np.abs(fixed_point_distribution(counts) - np.array(registered)).sum()
+    return bool(shift > policy.max_label_shift * FIXED_POINT_SCALE)
+
+
+def _read(
+    policy: NodePolicy, num_classes: int, consequence: str
+) -> tuple[JoinStatus, NDArray[np.int64] | None]:
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("label_counts raised %s; the node stays out.", type(error).__name__)
+        logger.warning("label_counts raised %s; %s.", type(error).__name__, consequence)
         return JoinStatus.INVALID_LABEL_COUNTS, None
     status = _check(counts, num_classes)
     return status, counts.astype(np.int64) if status is JoinStatus.JOINS else None

@@ -10,7 +10,12 @@ from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.parameters import REGISTRY
 from dubhe_flwr.protocol.session_state import SessionState
 
-__all__ = ["check_no_checker", "read_candidate_registry", "read_overall_registries"]
+__all__ = [
+    "check_no_checker",
+    "only_digest",
+    "read_candidate_registry",
+    "read_overall_registries",
+]
 
 
 def check_no_checker(state: SessionState) -> None:
@@ -19,12 +24,46 @@ def check_no_checker(state: SessionState) -> None:
         raise RefusedError("A node that checked the blocks of an epoch is its agent no more.")
 
 
+def only_digest(known: bytes, what: str, *parts: int | bytes) -> bytes:
+    """Return the SHA-256 of what there is once in an epoch, and refuse another one.
+
+    Two sums over different clients would tell their difference.
+
+    Parameters
+    ----------
+    known : bytes
+        The digest of the one that was read before; empty if none was.
+    what : str
+        What there is one of, for the sentence.
+    *parts : int or bytes
+        What it consists of. Of those that have no fixed size only the last may come without its
+        size before it.
+
+    Raises
+    ------
+    RefusedError
+        If another one was read before.
+
+    Examples
+    --------
+    >>> first = only_digest(b"", "sum of moments", 3, b"abc")
+    >>> only_digest(first, "sum of moments", 3, b"abc") == first
+    True
+    >>> only_digest(first, "sum of moments", 4, b"abc")
+    Traceback (most recent call last):
+    dubhe_flwr.errors.RefusedError: There is one sum of moments in an epoch, and this is another.
+    """
+    written = [p if isinstance(p, bytes) else p.to_bytes(8, "big", signed=True) for p in parts]
+    digest = hashlib.sha256(b"".join(written)).digest()
+    if known not in {b"", digest}:
+        raise RefusedError(f"There is one {what} in an epoch, and this is another.")
+    return digest
+
+
 def read_overall_registries(
     state: SessionState, vector: bytes, num_registered: int
 ) -> tuple[NDArray[np.int64], SessionState]:
     """Decrypt and check ``R_A`` under each candidate; there is one sum in an epoch.
-
-    Two would tell a difference.
 
     Parameters
     ----------
@@ -47,9 +86,7 @@ def read_overall_registries(
     RefusedError
         If it covers too few clients, is another than before, or not the sum it is said to be.
     """
-    digest = hashlib.sha256(num_registered.to_bytes(8, "big") + vector).digest()
-    if state.registry_digest not in {b"", digest}:
-        raise RefusedError("There is one overall registry in an epoch, and this is another.")
+    digest = only_digest(state.registry_digest, "overall registry", num_registered, vector)
     if num_registered < state.parameters.min_cohort:
         raise RefusedError(f"A registry of {num_registered} clients is too few.")
     counts = state.decrypt(REGISTRY, vector, num_registered).reshape(len(state.slots), -1)

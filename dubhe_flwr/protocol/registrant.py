@@ -1,6 +1,5 @@
 """A node as registrant and volunteer: it joins, registers, tells its moments and draws."""
 
-import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -38,8 +37,8 @@ from dubhe_flwr.protocol.parameters import (
     epoch_parameters,
     sealing_context,
 )
-from dubhe_flwr.protocol.policy import NodePolicy, is_willing, read_label_counts
-from dubhe_flwr.protocol.reading import read_candidate_registry
+from dubhe_flwr.protocol.policy import NodePolicy, has_moved, is_willing, read_label_counts
+from dubhe_flwr.protocol.reading import only_digest, read_candidate_registry
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS, SessionState
 from dubhe_flwr.protocol.statements import check_bundle, join_statement, sign
 
@@ -129,9 +128,10 @@ def participate(
     state = spend_draws(state, request.num_rounds * request.num_tries)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     draws = draw(policy, state, rounds, request.num_tries)
+    says = [*(not is_willing(policy, r) for r in rounds), has_moved(policy, state.distribution)]
     reply = ParticipateReply(
         decisions=np.packbits(draws < state.probability).tobytes(),
-        unwilling=np.packbits([not is_willing(policy, r) for r in rounds]).tobytes(),
+        unwilling=np.packbits(says).tobytes(),
     )
     return reply, state
 
@@ -162,17 +162,17 @@ def draw(
 
 def _read_probability(state: SessionState, request: ParticipateRequest) -> SessionState:
     """Compute the probability of this epoch, once: by eq. 6, or as the agent calibrated it."""
-    digest = hashlib.sha256(
-        request.num_registered.to_bytes(8, "big")
-        + request.candidate.to_bytes(8, "big", signed=True)
-        + len(request.probabilities).to_bytes(8, "big")
-        + request.probabilities
-        + request.overall_registry
-    ).digest()
+    digest = only_digest(
+        state.probability_digest,
+        "probability",
+        request.num_registered,
+        request.candidate,
+        len(request.probabilities),
+        request.probabilities,
+        request.overall_registry,
+    )
     if digest == state.probability_digest:
         return state
-    if state.probability_digest:
-        raise RefusedError("A node has one probability in an epoch, and this is another.")
     counts, state = read_candidate_registry(
         state, request.overall_registry, request.num_registered, request.candidate
     )

@@ -9,8 +9,9 @@ from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import PublicKey, TrustedKeys
 from dubhe_flwr.protocol.arrivals import Arrivals
 from dubhe_flwr.protocol.block_check import BlockCheck
+from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
-from dubhe_flwr.protocol.epoch import Enrolment, Epoch
+from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import (
     JoinReply,
     JoinStatus,
@@ -117,7 +118,14 @@ class Registration:
         report = take_replies(batch, replies, take)
         enrolment = replace(enrolment.joined(arrivals), declined=frozenset(declined))
         no = declined | (state.declined - arrivals.aliases.keys())
-        state = reported(replace(state, enrolment=enrolment, declined=frozenset(no)), report)
+        known = {n: alias for n, alias in state.aliases.items() if n in state.present}
+        state = replace(
+            state,
+            enrolment=enrolment,
+            aliases={**known, **arrivals.aliases},
+            declined=frozenset(no),
+        )
+        state = reported(state, report)
         check_quorum(state, report.accepted, "joined", self.settings.quorum)
         agents = generator(state.seed, "keygen", state.server_round).permutation(
             len(enrolment.aliases)

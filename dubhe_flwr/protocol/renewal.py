@@ -71,7 +71,7 @@ def is_over(settings: Settings, state: CoordinatorState, epoch: Epoch) -> bool:
     spent = state.server_round not in state.rounds and draws_left(settings, epoch) < needed
     return (
         state.server_round >= epoch.first_round + num_rounds_of(settings, epoch)
-        or _many_are_unregistered(settings, state, epoch)
+        or _many_are_strangers(settings, state, epoch)
         or spent
     )
 
@@ -104,10 +104,11 @@ def is_refused(settings: Settings, state: CoordinatorState, batch: Batch, replie
     return 2 * num_refusals > len(batch.requests) or too_few
 
 
-def _many_are_unregistered(settings: Settings, state: CoordinatorState, epoch: Epoch) -> bool:
-    """Tell whether too many nodes are new, or were lost while they registered.
+def _many_are_strangers(settings: Settings, state: CoordinatorState, epoch: Epoch) -> bool:
+    """Tell whether too many nodes are new, were lost while they registered, or have other labels.
 
-    Those that were lost count after a while only: what lost them may lose them again.
+    All but the new ones count after a while only: what lost them may lose them again, and labels
+    that always move are no reason to register in every round.
     """
     many = max(settings.min_cohort, settings.max_unregistered * len(state.present))
     num_registered, num_new, num_unregistered = _presence(state.present, epoch)
@@ -115,7 +116,8 @@ def _many_are_unregistered(settings: Settings, state: CoordinatorState, epoch: E
     if min(room, num_new) >= many:
         return True
     a_while = -(-settings.registration_interval // 5)
-    return min(room, num_unregistered) >= many and (
+    num_moved = len(epoch.moved & state.present - epoch.refused)
+    return min(room, num_unregistered) + num_moved >= many and (
         state.server_round >= epoch.first_round + a_while
     )
 

@@ -83,7 +83,10 @@ def restored_state(
         searched=values.searched,
     )
     epoch = values.epoch
-    if interrupted or epoch is None:
+    if epoch is None:
+        return state
+    state = replace(state, aliases=epoch.aliases)
+    if interrupted:
         return state
     announced = [settings.announced(len(epoch.asked), found) for found in (None, values.thresholds)]
     if epoch.parameters.announced not in announced:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
-from dubhe_flwr.protocol.agent import calibrate, determine, make_key
+from dubhe_flwr.protocol.agent import determine, make_key
+from dubhe_flwr.protocol.calibrator import calibrate
 from dubhe_flwr.protocol.checker import check_blocks
 from dubhe_flwr.protocol.codec import Fields
 from dubhe_flwr.protocol.envelope import Envelope, open_request

@@ -3,38 +3,33 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import comb
-from typing import Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dubhe_flwr.core import (
     Codebook,
     candidate_grid,
-    check_thresholds,
     default_thresholds,
     expected_volunteers,
 )
-from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import TrustedKeys
 from dubhe_flwr.protocol.messages import JoinRequest
-from dubhe_flwr.protocol.parameters import MOMENTS, epoch_parameters
 from dubhe_flwr.protocol.settings_checks import (
-    check_candidates,
+    DeterminationRule,
+    OnFailure,
+    ParticipationRule,
+    ThresholdSearch,
     check_choices,
-    check_draws,
+    checked_codebook,
     checked_keys,
     checked_numbers,
+    checked_thresholds,
 )
+from dubhe_flwr.protocol.settings_limits import check_candidates, check_draws, check_layout
 
 __all__ = ["DeterminationRule", "OnFailure", "ParticipationRule", "Settings", "ThresholdSearch"]
 
-ParticipationRule = Literal["paper", "calibrated"]
-DeterminationRule = Literal["auto", "tries", "grouped", "one-off"]
-OnFailure = Literal["raise", "random"]
-ThresholdSearch = Literal["search", "search-tries"]
-
 _LOCAL_SKEW = 0.5
-_MOST_MOMENTS = 256
 _LARGE = 5
 _MANY = 20
 
@@ -164,16 +159,11 @@ clients a round or lower min_cohort.
             usual = _LOCAL_SKEW if self.participation == "calibrated" else 0.0
             object.__setattr__(self, "local_skew", usual)
         check_choices(self)
-        codebook = Codebook(self.reference_set)
-        if self.num_classes not in {None, codebook.num_classes}:
-            raise SettingsError(
-                f"reference_set={codebook.reference_set} lacks num_classes={self.num_classes} as "
-                "its largest size; add it, for clients without a dominating class."
-            )
+        codebook = checked_codebook(self)
         derived: dict[str, object] = {
             "codebook": codebook,
             "reference_set": codebook.reference_set,
-            "thresholds": self._checked_thresholds(codebook),
+            "thresholds": checked_thresholds(self.thresholds, codebook),
             "quorum": self.quorum or self.min_cohort,
             "trusted_keys": checked_keys(self.trusted_keys),
         }
@@ -182,26 +172,7 @@ clients a round or lower min_cohort.
         check_candidates(self)
         check_draws(self)
         _ = self.trusted  # refuses keys that cannot work
-        try:
-            layout = epoch_parameters(self.announced(self.max_clients)).layout
-        except RefusedError as error:
-            raise SettingsError(str(error)) from None
-        num_ciphertexts = layout.num_ciphertexts(MOMENTS)
-        if self.participation == "calibrated" and num_ciphertexts > _MOST_MOMENTS:
-            raise SettingsError(
-                f"participation='calibrated' takes {num_ciphertexts} ciphertexts of each client "
-                f"with the {codebook.length} categories of reference_set="
-                f"{codebook.reference_set}; choose participation='paper' or leave out a size."
-            )
-
-    @property
-    def choices(self) -> dict[str, tuple[str, ...]]:
-        """The names among which settings choose."""
-        return {
-            "participation": get_args(ParticipationRule),
-            "determination": get_args(DeterminationRule),
-            "on_failure": get_args(OnFailure),
-        }
+        check_layout(self)
 
     @property
     def candidates(self) -> tuple[Mapping[int, float], ...]:
@@ -261,17 +232,3 @@ clients a round or lower min_cohort.
             local_skew=float(self.local_skew or 0.0),
             block_size=self.block_size,
         )
-
-    def _checked_thresholds(self, codebook: Codebook) -> Mapping[int, float] | str:
-        given = self.thresholds
-        if given is None:
-            given = default_thresholds(codebook) or "search"
-        if not isinstance(given, str):
-            return check_thresholds(codebook, given)
-        if given not in get_args(ThresholdSearch):
-            raise SettingsError(
-                f"thresholds={given!r} must be one of {get_args(ThresholdSearch)}, or a share for "
-                "each size of the reference set."
-            )
-        # With C as the only size there is nothing to search for.
-        return given if len(codebook.reference_set) > 1 else {}

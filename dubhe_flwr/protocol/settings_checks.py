@@ -1,20 +1,41 @@
 """What settings are checked for, each refusal a sentence that names the remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from operator import index
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from dubhe_flwr.core import Codebook, check_thresholds, default_thresholds
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol.messages import MAX_CANDIDATES, MAX_COVERAGE, MAX_DRAWS, MAX_LOCAL_SKEW
+from dubhe_flwr.protocol.messages import MAX_COVERAGE, MAX_LOCAL_SKEW
 
 if TYPE_CHECKING:
     from dubhe_flwr.protocol.settings import Settings
 
-__all__ = ["check_candidates", "check_choices", "check_draws", "checked_keys", "checked_numbers"]
+__all__ = [
+    "DeterminationRule",
+    "OnFailure",
+    "ParticipationRule",
+    "ThresholdSearch",
+    "check_choices",
+    "checked_codebook",
+    "checked_keys",
+    "checked_numbers",
+    "checked_thresholds",
+]
 
+ParticipationRule = Literal["paper", "calibrated"]
+DeterminationRule = Literal["auto", "tries", "grouped", "one-off"]
+OnFailure = Literal["raise", "random"]
+ThresholdSearch = Literal["search", "search-tries"]
+
+_CHOICES: Final = {
+    "participation": get_args(ParticipationRule),
+    "determination": get_args(DeterminationRule),
+    "on_failure": get_args(OnFailure),
+}
 _LEAST: Final = {
     "num_participants": 1,
     "tries": 1,
@@ -75,6 +96,46 @@ def checked_keys(keys: object) -> tuple[Ed25519PublicKey, ...] | None:
     return tuple(keys)
 
 
+def checked_codebook(settings: "Settings") -> Codebook:
+    """Return the codebook of the reference set.
+
+    Raises
+    ------
+    SettingsError
+        If there is none, or it is not that of `num_classes`.
+    """
+    codebook = Codebook(settings.reference_set)
+    if settings.num_classes not in {None, codebook.num_classes}:
+        raise SettingsError(
+            f"reference_set={codebook.reference_set} lacks num_classes={settings.num_classes} as "
+            "its largest size; add it, for clients without a dominating class."
+        )
+    return codebook
+
+
+def checked_thresholds(
+    given: Mapping[int, float] | str | None, codebook: Codebook
+) -> Mapping[int, float] | str:
+    """Return the thresholds, or how they are searched for.
+
+    Raises
+    ------
+    SettingsError
+        If they do not fit the codebook, or there is no such search.
+    """
+    if given is None:
+        given = default_thresholds(codebook) or "search"
+    if not isinstance(given, str):
+        return check_thresholds(codebook, given)
+    if given not in get_args(ThresholdSearch):
+        raise SettingsError(
+            f"thresholds={given!r} must be one of {get_args(ThresholdSearch)}, or a share for "
+            "each size of the reference set."
+        )
+    # With C as the only size there is nothing to search for.
+    return given if len(codebook.reference_set) > 1 else {}
+
+
 def check_choices(settings: "Settings") -> None:
     """Check what belongs together, and the numbers that are not whole.
 
@@ -84,7 +145,7 @@ def check_choices(settings: "Settings") -> None:
         If a value cannot work.
     """
     _check_sizes(settings)
-    for name, choices in settings.choices.items():
+    for name, choices in _CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingsError(f"{name}={getattr(settings, name)!r} must be one of {choices}.")
     in_range = settings.min_cohort <= settings.group_size <= settings.num_participants
@@ -126,57 +187,6 @@ def _check_sizes(settings: "Settings") -> None:
         raise SettingsError(
             f"num_participants={settings.num_participants} is above max_clients="
             f"{settings.max_clients}; raise max_clients to the size of the federation."
-        )
-
-
-def check_candidates(settings: "Settings") -> None:
-    """Check that all candidates of a search fit the first message.
-
-    Raises
-    ------
-    SettingsError
-        If they do not.
-    """
-    if (num_candidates := len(settings.candidates)) > MAX_CANDIDATES:
-        raise SettingsError(
-            f"A search over the sizes of reference_set={settings.codebook.reference_set} has "
-            f"{num_candidates} candidates, above {MAX_CANDIDATES}; leave out a size or give "
-            "thresholds."
-        )
-
-
-def check_draws(settings: "Settings") -> None:
-    """Check that the draws fit their budget and a message.
-
-    Raises
-    ------
-    SettingsError
-        If they do not.
-    """
-    one_by_one = settings.determination in {"auto", "tries"}
-    if one_by_one and settings.tries * settings.rounds_per_draw > MAX_DRAWS:
-        raise SettingsError(
-            f"tries={settings.tries} in each of rounds_per_draw={settings.rounds_per_draw} rounds "
-            f"are more than {MAX_DRAWS} draws in one message; lower one of them."
-        )
-    a_round = 1 if settings.determination == "one-off" else settings.tries
-    draws = a_round * settings.registration_interval
-    budget = settings.max_draws_per_epoch
-    if draws > budget:
-        raise SettingsError(
-            f"tries={a_round} in each of registration_interval={settings.registration_interval} "
-            f"rounds make {draws} draws, above max_draws_per_epoch={budget}; lower one of them or "
-            "accept the price in privacy by raising the budget."
-        )
-    # In a search for groups, too, H times as many volunteer in each of H tries.
-    a_try = settings.tries if settings.determination in {"auto", "grouped"} else 1
-    draws += a_try * settings.tries * len(settings.candidates)
-    if settings.thresholds == "search-tries" and draws > budget:
-        raise SettingsError(
-            f"A search with tries={settings.tries} for each of {len(settings.candidates)} "
-            f"candidates and then registration_interval={settings.registration_interval} rounds "
-            f"make up to {draws} draws, above max_draws_per_epoch={budget}; lower one of them, "
-            "choose thresholds='search' or raise the budget."
         )
 
 

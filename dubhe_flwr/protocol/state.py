@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.epoch import Enrolment, Epoch
+from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import ExpectReply, Message, Stage
 from dubhe_flwr.protocol.plan import Batch, StageReport
 from dubhe_flwr.protocol.rounds import DrawnRound
@@ -35,6 +36,8 @@ class CoordinatorState:
         Number of the last batch.
     server_round : int
         The round that is being planned.
+    aliases : mapping of int to str
+        Last known alias of each node that was there at the last join, by node id.
     declined : frozenset of int
         Ids of the nodes whose last answer to a request to join was no.
     unwilling : frozenset of int
@@ -76,6 +79,7 @@ class CoordinatorState:
     seed: int
     sequence: int = 0
     server_round: int = 0
+    aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()
     unwilling: frozenset[int] = frozenset()
     present: frozenset[int] = frozenset()

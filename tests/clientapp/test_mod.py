@@ -138,6 +138,12 @@ def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> No
     assert body.status == status
 
 
+def test_how_far_labels_may_move_is_the_owners_to_say() -> None:
+    """By default nobody looks at them between registrations."""
+    assert DubheMod(lambda _c: [1])._policy(context()).max_label_shift is None
+    assert DubheMod(lambda _c: [1], max_label_shift=0.3)._policy(context()).max_label_shift == 0.3
+
+
 def test_seeded_draws_may_depend_on_the_context() -> None:
     """A callable decides from the Context whether a node is simulated."""
     mod = DubheMod(lambda _c: [1], seeded_draws=lambda c: bool(c.run_config.get("simulated")))

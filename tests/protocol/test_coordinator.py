@@ -193,6 +193,22 @@ class TestLosses:
         assert report_of(plan, "participate").dropped == {"wrong number of draws": 1}
         assert odd not in plan.participants
 
+    @pytest.mark.parametrize("num_rounds", [1, 7, 8])
+    def test_nodes_that_cannot_tell_whether_their_labels_moved(self, num_rounds: int) -> None:
+        """Their mask ends with the last round, and is as good as one that says no."""
+        nodes = federation(rounds_per_draw=num_rounds, tries=2)
+        wanted = -(-num_rounds // 8)
+        old = nodes.ids[:5]
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            {**reply, "unwilling": bytes(wanted)}
+            if stage == "participate" and node_id in old
+            else reply
+        )
+        plan = nodes.play(1)
+        assert report_of(plan, "participate").dropped == {}
+        assert epoch_of(nodes).moved == frozenset()
+        assert nodes.state.rounds[1].available.all()
+
 
 class TestQuorum:
     """Too few nodes end a round with a sentence, and the next round can go on."""

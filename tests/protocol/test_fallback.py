@@ -142,6 +142,38 @@ def test_the_choice_is_random_and_repeats() -> None:
     assert len(set(chosen(7))) > 3
 
 
+def test_the_choice_repeats_after_a_failed_join() -> None:
+    """Node ids are new in each run: the order is that of the aliases that nodes told before."""
+
+    def chosen(ids_seed: int) -> list[tuple[str, ...]]:
+        nodes = federation(registration_interval=1)
+        policies = list(nodes.policies.values())
+        nodes = Federation(nodes.selector, policies, seed=ids_seed)
+        first = nodes.play(1)
+        silent(nodes, "join", *nodes.ids[5:7])
+        plans = [nodes.play(server_round) for server_round in range(2, 8)]
+        assert not first.fallback
+        assert all(plan.fallback for plan in plans)
+        return [plan.aliases for plan in plans]
+
+    assert chosen(0) == chosen(1)
+    assert len(set(chosen(0))) > 3
+
+
+def test_who_told_no_alias_comes_last() -> None:
+    """Whatever the known aliases are; the others are in the order of their ids."""
+    nodes = federation(quorum=4)
+    named = nodes.ids[:3]
+    for node_id, alias in zip(named, ("tablet", "laptop", "10"), strict=True):
+        nodes.policies[node_id] = replace(nodes.policies[node_id], alias=alias)
+    silent(nodes, "join", *named)
+    unnamed = max(nodes.ids[3:])
+    plan = nodes.play(1, [unnamed, *named])
+    assert plan.fallback
+    assert plan.aliases == ("10", "laptop", "tablet", str(unnamed))
+    assert plan.participants == (named[2], named[1], named[0], unnamed)
+
+
 def test_all_nodes_are_chosen_equally_often() -> None:
     """300 rounds of 4 of 12: each within five standard deviations of a third."""
     nodes = federation(registration_interval=1)

@@ -53,6 +53,8 @@ NAN = float("nan")
         (HELLO, {"alias": "a" * 257}),
         (HELLO, {"alias": "€" * 86}),
         (JOIN_REPLY, {"alias": ""}),
+        (JOIN_REPLY, {"alias": "3\nERROR"}),
+        *((HELLO, {"alias": f"3{control}"}) for control in "\0\t\n\r\x1b\x7f\x85\u2028\u2029"),
         (JOIN_REPLY, {"status": 6}),
         (JOIN_REPLY, {"status": -1}),
         (JOIN_REPLY, {"public_key": bytes(31)}),
@@ -83,6 +85,7 @@ def test_a_value_out_of_range_is_refused(message: Any, change: dict[str, Any]) -
         (JOIN, {"coverage": 1e6, "floor": 1.0, "local_skew": 1000.0}),
         (HELLO, {"alias": "€" * 85 + "a"}),
         (HELLO, {"alias": "\ud800"}),
+        (HELLO, {"alias": "Zoë's laptop\u00a0\u200d"}),
         (JOIN_REPLY, {"status": 5}),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from dubhe_flwr.protocol import NodePolicy
 from dubhe_flwr.protocol.messages import JoinRequest, JoinStatus
-from dubhe_flwr.protocol.policy import is_willing, read_label_counts
+from dubhe_flwr.protocol.policy import has_moved, is_willing, read_label_counts
 
 ANNOUNCED = JoinRequest((1, 3), (0.7,), 20, 2048, 1000, 3, 1000, 500, -1)
 
@@ -133,6 +133,42 @@ def test_a_failing_willing_is_logged_by_type(caplog: pytest.LogCaptureFixture) -
     """The owner sees that the code failed."""
     assert not is_willing(policy([1], willing=lambda _r: broken()), 1)
     assert "willing raised KeyError" in caplog.text
+    assert "31415" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("now", "limit", "moved"),
+    [
+        ([6, 2, 0], 0.0, False),
+        ([12, 3, 1], 0.1, True),
+        ([12, 3, 1], 0.2, False),
+        ([0, 0, 9], 1.99, True),
+        ([0, 0, 9], 2.0, False),
+        ([0, 0, 0], 0.0, False),
+        ([1, 2], 0.0, False),
+        ([1, -2, 3], 0.0, False),
+    ],
+)
+def test_labels_that_moved_further_than_the_owner_lets_pass(
+    now: list[int], limit: float, moved: bool
+) -> None:
+    """The distance is L1 from 0 to 2; what cannot be registered is no news."""
+    registered = (3 * 2**18, 2**18, 0)
+    assert has_moved(policy(now, max_label_shift=limit), registered) is moved
+
+
+def test_labels_are_not_looked_at_unless_the_owner_says_so() -> None:
+    """They may take long to count."""
+    assert not has_moved(NodePolicy(label_counts=broken, alias="3"), (2**20, 0, 0))
+
+
+def test_label_counts_that_fail_at_a_draw_are_logged_by_type(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The node draws all the same."""
+    failing = NodePolicy(label_counts=broken, alias="3", max_label_shift=0.1)
+    assert not has_moved(failing, (2**20, 0, 0))
+    assert "label_counts raised KeyError; the node goes on with what it registered" in caplog.text
     assert "31415" not in caplog.text
 
 

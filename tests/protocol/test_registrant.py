@@ -266,6 +266,21 @@ class TestParticipate:
         node_id, request = next(iter(batch.fields()))
         assert nodes.handle(node_id, request)["unwilling"] == bytes([0b01001000, 0])
 
+    @pytest.mark.parametrize(
+        ("num_rounds", "expected"), [(1, [0b01000000]), (7, [1]), (8, [0, 0b10000000])]
+    )
+    def test_moved_labels_are_marked(self, num_rounds: int, expected: list[int]) -> None:
+        """One bit after those of the rounds; the size is the same without."""
+        nodes = dubhe(COUNTS, policy={"max_label_shift": 0.1}, **SETTINGS)
+        node_id, request = next_request(nodes, Stage.PARTICIPATE)
+        request |= {"num-rounds": num_rounds, "num-tries": 1}
+        memory = nodes.memories[node_id]
+        assert nodes.handle(node_id, request)["unwilling"] == bytes(len(expected))
+        nodes.memories[node_id] = memory
+        policy = nodes.policies[node_id]
+        nodes.policies[node_id] = replace(policy, label_counts=lambda: COUNTS[5][::-1])
+        assert nodes.handle(node_id, request)["unwilling"] == bytes(expected)
+
     def test_a_second_registry_is_refused(self) -> None:
         """Two overall registries in an epoch would tell their difference."""
         nodes = federation()

@@ -3,13 +3,23 @@
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
-from protocol.federation import dubhe, epoch_of, skewed_counts
-from protocol.server import NUM_CLIENTS, SETTINGS, asked, federation
+from protocol.federation import (
+    Federation,
+    decrypted,
+    dubhe,
+    epoch_of,
+    session_state,
+    skewed_counts,
+)
+from protocol.server import COUNTS, NUM_CLIENTS, SETTINGS, asked, federation
 
-from dubhe_flwr.protocol import Stage
+from dubhe_flwr.core import overall_registry
+from dubhe_flwr.protocol import CoordinatorState, Settings, Stage
 from dubhe_flwr.protocol.renewal import _presence
 
 
@@ -75,6 +85,61 @@ def test_who_was_asked_is_no_newcomer() -> None:
         nodes.policies[node_id] = replace(nodes.policies[node_id], willing=lambda _r: False)
     first = nodes.play(1)
     assert nodes.play(2).epoch == first.epoch
+
+
+def shifted(nodes: Federation[CoordinatorState], number: int) -> list[int]:
+    """Give some nodes other labels, and return their ids."""
+    moved = nodes.ids[:number]
+    for row, node_id in enumerate(moved):
+        now = COUNTS[row][::-1]
+        policy = replace(nodes.policies[node_id], label_counts=partial(np.asarray, now))
+        nodes.policies[node_id] = replace(policy, max_label_shift=0.05)
+    return moved
+
+
+@pytest.mark.parametrize(
+    ("number", "share", "early"),
+    [(2, 0.0, False), (3, 0.0, True), (3, 0.25, True), (3, 0.26, False)],
+)
+def test_moved_labels_bring_an_early_registration(number: int, share: float, early: bool) -> None:
+    """From a cohort and a share on, after a fifth of the interval; all labels are read anew."""
+    nodes = federation(max_unregistered=share, registration_interval=15)
+    epochs = [nodes.play(1).epoch]
+    moved = shifted(nodes, number)
+    epochs += [nodes.play(server_round).epoch for server_round in range(2, 10)]
+    assert [epochs.index(epoch) for epoch in epochs] == [0] * 3 + [3 if early else 0] * 6
+    assert epoch_of(nodes).moved == (frozenset() if early else frozenset(moved))
+    counts = COUNTS.copy()
+    if early:
+        counts[:number] = counts[:number, ::-1]
+    settings = Settings(**SETTINGS)
+    expected = overall_registry(counts, settings.codebook, settings.candidates[0])[0]
+    found = decrypted(
+        session_state(nodes, nodes.ids[5]), "registry", epoch_of(nodes).overall_registry
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_lost_and_moved_nodes_count_together() -> None:
+    """The sums of both epochs then differ by as many clients."""
+    nodes = federation(max_unregistered=0.0, registration_interval=15)
+    lost = nodes.ids[-1]
+    nodes.alter_reply = lambda s, n, reply: None if (s, n) == (Stage.REGISTER, lost) else reply
+    first = nodes.play(1)
+    shifted(nodes, 2)
+    epochs = [nodes.play(server_round).epoch for server_round in range(2, 6)]
+    assert [epoch == first.epoch for epoch in epochs] == [True, True, False, False]
+
+
+def test_nodes_that_left_since_their_labels_moved_do_not_count() -> None:
+    """Only who is there can register anew."""
+    nodes = federation(max_unregistered=0.0, registration_interval=15)
+    nodes.play(1)
+    moved = shifted(nodes, 3)
+    first = nodes.play(2)
+    rest = [node_id for node_id in nodes.ids if node_id != moved[0]]
+    epochs = [nodes.play(server_round, rest).epoch for server_round in range(3, 7)]
+    assert set(epochs) == {first.epoch}
 
 
 def test_spent_draws_bring_an_early_registration() -> None:

@@ -98,6 +98,20 @@ def test_who_declined_stays_out_of_rounds_by_chance(interrupted: bool) -> None:
     assert set(plan.participants) == set(without.participants)
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_round_by_chance_is_the_same_after_a_restart(interrupted: bool) -> None:
+    """The aliases of an epoch are known even where it cannot go on."""
+    federation = played(2, on_failure="random", rounds_per_draw=1)
+    federation.alter_request = lambda _stage, _node_id, _request: None
+    text = saved(federation)
+    without = federation.play(3)
+    federation.state = federation.selector.load_state_dict(text, interrupted=interrupted)
+    plan = federation.play(3)
+    assert without.fallback
+    assert plan.fallback
+    assert (plan.participants, plan.aliases) == (without.participants, without.aliases)
+
+
 @pytest.mark.parametrize("stage", ["join", "keygen", "register", "participate", "determine"])
 def test_in_the_middle_of_an_exchange_no_epoch_is_saved(stage: str) -> None:
     """A state that awaits replies cannot go on, whatever the caller says."""

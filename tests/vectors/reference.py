@@ -97,6 +97,11 @@ def with_square(shares: Sequence[int]) -> list[int]:
     return [*shares, int(square + Fraction(1, 2))]
 
 
+def label_shift(registered: Sequence[int], now: Sequence[int]) -> Fraction:
+    """Return the L1 distance of two p_l, from 0 to 2."""
+    return Fraction(sum(abs(a - b) for a, b in zip(registered, now, strict=True)), SCALE)
+
+
 # --- packing --------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,22 @@ def sessions() -> Iterator[Case]:
             {"decisions": ref.bits(x < p for row in rows for x in row), "unwilling": b"\x00"}
         ),
     }
+    for limit, says in ((0.5, "says so"), (2.0, "is content with less")):
+        now = [0, 0, 0, 60]
+        moved = ref.label_shift(ref.fixed_point(COUNTS[1]), ref.fixed_point(now)) > limit
+        yield {
+            "name": f"a node whose labels have moved {says}",
+            "kept": registered(ANNOUNCED),
+            "label-counts-now": now,
+            "max-label-shift": limit,
+            "request": request("participate", draw_of()),
+            "reply": all_told(
+                {
+                    "decisions": ref.bits(x < p for row in rows for x in row),
+                    "unwilling": ref.bits([False, False, moved]),
+                }
+            ),
+        }
     calibrated = [0] * 11
     calibrated[slot] = 2**19
     yield {

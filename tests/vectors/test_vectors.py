@@ -289,7 +289,11 @@ def session(case: Case) -> ClientSession:
         num_registered=kept.get("num-registered", 0),
     )
     policy = NodePolicy(
-        label_counts=lambda: counts, alias=kept["alias"], seeded_draws=True, min_key_bits=512
+        label_counts=lambda: case.get("label-counts-now", counts),
+        alias=kept["alias"],
+        seeded_draws=True,
+        min_key_bits=512,
+        max_label_shift=case.get("max-label-shift"),
     )
     return ClientSession(policy, state)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+from unicodedata import category
 
 from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.he import NO_SIGNATURE
@@ -25,6 +26,7 @@ MAX_COVERAGE: Final = 1e6
 MAX_LOCAL_SKEW: Final = 1000.0
 PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
+_CONTROLS: Final = frozenset({"Cc", "Zl", "Zp"})
 
 
 class JoinStatus(IntEnum):
@@ -51,7 +53,7 @@ class HelloReply:
     willing: bool
 
     def __post_init__(self) -> None:
-        require(_is_alias(self.alias), "An alias has 1 to 256 bytes.")
+        _require_alias(self.alias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +159,16 @@ class JoinReply:
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is no join status.")
-        require(_is_alias(self.alias), "An alias has 1 to 256 bytes.")
+        _require_alias(self.alias)
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
         require_signature(self.signature)
 
 
-def _is_alias(alias: str) -> bool:
-    return 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
+def _require_alias(alias: str) -> None:
+    """Refuse what is no name, or would break the line of a log in which it is named."""
+    fits = 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
+    in_line = alias.isprintable() or not any(category(char) in _CONTROLS for char in alias)
+    require(
+        fits and in_line,
+        "An alias has 1 to 256 bytes, and no line break or other control character.",
+    )

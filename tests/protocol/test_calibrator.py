@@ -1,0 +1,165 @@
+"""Tests of a node as agent that calibrates: probabilities from sums that add up, or nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocol.federation import (
+    Federation,
+    decrypted,
+    dubhe,
+    encrypted,
+    epoch_of,
+    session_state,
+)
+from protocol.node import (
+    COUNTS,
+    NUM_CLIENTS,
+    SCALE,
+    SETTINGS,
+    federation,
+    next_request,
+    refuses,
+)
+
+from dubhe_flwr.core import calibrated_probability
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
+
+
+def _added(table: NDArray[np.int64], changes: dict[tuple[int, int], int]) -> NDArray[np.int64]:
+    """Return the table with some entries changed."""
+    for place, number in changes.items():
+        table[place] += number
+    return table
+
+
+def _moved(table: NDArray[np.int64], largest: int, empty: int) -> NDArray[np.int64]:
+    """Return a table with all clients in a category that has none of them."""
+    del largest
+    moved = np.zeros_like(table)
+    moved[empty] = table.sum(axis=0)
+    return moved
+
+
+class TestCalibrate:
+    """An agent solves for probabilities from one sum of moments that adds up."""
+
+    def asked(self, **overrides: Any) -> tuple[Federation[CoordinatorState], int, Fields]:
+        """Return a federation, the agent and what that is asked."""
+        nodes = federation(participation="calibrated", **overrides)
+        node_id, request = next_request(nodes, Stage.CALIBRATE)
+        return nodes, node_id, request
+
+    def test_probabilities_are_those_of_the_core(self) -> None:
+        """In fixed point, for all categories; every node can decrypt them."""
+        nodes, node_id, request = self.asked(coverage=0.3, floor=0.2)
+        reply = nodes.handle(node_id, request)
+        state = session_state(nodes, node_id)
+        overall = decrypted(state, "registry", epoch_of(nodes).overall_registry)
+        sums, vector = request["moments"], reply["probabilities"]
+        assert isinstance(sums, bytes)
+        assert isinstance(vector, bytes)
+        table = decrypted(state, "moments", sums).reshape(11, 5)
+        expected = calibrated_probability(overall, table, 4, coverage=0.3, floor=0.2)
+        found = decrypted(session_state(nodes, nodes.ids[0]), "probabilities", vector)
+        np.testing.assert_array_equal(found, np.rint(expected * SCALE))
+        assert set(reply) == {"epoch", "stage", "sequence", "version", "probabilities"}
+
+    @pytest.mark.parametrize("tries", [2, 40])
+    def test_as_many_volunteer_as_groups_need(self, tries: int) -> None:
+        """The probabilities add up to as many clients as groups are cut from."""
+        nodes = dubhe(
+            np.tile(COUNTS, (4, 1)),
+            **SETTINGS
+            | {"participation": "calibrated", "determination": "grouped"}
+            | {"tries": tries, "max_clients": 40, "max_draws_per_epoch": 400},
+        )
+        nodes.play(1)
+        found = [session_state(nodes, i).probability for i in nodes.ids]
+        assert sum(found) == pytest.approx({2: 8, 40: 18}[tries], abs=1e-4)
+
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            ({"num-clients": 2}, "Moments of 2 clients are too few"),
+            ({"num-clients": 8}, "not cover the clients they are said|DecryptionError"),
+            ({"num-clients": 9, "num-registered": 10}, "not the sum it is said|this is another"),
+            ({"overall-registry": bytes(128)}, "DecryptionError|this is another"),
+            ({"moments": b""}, "^calibrate failed: DecryptionError.$"),
+            ({"moments": bytes(128 * 6)}, "^calibrate failed: DecryptionError.$"),
+        ],
+    )
+    def test_unfit_requests_are_refused(self, change: dict[str, Any], match: str) -> None:
+        """Cohort, number of clients, registry and ciphertexts are checked."""
+        nodes, node_id, request = self.asked()
+        refuses(nodes, node_id, {**request, **change}, RefusedError, match)
+        nodes.handle(node_id, request)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda t, _u, _v: t * 0,
+            lambda t, u, _v: _added(t, {(u, 0): 1}),
+            lambda t, u, _v: _added(t, {(u, 0): SCALE}),
+            lambda t, u, _v: _added(t, {(u, int(t[u, :-1].argmax())): -1}),
+            lambda t, u, v: _added(
+                t, {(u, int(t[u, :-1].argmax())): -SCALE // 2, (v, 0): SCALE // 2}
+            ),
+            lambda t, u, v: _added(t, {(u, int(t[u, :-1].argmax())): -1, (v, 0): 1}),
+            _moved,
+        ],
+    )
+    def test_moments_that_do_not_add_up_are_refused(self, change: Any) -> None:
+        """Each category holds whole clients, as many as announced and no more than registered."""
+        nodes, node_id, request = self.asked()
+        state = session_state(nodes, node_id)
+        vector = request["moments"]
+        assert isinstance(vector, bytes)
+        table = decrypted(state, "moments", vector).reshape(11, 5)
+        largest = int(table[:, :-1].sum(axis=1).argmax())
+        empty = int(table[:, :-1].sum(axis=1).argmin())
+        spoilt = change(table.copy(), largest, empty)
+        altered = {**request, "moments": encrypted(state, "moments", spoilt.ravel())}
+        refuses(nodes, node_id, altered, RefusedError, "not cover the clients|DecryptionError")
+
+    def test_a_second_sum_is_refused(self) -> None:
+        """Two sums over different clients would tell their difference."""
+        nodes, node_id, request = self.asked()
+        nodes.handle(node_id, request)
+        state = session_state(nodes, node_id)
+        vector = request["moments"]
+        assert isinstance(vector, bytes)
+        again = {**request, "sequence": 50}
+        same = encrypted(state, "moments", decrypted(state, "moments", vector))
+        for change in ({"moments": same}, {"num-clients": 8}):
+            refuses(nodes, node_id, {**again, **change}, RefusedError, "one sum of moments in an")
+        nodes.handle(node_id, again)
+
+    def test_not_in_an_epoch_without_calibration(self) -> None:
+        """An agent decrypts no moments where none were announced."""
+        nodes, node_id, request = self.asked()
+        state = session_state(nodes, node_id)
+        parameters = replace(state.parameters, calibrated=False)
+        nodes.memories[node_id] = replace(state, parameters=parameters).to_bytes()
+        refuses(nodes, node_id, request, RefusedError, "probabilities of this epoch are not calib")
+
+    def test_before_registration_there_is_nothing_to_decrypt(self) -> None:
+        """A node without a key refuses."""
+        nodes, node_id, request = self.asked()
+        state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
+        nodes.memories[node_id] = state.to_bytes()
+        refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")
+
+    def test_an_agent_that_told_no_moments_calibrates(self) -> None:
+        """It reads the registry from the request."""
+        nodes, node_id, request = self.asked()
+        state = replace(session_state(nodes, node_id), registry_digest=b"", num_registered=0)
+        nodes.memories[node_id] = state.to_bytes()
+        nodes.handle(node_id, request)
+        assert session_state(nodes, node_id).num_registered == NUM_CLIENTS
+        bad = {**request, "num-registered": 10, "num-clients": 9}
+        nodes.memories[node_id] = state.to_bytes()
+        refuses(nodes, node_id, bad, RefusedError, "not the sum it is said to be")
