@@ -66,9 +66,10 @@ class Node:
     Raises
     ------
     SettingsError
-        If one of `signing_key` and `trusted_keys` is missing, or they do not fit together. Those
-        that are found by a callable are checked when the first request comes: the sentence is
-        then in the node's log, and the request is refused.
+        If a number cannot work, `label_counts` is no function, one of `signing_key` and
+        `trusted_keys` is missing, or they do not fit together. Keys that are found by a callable
+        are checked when the first request comes: the sentence is then in the node's log, and the
+        request is refused.
     """
 
     def __init__(
@@ -90,6 +91,22 @@ class Node:
         self.min_key_bits = min_key_bits
         self.max_label_shift = max_label_shift
         self._pinned_keys = pinned_keys(signing_key, trusted_keys)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse what cannot work before the first request comes."""
+        if not callable(self.label_counts):
+            raise SettingsError(
+                "label_counts must be a function of the Context that returns the node's samples "
+                "of each class, such as `lambda context: [120, 3, 40]`."
+            )
+        NodePolicy(
+            label_counts=tuple,
+            alias="",
+            min_cohort=self.min_cohort,
+            min_key_bits=self.min_key_bits,
+            max_label_shift=self.max_label_shift,
+        )
 
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
         """Answer one request and keep the session in `context.state`.

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from numbers import Real
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,8 @@ from dubhe_flwr.protocol.parameters import epoch_parameters
 __all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts"]
 
 logger = logging.getLogger(__name__)
+
+_FURTHEST: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,11 @@ class NodePolicy:
     pinned : PinnedKeys, optional (default: none)
         The node's key for signatures, and those of the nodes that it trusts. With them it takes
         part only where every other one proves to be trusted.
+
+    Raises
+    ------
+    SettingsError
+        If a number cannot work.
     """
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
@@ -54,6 +62,17 @@ class NodePolicy:
     min_key_bits: int = 2048
     max_label_shift: float | None = None
     pinned: PinnedKeys | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("min_cohort", "min_key_bits"):
+            if type(value := getattr(self, name)) is not int or value < 1:
+                raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
+        shift = self.max_label_shift
+        if shift is not None and not (isinstance(shift, Real) and 0 <= float(shift) <= _FURTHEST):
+            raise SettingsError(
+                f"max_label_shift={shift!r} must be from 0 to {_FURTHEST}, the largest L1 distance "
+                "of two distributions; without it labels are read at registration only."
+            )
 
 
 def is_willing(policy: NodePolicy, server_round: int) -> bool:

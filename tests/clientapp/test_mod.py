@@ -11,7 +11,7 @@ from support import NUM_CLASSES, message_client_app, numpy_client_app
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.records import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.envelope import Envelope, open_reply
 from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
 from dubhe_flwr.protocol.session_state import SessionState
@@ -160,6 +160,24 @@ def test_what_seeded_draws_raises_stays_on_the_node(caplog: pytest.LogCaptureFix
         mod._policy(context(0))
     assert "secret-path" not in str(caught.value)
     assert "secret-path" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"label_counts": [120, 3, 40]}, "must be a function of the Context"),
+        ({"min_cohort": 0}, "min_cohort=0 must be a whole number of at least 1"),
+        ({"min_cohort": 2.5}, r"min_cohort=2\.5"),
+        ({"min_key_bits": "2048"}, "min_key_bits='2048'"),
+        ({"max_label_shift": 2.1}, r"max_label_shift=2\.1 must be from 0 to 2"),
+        ({"max_label_shift": float("nan")}, "max_label_shift=nan"),
+        ({"max_label_shift": "0.1"}, r"max_label_shift='0\.1'"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(given: dict[str, Any], message: str) -> None:
+    """When the app is made, and not when the first request comes; the sentence says what to do."""
+    with pytest.raises(SettingsError, match=message):
+        DubheMod(**{"label_counts": lambda _context: [1], **given})
 
 
 def test_label_counts_are_read_at_registration_only() -> None:
