@@ -9,7 +9,13 @@ from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.plan import Batch, Plan
 from dubhe_flwr.protocol.selector import alias_order
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, RoundGivenUpError, misconfigured, noted
+from dubhe_flwr.protocol.state import (
+    CoordinatorState,
+    RoundGivenUpError,
+    declined_for_settings,
+    misconfigured,
+    noted,
+)
 
 __all__ = ["goes_on"]
 
@@ -64,7 +70,7 @@ def _by_chance(
     """
     willing, unwilling = _answers(state)
     here = state.present & state.eligible - state.declined - state.unwilling - unwilling
-    if not here and misconfigured(state):
+    if not here and declined_for_settings(state):
         raise QuorumError(str(error)) from None
     # Node ids are random in each run, aliases are not; who is known by none comes last.
     known = alias_order({n: alias for n, alias in state.aliases.items() if n in here})

@@ -16,6 +16,7 @@ __all__ = [
     "CoordinatorState",
     "RoundGivenUpError",
     "check_quorum",
+    "declined_for_settings",
     "give_up",
     "misconfigured",
     "noted",
@@ -109,14 +110,17 @@ class RoundGivenUpError(QuorumError):
 
 
 _WAIT: Final = "wait for more nodes or lower the quorum"
-_REMEDIES: Final = {
-    "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
-    "register_dubhe)",
+_REMEDIES_OF_DECLINED: Final = {
     "refuses parameters": "raise key_bits or min_cohort to what the nodes ask for (min_key_bits "
     "and min_cohort of DubheMod or register_dubhe)",
     "wrong number of classes": "make the largest size of reference_set the length of label_counts",
     "invalid label counts": "let label_counts return whole numbers of samples from 0 up; a node's "
     "log says more",
+}
+_REMEDIES: Final = {
+    "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
+    "register_dubhe)",
+    **_REMEDIES_OF_DECLINED,
 }
 
 
@@ -152,10 +156,19 @@ def give_up(state: CoordinatorState, sentence: str) -> NoReturn:
 
 def misconfigured(state: CoordinatorState) -> str | None:
     """Return what the operator has to change, where the reports of this round tell it."""
+    return _remedy(state, _REMEDIES)
+
+
+def declined_for_settings(state: CoordinatorState) -> bool:
+    """Tell whether a node declined in this round for what only the operator can change."""
+    return _remedy(state, _REMEDIES_OF_DECLINED) is not None
+
+
+def _remedy(state: CoordinatorState, remedies: Mapping[str, str]) -> str | None:
     reasons = [
         f"{reason} at {report.stage}" for report in state.stages for reason in report.dropped
     ]
-    hints = (hint for known, hint in _REMEDIES.items() if any(known in r for r in reasons))
+    hints = (hint for known, hint in remedies.items() if any(known in r for r in reasons))
     return next(hints, None)
 
 

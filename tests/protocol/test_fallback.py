@@ -214,6 +214,19 @@ def test_what_the_operator_has_to_change_is_an_error(label_counts: list[int]) ->
         nodes.play(1)
 
 
+def test_an_error_beside_many_a_no_ends_no_run() -> None:
+    """Nobody is left to train, but no setting is to blame: the round is skipped."""
+    nodes = federation()
+    unwilling(nodes, range(NUM_CLIENTS), 0)
+    assert nodes.play(1).participants == ()
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        NodeFailure("out of memory") if node_id == nodes.ids[0] else reply
+    )
+    plan = nodes.play(2)
+    assert (plan.fallback, plan.participants) == (True, ())
+    assert plan.notes[-1].endswith("Nobody is there to train; this round is skipped.")
+
+
 def test_settings_that_cannot_work_are_an_error() -> None:
     """More nodes than the counters hold, before the first round."""
     with pytest.raises(SettingsError, match="max_clients=11"):
