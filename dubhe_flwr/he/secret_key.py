@@ -240,7 +240,8 @@ def _is_prime(odd: int) -> bool:
     A random composite passes with a negligible chance, the worst one with 1/4, and so not at many
     nodes. Whoever makes such a key gains nothing: its maker reads what is encrypted in any case.
     """
-    return bool(gmpy2.is_strong_prp(odd, 2 + secrets.randbelow(odd - 3)))
+    base = 2 + secrets.randbelow(odd - 3)
+    return bool(gmpy2.gcd(base, odd) == 1 and gmpy2.is_strong_prp(odd, base))
 
 
 def _other_threads_run() -> AbstractContextManager[Any]:
