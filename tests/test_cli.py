@@ -1,10 +1,12 @@
 """The command line answers with what was found, or with one sentence."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +272,23 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Pa
     assert writable_folder(tmp_path / "new" / "folder").is_dir()
     with pytest.raises(SettingsError, match="is a folder; give the name of a file"):
         writable_file(tmp_path)
+
+
+def test_what_others_may_write_is_refused_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is there counts for itself, one that is not for its folder."""
+    (tmp_path / "there").write_text("")
+    forbidden: set[Path] = set()
+    monkeypatch.setattr(os, "access", lambda path, _mode: path not in forbidden)
+    forbidden.add(tmp_path)
+    writable_file(tmp_path / "there")
+    for refused in (partial(writable_file, tmp_path / "new"), partial(writable_folder, tmp_path)):
+        with pytest.raises(SettingsError, match="cannot be written"):
+            refused()
+    forbidden.add(tmp_path / "there")
+    with pytest.raises(SettingsError, match="cannot be written; give a file that can"):
+        writable_file(tmp_path / "there")
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,11 @@ def test_a_file_that_cannot_be_written_is_refused_before_measuring(
 ) -> None:
     """In one sentence."""
     (tmp_path / "file").write_text("")
+
+    def measured(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("dubhe_flwr.experiments.bench.crypto.bench_crypto", measured)
     for option in ("--json", "--markdown"):
         path = str(tmp_path / "file" / "a")
         assert call(monkeypatch, "bench", "crypto", option, path) == 2

@@ -4,6 +4,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,14 @@ class RollCallSelector(Selector[RollCallState]):
     """
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:
+        try:
+            self._num_participants = index(num_participants)
+        except TypeError:
+            raise SettingsError(
+                f"num_participants={num_participants!r} must be a whole number."
+            ) from None
         if num_participants < 1:
             raise SettingsError(f"num_participants={num_participants} must be at least 1.")
-        self._num_participants = num_participants
         self._seed = secrets.randbits(63) if seed is None else seed
 
     @property

@@ -59,7 +59,7 @@ def writable_folder(folder: Path) -> Path:
     Raises
     ------
     SettingsError
-        If it cannot be made.
+        If it cannot be made or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,10 +78,13 @@ def writable_file(path: Path | None) -> None:
     Raises
     ------
     SettingsError
-        If it cannot be made, or the path is that of a folder.
+        If the folder cannot be made, the file cannot be written, or the path is that of a folder.
     """
     if path is None:
         return
     if path.is_dir():
         raise SettingsError(f"{path} is a folder; give the name of a file in it.")
-    writable_folder(path.parent)
+    if not path.exists():
+        writable_folder(path.parent)
+    elif not os.access(path, os.W_OK):
+        raise SettingsError(f"{path} cannot be written; give a file that can.")

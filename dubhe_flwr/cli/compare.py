@@ -78,7 +78,7 @@ def compare(
         int, typer.Option(help="Passes of a client over its samples in a round.")
     ] = CompareSettings.epochs,
     evaluate_every: Annotated[
-        int, typer.Option(help="Rounds between two evaluations; the last quarter has all.")
+        int, typer.Option(help="Rounds between two evaluations; the last ones all have one.")
     ] = CompareSettings.evaluate_every,
     learning_rate: Annotated[
         float | None,

@@ -75,7 +75,7 @@ def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
         num_rounds: Annotated[
             int | None,
             typer.Option(
-                "--num-rounds", "--rounds", help="Rounds of each training.", show_default="200"
+                "--num-rounds", "--rounds", help="Rounds of each training.", show_default="by scale"
             ),
         ] = None,
         norm: Annotated[

@@ -1,4 +1,4 @@
-"""One progress bar over all rounds of all methods."""
+"""One progress bar over all rounds of all methods of a comparison."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,23 +44,6 @@ def compare_progress(
     >>> with compare_progress(Console(quiet=True), settings) as update:
     ...     update("random", 1, 0.5)
     """
-    num_rounds = len(settings.methods) * settings.num_rounds
-    with flower_log_level(WARNING), _bar(console, num_rounds) as advance:
-        last = "accuracy unknown"
-
-        def update(method: str, server_round: int, accuracy: float | None) -> None:
-            nonlocal last
-            if accuracy is not None:
-                last = f"accuracy {accuracy:.1%}"
-            # Round 0 is the initial model.
-            advance(method, min(server_round, 1), last)
-
-        yield update
-
-
-@contextmanager
-def _bar(console: Console, num_rounds: int) -> Iterator[Callable[[str, int, str], None]]:
-    """Yield what is to be called with method, new rounds and a remark."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -70,11 +53,15 @@ def _bar(console: Console, num_rounds: int) -> Iterator[Callable[[str, int, str]
         TextColumn("left"),
         console=console,
     )
+    num_rounds = len(settings.methods) * settings.num_rounds
     task = bar.add_task("preparing", total=num_rounds, remark="")
 
-    def advance(method: str, new_rounds: int, remark: str) -> None:
-        description = f"[bold]{method_label(method)}"
-        bar.update(task, advance=new_rounds, description=description, remark=remark)
+    def update(method: str, server_round: int, accuracy: float | None) -> None:
+        if accuracy is not None:
+            bar.update(task, remark=f"accuracy {accuracy:.1%}")
+        # Round 0 is the initial model.
+        advance = min(server_round, 1)
+        bar.update(task, advance=advance, description=f"[bold]{method_label(method)}")
 
-    with bar:
-        yield advance
+    with flower_log_level(WARNING), bar:
+        yield update

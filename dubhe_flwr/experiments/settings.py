@@ -70,8 +70,8 @@ class CompareSettings:
     epochs : int (default: 1)
         ``E``: passes of a client over its samples in a round.
     evaluate_every : int (default: 1)
-        Rounds between two evaluations of the model on the test set. In the last quarter, of which
-        the final accuracy is made, each round has one.
+        Rounds between two evaluations of the model on the test set. Each round has one in the last
+        quarter and among the last five, of which the final accuracy is made.
     norm : {"batch", "group"} (default: "batch")
         Normalisation, in models that have one.
     precision : {"float32", "bfloat16"} (default: "float32")
@@ -201,8 +201,8 @@ class CompareSettings:
         >>> [number for number in range(21) if settings.is_evaluated(number)]
         [0, 10, 16, 17, 18, 19, 20]
         """
-        in_last_quarter = server_round > self.num_rounds - self.num_rounds / 4
-        return in_last_quarter or server_round % self.evaluate_every == 0
+        at_the_end = server_round > self.num_rounds - max(5, self.num_rounds / 4)
+        return at_the_end or server_round % self.evaluate_every == 0
 
     def _check_names(self) -> None:
         if self.dataset not in DATASETS:

@@ -64,7 +64,7 @@ class MethodResult:
 
     @property
     def final_accuracy(self) -> float:
-        """Mean accuracy of the last five evaluations."""
+        """Mean accuracy of the last five rounds that were evaluated."""
         evaluated = [accuracy for accuracy in self.accuracy[1:] if accuracy is not None]
         last = evaluated[-_FINAL_EVALUATIONS:]
         return sum(last) / len(last)

@@ -143,6 +143,13 @@ def test_a_step_needs_a_batch() -> None:
         nodes.step({})
 
 
+@pytest.mark.parametrize("num_participants", [2.5, "20", None])
+def test_what_is_no_number_of_participants_is_refused(num_participants: Any) -> None:
+    """When the selector is made, in a sentence."""
+    with pytest.raises(SettingsError, match="must be a whole number"):
+        RandomSelector(num_participants)
+
+
 @pytest.mark.parametrize("num_participants", [0, -1])
 def test_nobody_to_choose_is_refused(num_participants: int) -> None:
     """K is at least 1."""
