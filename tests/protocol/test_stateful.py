@@ -91,6 +91,10 @@ class Federation(RuleBasedStateMachine):
         """Tell whether a node is willing by now."""
         return node_id not in self.unwilling
 
+    def is_whole(self, node_id: int, reply: Any) -> bool:
+        """Tell whether a node sent just this reply; one that is equal may have other types."""
+        return any(reply is sent for sent in self.replies[node_id])
+
     def forget_replies(self) -> None:
         """Begin with an empty inbox."""
         self.inbox: dict[int, Any] = {}
@@ -178,7 +182,7 @@ class Federation(RuleBasedStateMachine):
         assert batch is not None
         for field, yes in (("status", 0), ("unwilling", b"\0")):
             for node_id, reply in inbox.items():
-                genuine = reply in self.replies[node_id] and node_id not in self.forged
+                genuine = self.is_whole(node_id, reply) and node_id not in self.forged
                 if genuine and field in reply:
                     change = set.discard if reply[field] == yes else set.add
                     change(self.said_no[field], node_id)
@@ -203,11 +207,12 @@ class Federation(RuleBasedStateMachine):
         """Spoil what has come back, or put an error in its place."""
         node_id = data.draw(st.sampled_from(sorted(self.inbox)))
         reply = self.inbox[node_id]
-        if error or reply not in self.replies[node_id]:
-            self.inbox[node_id] = NodeFailure("out of memory")
+        if error or not self.is_whole(node_id, reply):
+            spoiled: Any = NodeFailure("out of memory")
         else:
-            self.inbox[node_id] = spoilt(reply, self.random)
-        if self.inbox[node_id] != reply:  # two accidents may undo each other
+            spoiled = spoilt(reply, self.random)
+        if repr(spoiled) != repr(reply):  # two accidents may undo each other
+            self.inbox[node_id] = spoiled
             self.forged.discard(node_id)
 
     @precondition(lambda self: self.batch is not None)
