@@ -1,11 +1,11 @@
 """What the server receives: always the same number and sizes of messages, and nothing in clear."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from disclosure import encodings
 from numpy.typing import NDArray
 from protocol.federation import (
     Federation,
@@ -147,20 +147,6 @@ def test_a_reply_has_no_room_for_anything_else() -> None:
         assert isinstance(exchange.reply, dict)
         assert set(exchange.reply) - header == expected[exchange.stage]
         assert not any(isinstance(value, float) for value in exchange.reply.values())
-
-
-def encodings(vector: Any) -> set[bytes]:
-    """Return the obvious ways to write down a vector, those too short to be no chance apart."""
-    array = np.asarray(vector)
-    integers = (">i8", "<i8", ">i4", "<i4", ">i2", "<i2", ">u1")
-    floats = (">f8", "<f8", ">f4", "<f4")
-    fitting = [k for k in integers if array.dtype.kind != "f" and (array.astype(k) == array).all()]
-    binary = {array.astype(kind).tobytes() for kind in (*fitting, *floats)}
-    listed = array.tolist()
-    texts = {json.dumps(listed), json.dumps(listed, separators=(",", ":"))}
-    texts |= {joiner.join(map(str, listed)) for joiner in (",", " ", ";", "\n", "")}
-    found = binary | {text.encode() for text in texts}
-    return {encoding for encoding in found if len(encoding) >= 8}
 
 
 def ways_to_write(number: int, size: int) -> set[bytes]:
