@@ -1,6 +1,7 @@
 """What the server receives: always the same number and sizes of messages, and nothing in clear."""
 
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,30 @@ def test_labels_change_no_number_and_no_size(
     other = run(changed, settings, seeded_draws=seeded_draws)
     assert shapes(one) == shapes(other)
     assert len(shapes(one)) > 6 * NUM_CLIENTS
+
+
+@pytest.mark.parametrize("seeded_draws", [True, False])
+@pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
+def test_labels_that_move_change_no_number_and_no_size(
+    labels: list[int], seeded_draws: bool
+) -> None:
+    """Whether they moved is a bit that each node sends in any case, also if it begins a byte."""
+    settings = SETTINGS | {"rounds_per_draw": 8, "registration_interval": 8}
+    runs = []
+    for when_drawing in (COUNTS[3], labels):
+        policy = {"seeded_draws": seeded_draws, "max_label_shift": 0.05}
+        nodes = dubhe(COUNTS, policy=policy, **settings)
+        node_id = nodes.ids[3]
+        read = cycle([COUNTS[3], when_drawing]).__next__  # at the join, and at the draw after it
+        nodes.policies[node_id] = replace(nodes.policies[node_id], label_counts=read)
+        for server_round in range(1, 17):
+            nodes.play(server_round)
+            moved = {node_id} if when_drawing is labels else set()
+            assert epoch_of(nodes).moved == moved
+        runs.append(nodes)
+    one, other = map(shapes, runs)
+    assert one == other
+    assert len(one) > 6 * NUM_CLIENTS
 
 
 def test_a_reply_has_no_room_for_anything_else() -> None:
