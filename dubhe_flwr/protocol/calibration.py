@@ -63,7 +63,10 @@ class Calibration:
         def vector_of(reply: MomentsReply) -> bytes | None:
             return reply.moments if len(reply.moments) == layout.field_bytes(MOMENTS) else None
 
-        total, report = sum_replies(batch, replies, epoch.public_key, num_ciphertexts, vector_of)
+        heard = _Heard()
+        total, report = sum_replies(
+            batch, replies, epoch.public_key, num_ciphertexts, vector_of, heard
+        )
         state = reported(state, report)
         if total.num_addends < self.settings.min_cohort:
             return self._give_up(state, epoch, "Too few moments came to calibrate.")
@@ -74,14 +77,16 @@ class Calibration:
             num_clients=total.num_addends,
             candidate=epoch.candidate or 0,
         )
-        return self._ask_agent(replace(state, attempt=0), epoch, request)
+        agents = [node_id for node_id in epoch.registered if node_id not in epoch.checkers]
+        order = generator(state.seed, "calibrate", epoch.first_round).permutation(len(agents))
+        # Who was silent a moment ago would cost a whole timeout: such nodes are asked last.
+        in_turn = tuple(sorted((agents[index] for index in order), key=heard.silent))
+        return self._ask_agent(replace(state, calibrators=in_turn, attempt=0), epoch, request)
 
     def _ask_agent(self, state: CoordinatorState, epoch: Epoch, request: CalibrateRequest) -> Step:
-        agents = [node_id for node_id in epoch.registered if node_id not in epoch.checkers]
-        if state.attempt >= min(self.settings.agent_attempts, len(agents)):
+        if state.attempt >= min(self.settings.agent_attempts, len(state.calibrators)):
             return self._give_up(state, epoch, "No agent calibrated.")
-        order = generator(state.seed, "calibrate", epoch.first_round).permutation(len(agents))
-        agent = agents[order[state.attempt]]
+        agent = state.calibrators[state.attempt]
         state = replace(state, attempt=state.attempt + 1)
         return send(state, epoch.identity, Stage.CALIBRATE, {agent: request})
 
@@ -112,3 +117,19 @@ class Calibration:
     def _settle(state: CoordinatorState, epoch: Epoch, probabilities: bytes) -> Step:
         epoch = replace(epoch, probabilities=probabilities)
         return replace(state, epoch=epoch, batch=None), epoch
+
+
+class _Heard:
+    """The nodes whose moments are in the sum."""
+
+    def __init__(self) -> None:
+        self.node_ids: set[int] = set()
+
+    def clear(self) -> None:
+        self.node_ids.clear()
+
+    def take(self, node_id: int, _reply: MomentsReply) -> None:
+        self.node_ids.add(node_id)
+
+    def silent(self, node_id: int) -> bool:
+        return node_id not in self.node_ids

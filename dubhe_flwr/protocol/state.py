@@ -59,6 +59,8 @@ class CoordinatorState:
         Ids of the nodes that registered or declined then.
     expectations : mapping of int to ExpectReply
         What the nodes of an epoch answered to a search that is on.
+    calibrators : tuple of int
+        Ids of the nodes that may calibrate, in the order in which to ask them.
     rounds : mapping of int to DrawnRound
         The rounds drawn so far that have not begun.
     asked_about : mapping of int to list of int
@@ -91,6 +93,7 @@ class CoordinatorState:
     thresholds: Mapping[int, float] | None = None
     searched: frozenset[int] = frozenset()
     expectations: Mapping[int, ExpectReply] = field(default_factory=dict, repr=False)
+    calibrators: tuple[int, ...] = ()
     rounds: Mapping[int, DrawnRound] = field(default_factory=dict)
     asked_about: Mapping[int, Sequence[int]] = field(default_factory=dict)
     failed_agents: frozenset[int] = frozenset()
