@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.blocks import Blocks, cut_blocks
 from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.messages import CheckReply, Stage
@@ -13,7 +12,14 @@ from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.registrations import Registrations
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
+from dubhe_flwr.protocol.state import (
+    CoordinatorState,
+    agents_in_turn,
+    heeded,
+    noted,
+    reported,
+    send,
+)
 
 __all__ = ["BlockCheck"]
 
@@ -46,11 +52,11 @@ class BlockCheck:
             note = f"Only {num_nodes} nodes registered, too few for a block of {size}; unchecked."
             return noted(state, note), registrations
         most = min(self.settings.max_sums_per_epoch, (num_nodes - 1) // 2)
-        order = generator(state.seed, "check", state.server_round).permutation(num_nodes)
+        agents = agents_in_turn(state, registered, "check", state.server_round)
         blocks = Blocks(
             members=cut_blocks(registered, size, most, state.seed, state.server_round),
             registrations=registrations,
-            agents=tuple(registered[index] for index in order[: self.settings.agent_attempts]),
+            agents=agents[: self.settings.agent_attempts],
         )
         return self._ask_agent(state, enrolment, blocks)
 
@@ -71,7 +77,8 @@ class BlockCheck:
             return self._ask_agent(
                 noted(state, "An agent did not check the blocks."), enrolment, blocks
             )
-        (reply,) = accepted.values()
+        ((agent, reply),) = accepted.items()
+        state = heeded(state, [agent])
         passed = np.unpackbits(np.frombuffer(reply.passed, dtype=np.uint8), count=num_blocks)
         left_out: set[int] = set()
         for index, (members, is_kept) in enumerate(zip(blocks.members, passed, strict=True)):

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import (
     CalibrateReply,
@@ -16,7 +15,14 @@ from dubhe_flwr.protocol.parameters import MOMENTS, PROBABILITIES
 from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
+from dubhe_flwr.protocol.state import (
+    CoordinatorState,
+    agents_in_turn,
+    heeded,
+    noted,
+    reported,
+    send,
+)
 from dubhe_flwr.protocol.summing import sum_replies
 
 __all__ = ["Calibration"]
@@ -78,9 +84,9 @@ class Calibration:
             candidate=epoch.candidate or 0,
         )
         agents = [node_id for node_id in epoch.registered if node_id not in epoch.checkers]
-        order = generator(state.seed, "calibrate", epoch.first_round).permutation(len(agents))
         # Who was silent a moment ago would cost a whole timeout: such nodes are asked last.
-        in_turn = tuple(sorted((agents[index] for index in order), key=heard.silent))
+        silent = epoch.aliases.keys() - heard.node_ids
+        in_turn = agents_in_turn(state, agents, "calibrate", epoch.first_round, silent)
         return self._ask_agent(replace(state, calibrators=in_turn, attempt=0), epoch, request)
 
     def _ask_agent(self, state: CoordinatorState, epoch: Epoch, request: CalibrateRequest) -> Step:
@@ -106,8 +112,8 @@ class Calibration:
             ((_, request),) = batch.requests.items()
             assert isinstance(request, CalibrateRequest)  # noqa: S101 - as sent above
             return self._ask_agent(noted(state, "An agent did not calibrate."), epoch, request)
-        (reply,) = accepted.values()
-        return self._settle(state, epoch, reply.probabilities)
+        ((agent, reply),) = accepted.items()
+        return self._settle(heeded(state, [agent]), epoch, reply.probabilities)
 
     def _give_up(self, state: CoordinatorState, epoch: Epoch, why: str) -> Step:
         state = noted(state, f"{why} The nodes take part by the paper's rule.")
@@ -130,6 +136,3 @@ class _Heard:
 
     def take(self, node_id: int, _reply: MomentsReply) -> None:
         self.node_ids.add(node_id)
-
-    def silent(self, node_id: int) -> bool:
-        return node_id not in self.node_ids
