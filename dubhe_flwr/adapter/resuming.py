@@ -14,7 +14,7 @@ from dubhe_flwr.protocol import Plan, Selector, check_keys
 
 __all__ = ["STATE_VERSION", "Resuming"]
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 """Version of what `Resuming.state_dict` returns and of a checkpoint."""
 
 

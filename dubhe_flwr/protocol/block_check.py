@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.blocks import Blocks, cut_blocks
 from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.messages import CheckReply, Stage
@@ -13,7 +12,14 @@ from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.registrations import Registrations
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
+from dubhe_flwr.protocol.state import (
+    CoordinatorState,
+    agents_in_turn,
+    heeded,
+    noted,
+    reported,
+    send,
+)
 
 __all__ = ["BlockCheck"]
 
@@ -46,18 +52,21 @@ class BlockCheck:
             note = f"Only {num_nodes} nodes registered, too few for a block of {size}; unchecked."
             return noted(state, note), registrations
         most = min(self.settings.max_sums_per_epoch, (num_nodes - 1) // 2)
-        order = generator(state.seed, "check", state.server_round).permutation(num_nodes)
+        agents = agents_in_turn(state, registered, "check", state.server_round)
         blocks = Blocks(
             members=cut_blocks(registered, size, most, state.seed, state.server_round),
             registrations=registrations,
-            agents=tuple(registered[index] for index in order[: self.settings.agent_attempts]),
+            agents=agents[: self.settings.agent_attempts],
         )
         return self._ask_agent(state, enrolment, blocks)
 
     def step(
         self, state: CoordinatorState, enrolment: Enrolment, batch: Batch, replies: Replies
     ) -> Step:
-        """Leave out the blocks that the agent found broken; ask another one if none answered."""
+        """Leave out the blocks that the agent found broken.
+
+        Another one is asked where none answered, or too few nodes would be left.
+        """
         blocks = enrolment.blocks
         assert blocks is not None  # noqa: S101 - cut before an agent was asked
         num_blocks = len(blocks.members)
@@ -68,28 +77,24 @@ class BlockCheck:
         accepted, report = accept_replies(batch, replies, refuse)
         state = reported(state, report)
         if not accepted:
-            return self._ask_agent(
-                noted(state, "An agent did not check the blocks."), enrolment, blocks
-            )
-        (reply,) = accepted.values()
+            note = "An agent did not check the blocks."
+            return self._ask_agent(noted(state, note), enrolment, blocks)
+        ((agent, reply),) = accepted.items()
+        state = heeded(state, [agent])
         passed = np.unpackbits(np.frombuffer(reply.passed, dtype=np.uint8), count=num_blocks)
-        left_out: set[int] = set()
-        for index, (members, is_kept) in enumerate(zip(blocks.members, passed, strict=True)):
-            if not is_kept:
-                left_out.update(members)
-                names = ", ".join(enrolment.aliases[node_id] for node_id in members)
-                state = noted(
-                    state,
-                    f"Block {index + 1} of {num_blocks} does not add up and is left out of this "
-                    f"epoch: nodes {names}.",
-                )
-        if not left_out:
-            return state, blocks.registrations
-        kept = set(blocks.registrations.node_ids) - left_out
-        return state, blocks.registrations.of(kept, enrolment.parameters, enrolment.paillier_key())
+        blocks = replace(blocks, passed=tuple(passed.astype(bool).tolist()))
+        if blocks.num_kept >= self.settings.quorum or blocks.all_asked:
+            return self._leave_out(state, enrolment, blocks)
+        note = (
+            f"An agent found {blocks.passed.count(False)} of {num_blocks} blocks broken, so that "
+            f"{blocks.num_kept} nodes are left; another one is asked."
+        )
+        return self._ask_agent(noted(state, note), enrolment, blocks)
 
     def _ask_agent(self, state: CoordinatorState, enrolment: Enrolment, blocks: Blocks) -> Step:
-        if blocks.num_asked == len(blocks.agents):
+        if blocks.all_asked and blocks.passed:
+            return self._leave_out(state, enrolment, blocks)
+        if blocks.all_asked:
             # Nodes still refuse an overall registry that does not add up.
             note = "No agent checked the blocks; all go on unchecked."
             return noted(state, note), blocks.registrations
@@ -102,3 +107,22 @@ class BlockCheck:
         enrolment = replace(enrolment, blocks=replace(blocks, num_asked=blocks.num_asked + 1))
         state = replace(state, enrolment=enrolment)
         return send(state, enrolment.identity, Stage.CHECK, {agent: request})
+
+    @staticmethod
+    def _leave_out(state: CoordinatorState, enrolment: Enrolment, blocks: Blocks) -> Step:
+        """Go on with the blocks that passed at the agent that answered last."""
+        num_blocks = len(blocks.members)
+        left_out: set[int] = set()
+        for index, (members, is_kept) in enumerate(zip(blocks.members, blocks.passed, strict=True)):
+            if not is_kept:
+                left_out.update(members)
+                names = ", ".join(enrolment.aliases[node_id] for node_id in members)
+                state = noted(
+                    state,
+                    f"Block {index + 1} of {num_blocks} does not add up and is left out of this "
+                    f"epoch: nodes {names}.",
+                )
+        if not left_out:
+            return state, blocks.registrations
+        kept = set(blocks.registrations.node_ids) - left_out
+        return state, blocks.registrations.of(kept, enrolment.parameters, enrolment.paillier_key())

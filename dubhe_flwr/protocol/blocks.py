@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -27,12 +28,15 @@ class Blocks:
         Nodes that may check the blocks, in the order in which to ask them.
     num_asked : int (default: 0)
         How many of them were asked.
+    passed : tuple of bool (default: none)
+        Which blocks add up, by the agent that answered last; empty as long as none did.
     """
 
     members: tuple[tuple[int, ...], ...]
     registrations: Registrations
     agents: tuple[int, ...]
     num_asked: int = 0
+    passed: tuple[bool, ...] = ()
 
     def request(self, public_key: PublicKey, num_ciphertexts: tuple[int, int]) -> CheckRequest:
         """Return what an agent is asked; every agent of an epoch is asked the same.
@@ -61,6 +65,16 @@ class Blocks:
     def asked(self) -> frozenset[int]:
         """The agents that were given the sums of the blocks."""
         return frozenset(self.agents[: self.num_asked])
+
+    @property
+    def all_asked(self) -> bool:
+        """Whether no agent is left."""
+        return self.num_asked == len(self.agents)
+
+    @property
+    def num_kept(self) -> int:
+        """How many nodes are in blocks that add up."""
+        return sum(len(members) for members in compress(self.members, self.passed))
 
 
 def cut_blocks(

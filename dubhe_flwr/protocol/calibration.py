@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import (
     CalibrateReply,
@@ -16,7 +15,14 @@ from dubhe_flwr.protocol.parameters import MOMENTS, PROBABILITIES
 from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
-from dubhe_flwr.protocol.state import CoordinatorState, noted, reported, send
+from dubhe_flwr.protocol.state import (
+    CoordinatorState,
+    agents_in_turn,
+    heeded,
+    noted,
+    reported,
+    send,
+)
 from dubhe_flwr.protocol.summing import sum_replies
 
 __all__ = ["Calibration"]
@@ -63,7 +69,10 @@ class Calibration:
         def vector_of(reply: MomentsReply) -> bytes | None:
             return reply.moments if len(reply.moments) == layout.field_bytes(MOMENTS) else None
 
-        total, report = sum_replies(batch, replies, epoch.public_key, num_ciphertexts, vector_of)
+        heard = _Heard()
+        total, report = sum_replies(
+            batch, replies, epoch.public_key, num_ciphertexts, vector_of, heard
+        )
         state = reported(state, report)
         if total.num_addends < self.settings.min_cohort:
             return self._give_up(state, epoch, "Too few moments came to calibrate.")
@@ -74,14 +83,16 @@ class Calibration:
             num_clients=total.num_addends,
             candidate=epoch.candidate or 0,
         )
-        return self._ask_agent(replace(state, attempt=0), epoch, request)
+        agents = [node_id for node_id in epoch.registered if node_id not in epoch.checkers]
+        # Who was silent a moment ago would cost a whole timeout: such nodes are asked last.
+        silent = epoch.aliases.keys() - heard.node_ids
+        in_turn = agents_in_turn(state, agents, "calibrate", epoch.first_round, silent)
+        return self._ask_agent(replace(state, calibrators=in_turn, attempt=0), epoch, request)
 
     def _ask_agent(self, state: CoordinatorState, epoch: Epoch, request: CalibrateRequest) -> Step:
-        agents = [node_id for node_id in epoch.registered if node_id not in epoch.checkers]
-        if state.attempt >= min(self.settings.agent_attempts, len(agents)):
+        if state.attempt >= min(self.settings.agent_attempts, len(state.calibrators)):
             return self._give_up(state, epoch, "No agent calibrated.")
-        order = generator(state.seed, "calibrate", epoch.first_round).permutation(len(agents))
-        agent = agents[order[state.attempt]]
+        agent = state.calibrators[state.attempt]
         state = replace(state, attempt=state.attempt + 1)
         return send(state, epoch.identity, Stage.CALIBRATE, {agent: request})
 
@@ -101,8 +112,8 @@ class Calibration:
             ((_, request),) = batch.requests.items()
             assert isinstance(request, CalibrateRequest)  # noqa: S101 - as sent above
             return self._ask_agent(noted(state, "An agent did not calibrate."), epoch, request)
-        (reply,) = accepted.values()
-        return self._settle(state, epoch, reply.probabilities)
+        ((agent, reply),) = accepted.items()
+        return self._settle(heeded(state, [agent]), epoch, reply.probabilities)
 
     def _give_up(self, state: CoordinatorState, epoch: Epoch, why: str) -> Step:
         state = noted(state, f"{why} The nodes take part by the paper's rule.")
@@ -112,3 +123,16 @@ class Calibration:
     def _settle(state: CoordinatorState, epoch: Epoch, probabilities: bytes) -> Step:
         epoch = replace(epoch, probabilities=probabilities)
         return replace(state, epoch=epoch, batch=None), epoch
+
+
+class _Heard:
+    """The nodes whose moments are in the sum."""
+
+    def __init__(self) -> None:
+        self.node_ids: set[int] = set()
+
+    def clear(self) -> None:
+        self.node_ids.clear()
+
+    def take(self, node_id: int, _reply: MomentsReply) -> None:
+        self.node_ids.add(node_id)

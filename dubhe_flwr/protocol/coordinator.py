@@ -102,6 +102,7 @@ class Coordinator(Selector[CoordinatorState]):
             unwilling=frozenset(),
             rounds=rounds,
             num_renewals=0,
+            heeded=frozenset(),
             notes=(),
             stages=(),
         )

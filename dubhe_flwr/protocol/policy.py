@@ -17,7 +17,8 @@ from dubhe_flwr.protocol.parameters import epoch_parameters
 
 __all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts"]
 
-logger = logging.getLogger(__name__)
+# Flower's own log, by its name alone, so that owners find these lines where all others stand.
+logger = logging.getLogger("flwr")
 
 _FURTHEST: Final = 2
 
@@ -93,7 +94,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     try:
         return bool(policy.willing(server_round))
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("willing raised %s; the node stays out.", type(error).__name__)
+        logger.warning("dubhe: willing raised %s; the node stays out.", type(error).__name__)
         return False
 
 
@@ -158,7 +159,7 @@ def _read(
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("label_counts raised %s; %s.", type(error).__name__, consequence)
+        logger.warning("dubhe: label_counts raised %s; %s.", type(error).__name__, consequence)
         return JoinStatus.INVALID_LABEL_COUNTS, None
     status = _check(counts, num_classes)
     return status, counts.astype(np.int64) if status is JoinStatus.JOINS else None

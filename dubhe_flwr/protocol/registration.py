@@ -25,8 +25,10 @@ from dubhe_flwr.protocol.selector import accept_replies, take_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import (
     CoordinatorState,
+    agents_in_turn,
     check_quorum,
     give_up,
+    heeded,
     noted,
     reported,
     send,
@@ -127,11 +129,8 @@ class Registration:
         )
         state = reported(state, report)
         check_quorum(state, report.accepted, "joined", self.settings.quorum)
-        agents = generator(state.seed, "keygen", state.server_round).permutation(
-            len(enrolment.aliases)
-        )
-        order = tuple(enrolment.aliases)
-        enrolment = replace(enrolment, agents=tuple(order[index] for index in agents))
+        agents = agents_in_turn(state, tuple(enrolment.aliases), "keygen", state.server_round)
+        enrolment = replace(enrolment, agents=agents)
         return self._keygen(replace(state, enrolment=enrolment), enrolment)
 
     def _keygen(self, state: CoordinatorState, enrolment: Enrolment) -> Step:
@@ -159,6 +158,7 @@ class Registration:
             state = noted(state, "An agent made no key; another one is asked.")
             return self._keygen(state, enrolment)
         ((agent, reply),) = accepted.items()
+        state = heeded(state, [agent])
         public_key = PublicKey.from_bytes(reply.modulus, enrolment.parameters.layout.key_bits)
         state = replace(state, enrolment=replace(enrolment, public_key=public_key))
         requests = enrolment.register_requests(agent, reply)

@@ -105,10 +105,13 @@ def checked_codebook(settings: "Settings") -> Codebook:
         If there is none, or it is not that of `num_classes`.
     """
     codebook = Codebook(settings.reference_set)
-    if settings.num_classes not in {None, codebook.num_classes}:
+    if settings.num_classes is None:
+        return codebook
+    num_classes = _integer("num_classes", settings.num_classes)
+    if num_classes != codebook.num_classes:
         raise SettingsError(
-            f"reference_set={codebook.reference_set} lacks num_classes={settings.num_classes} as "
-            "its largest size; add it, for clients without a dominating class."
+            f"reference_set={codebook.reference_set} lacks num_classes={num_classes} as its "
+            "largest size; add it, for clients without a dominating class."
         )
     return codebook
 

@@ -1,9 +1,10 @@
 """Where the server is in the protocol, and the small changes that every stage makes to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.enrolment import Enrolment
 from dubhe_flwr.protocol.envelope import Envelope
@@ -15,9 +16,11 @@ from dubhe_flwr.protocol.rounds import DrawnRound
 __all__ = [
     "CoordinatorState",
     "RoundGivenUpError",
+    "agents_in_turn",
     "check_quorum",
     "declined_for_settings",
     "give_up",
+    "heeded",
     "misconfigured",
     "noted",
     "reported",
@@ -59,12 +62,16 @@ class CoordinatorState:
         Ids of the nodes that registered or declined then.
     expectations : mapping of int to ExpectReply
         What the nodes of an epoch answered to a search that is on.
+    calibrators : tuple of int
+        Ids of the nodes that may calibrate, in the order in which to ask them.
     rounds : mapping of int to DrawnRound
         The rounds drawn so far that have not begun.
     asked_about : mapping of int to list of int
         The rounds that each agent was asked to determine.
     failed_agents : frozenset of int
         Agents that did not determine in this round, by index into `Epoch.registered`.
+    heeded : frozenset of int
+        Ids of the nodes whose answer as an agent of an epoch of this round was used.
     attempt : int
         How many times the agents of this stage have been asked.
     num_renewals : int
@@ -91,9 +98,11 @@ class CoordinatorState:
     thresholds: Mapping[int, float] | None = None
     searched: frozenset[int] = frozenset()
     expectations: Mapping[int, ExpectReply] = field(default_factory=dict, repr=False)
+    calibrators: tuple[int, ...] = ()
     rounds: Mapping[int, DrawnRound] = field(default_factory=dict)
     asked_about: Mapping[int, Sequence[int]] = field(default_factory=dict)
     failed_agents: frozenset[int] = frozenset()
+    heeded: frozenset[int] = frozenset()
     attempt: int = 0
     num_renewals: int = 0
     notes: tuple[str, ...] = ()
@@ -141,6 +150,48 @@ def noted(state: CoordinatorState, note: str) -> CoordinatorState:
 def reported(state: CoordinatorState, report: StageReport) -> CoordinatorState:
     """Return the state with one more exchange on record."""
     return replace(state, stages=(*state.stages, report))
+
+
+def heeded(state: CoordinatorState, agents: Collection[int]) -> CoordinatorState:
+    """Return the state that remembers whose answer as an agent was used."""
+    return replace(state, heeded=state.heeded.union(agents))
+
+
+def agents_in_turn(
+    state: CoordinatorState,
+    node_ids: Sequence[int],
+    purpose: str,
+    first_round: int,
+    silent: Collection[int] = frozenset(),
+) -> tuple[int, ...]:
+    """Return the nodes in the order in which to ask them to be agent.
+
+    Parameters
+    ----------
+    state : CoordinatorState
+        With the seed.
+    node_ids : sequence of int
+        The nodes, in the order of their aliases.
+    purpose : str
+        What they are asked for.
+    first_round : int
+        The round in which the epoch began.
+    silent : collection of int (default: none)
+        Nodes that have just not answered, who come after the others.
+
+    Examples
+    --------
+    >>> state = CoordinatorState(seed=1, heeded=frozenset({5}))
+    >>> agents_in_turn(state, [4, 5, 6], "calibrate", 1)
+    (6, 5, 4)
+    >>> agents_in_turn(replace(state, num_renewals=1), [4, 5, 6], "calibrate", 1)
+    (6, 4, 5)
+    """
+    order = generator(state.seed, purpose, first_round).permutation(len(node_ids))
+    # What an agent answered may be why the nodes refused the epoch before this one.
+    suspects = state.heeded if state.num_renewals else frozenset()
+    in_turn = (node_ids[index] for index in order)
+    return tuple(sorted(in_turn, key=lambda node: (node in suspects, node in silent)))
 
 
 def give_up(state: CoordinatorState, sentence: str) -> NoReturn:

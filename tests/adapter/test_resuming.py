@@ -343,8 +343,13 @@ def test_a_state_holds_no_key(api: Api) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s.update(version=2), "version 2, not 1"),
-        (lambda s: s.update(version=None), "version None, not 1"),
+        (lambda s: s.update(version=3), "version 3, not 2; load it with the version"),
+        (
+            # As version 1 was: it did not tell whose labels moved.
+            lambda s: (s.update(version=1), s["selector"]["epoch"].pop("moved")),
+            "version 1, not 2; load it with the version of dubhe-flwr that wrote it",
+        ),
+        (lambda s: s.update(version=None), "version None, not 2"),
         (lambda s: s.pop("version"), "key 'version' is missing"),
         (lambda s: s.pop("selector"), "key 'selector' is missing"),
         (lambda s: s.update(more=1), "key 'more' is unknown"),

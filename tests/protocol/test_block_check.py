@@ -192,6 +192,57 @@ def test_too_few_in_blocks_that_add_up() -> None:
     assert nodes.play(2).num_registered == NUM_CLIENTS
 
 
+def answers(nodes: Federation[CoordinatorState], passed: list[bytes | None]) -> None:
+    """Let the checkers answer this one after the other, and then what they found; None is lost."""
+    others, left = nodes.alter_reply, iter(passed)
+
+    def alter(stage: str, node_id: int, reply: Fields) -> Any:
+        if stage != Stage.CHECK:
+            return others(stage, node_id, reply)
+        lie = next(left, b"as found")
+        return reply if lie == b"as found" else lie and {**reply, "passed": lie}
+
+    nodes.alter_reply = alter
+
+
+@pytest.mark.parametrize(("passed", "broken", "kept"), [(b"\0\0", 10, 0), (b"\x80\0", 9, 6)])
+def test_one_checker_does_not_end_a_round(passed: bytes, broken: int, kept: int) -> None:
+    """Where it leaves fewer nodes than the quorum, another one is asked the very same."""
+    nodes = federation(quorum=7)
+    make_dishonest(nodes, {nodes.ids[23]: "twice"})
+    answers(nodes, [passed])
+    plan = nodes.play(1)
+    assert 23 not in check_against_the_rest(nodes, plan)
+    assert plan.num_registered == 54
+    found, left_out = plan.notes
+    assert found == (
+        f"An agent found {broken} of 10 blocks broken, so that {kept} nodes are left; another one "
+        "is asked."
+    )
+    assert "is left out of this epoch" in left_out
+    first, second = [e.request for e in nodes.exchanges if e.stage == Stage.CHECK]
+    assert {**first, "sequence": 0} == {**second, "sequence": 0}
+    assert len(epoch_of(nodes).checkers) == 2
+
+
+@pytest.mark.parametrize("passed", [[b"\0\0"] * 9, [None, b"\0\0", None], [b"\0\0", None, None]])
+def test_the_last_answer_of_a_checker_holds(passed: list[bytes | None]) -> None:
+    """If all attempts are spent, the round goes on with no nodes that only silence speaks for."""
+    nodes = federation()
+    answers(nodes, passed)
+    with pytest.raises(QuorumError, match="0 nodes are registered in blocks that add up, fewer"):
+        nodes.play(1)
+    assert [e.stage for e in nodes.exchanges].count("check") == 3
+
+
+def test_as_many_as_the_quorum_are_enough() -> None:
+    """Then no more nodes are shown the blocks than one."""
+    nodes = federation(quorum=6, on_failure="random")
+    answers(nodes, [b"\x80\0"])
+    nodes.play(1)
+    assert [e.stage for e in nodes.exchanges].count("check") == 1
+
+
 @pytest.mark.parametrize(("max_sums", "num_blocks"), [(500, 10), (7, 7), (1, 1)])
 def test_no_more_blocks_than_a_node_may_decrypt(max_sums: int, num_blocks: int) -> None:
     """A small budget makes larger blocks."""

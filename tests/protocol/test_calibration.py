@@ -335,6 +335,23 @@ class TestAgents:
         expected = plain_probability(Settings(**SETTINGS), COUNTS)
         np.testing.assert_array_equal(probabilities(nodes), expected)
 
+    @pytest.mark.parametrize("spoil", [lost, NO_CIPHERTEXTS[1]])
+    def test_who_told_no_moments_is_asked_last(self, spoil: Any) -> None:
+        """It would cost another timeout; the others are asked in the order of the seed."""
+        nodes = federation(agent_attempts=50)
+        silent = agents_in_turn(nodes)[:4]
+
+        def alter(stage: str, node_id: int, reply: Any) -> Any:
+            if stage == Stage.CALIBRATE:
+                return None
+            if stage != Stage.MOMENTS or node_id not in silent:
+                return reply
+            return None if spoil is lost else spoil(reply, nodes)
+
+        nodes.alter_reply = alter
+        nodes.play(1)
+        assert asked(nodes, Stage.CALIBRATE) == [*agents_in_turn(nodes)[4:], *silent]
+
     @pytest.mark.parametrize(("attempts", "number"), [(1, 1), (3, 3), (50, NUM_CLIENTS)])
     def test_at_last_the_papers_rule_is_taken(self, attempts: int, number: int) -> None:
         """After so many attempts, or when every node was asked, nodes draw by eq. 6."""

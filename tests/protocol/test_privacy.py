@@ -1,11 +1,12 @@
 """What the server receives: always the same number and sizes of messages, and nothing in clear."""
 
-import json
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import pytest
+from disclosure import encodings
 from numpy.typing import NDArray
 from protocol.federation import (
     Federation,
@@ -126,6 +127,30 @@ def test_labels_change_no_number_and_no_size(
     assert len(shapes(one)) > 6 * NUM_CLIENTS
 
 
+@pytest.mark.parametrize("seeded_draws", [True, False])
+@pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
+def test_labels_that_move_change_no_number_and_no_size(
+    labels: list[int], seeded_draws: bool
+) -> None:
+    """Whether they moved is a bit that each node sends in any case, also if it begins a byte."""
+    settings = SETTINGS | {"rounds_per_draw": 8, "registration_interval": 8}
+    runs = []
+    for when_drawing in (COUNTS[3], labels):
+        policy = {"seeded_draws": seeded_draws, "max_label_shift": 0.05}
+        nodes = dubhe(COUNTS, policy=policy, **settings)
+        node_id = nodes.ids[3]
+        read = cycle([COUNTS[3], when_drawing]).__next__  # at the join, and at the draw after it
+        nodes.policies[node_id] = replace(nodes.policies[node_id], label_counts=read)
+        for server_round in range(1, 17):
+            nodes.play(server_round)
+            moved = {node_id} if when_drawing is labels else set()
+            assert epoch_of(nodes).moved == moved
+        runs.append(nodes)
+    one, other = map(shapes, runs)
+    assert one == other
+    assert len(one) > 6 * NUM_CLIENTS
+
+
 def test_a_reply_has_no_room_for_anything_else() -> None:
     """Replies hold names, keys, ciphertexts, bits and an index, and never a float."""
     nodes, beyond = run(), run(settings=BEYOND | SEARCH)
@@ -147,20 +172,6 @@ def test_a_reply_has_no_room_for_anything_else() -> None:
         assert isinstance(exchange.reply, dict)
         assert set(exchange.reply) - header == expected[exchange.stage]
         assert not any(isinstance(value, float) for value in exchange.reply.values())
-
-
-def encodings(vector: Any) -> set[bytes]:
-    """Return the obvious ways to write down a vector, those too short to be no chance apart."""
-    array = np.asarray(vector)
-    integers = (">i8", "<i8", ">i4", "<i4", ">i2", "<i2", ">u1")
-    floats = (">f8", "<f8", ">f4", "<f4")
-    fitting = [k for k in integers if array.dtype.kind != "f" and (array.astype(k) == array).all()]
-    binary = {array.astype(kind).tobytes() for kind in (*fitting, *floats)}
-    listed = array.tolist()
-    texts = {json.dumps(listed), json.dumps(listed, separators=(",", ":"))}
-    texts |= {joiner.join(map(str, listed)) for joiner in (",", " ", ";", "\n", "")}
-    found = binary | {text.encode() for text in texts}
-    return {encoding for encoding in found if len(encoding) >= 8}
 
 
 def ways_to_write(number: int, size: int) -> set[bytes]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from protocol.dishonest import make_dishonest
 from protocol.federation import (
     Federation,
     decrypted,
@@ -14,7 +15,7 @@ from protocol.federation import (
     skewed_counts,
 )
 
-from dubhe_flwr.core import overall_registry
+from dubhe_flwr.core import FIXED_POINT_SCALE, generator, overall_registry
 from dubhe_flwr.errors import QuorumError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol import CoordinatorState, NodeFailure, Plan, Stage
 
@@ -86,6 +87,59 @@ def test_one_false_registry_costs_one_more_registration(participation: str) -> N
     expected, _ = overall_registry(COUNTS, epoch.parameters.codebook, SETTINGS["thresholds"])
     np.testing.assert_array_equal(registry, expected)
     assert nodes.play(2).epoch == plan.epoch
+
+
+def first_agent(nodes: Federation[CoordinatorState], purpose: str) -> int:
+    """Return the node that the seed names first for a task in the first round."""
+    return nodes.ids[int(generator(7, purpose, 1).permutation(NUM_CLIENTS)[0])]
+
+
+def asked(nodes: Federation[CoordinatorState], stage: Stage) -> list[int]:
+    """Return the nodes that were asked at a stage, in order."""
+    return [exchange.node_id for exchange in nodes.exchanges if exchange.stage == stage]
+
+
+@pytest.mark.parametrize("value", [FIXED_POINT_SCALE + 1, 2 * FIXED_POINT_SCALE])
+def test_an_agent_whose_probabilities_are_out_of_range_is_not_asked_again(value: int) -> None:
+    """All refuse what it encrypted; in the next epoch of the round another one calibrates."""
+    nodes = federation(participation="calibrated")
+    liar = first_agent(nodes, "calibrate")
+
+    def alter(stage: str, node_id: int, reply: Any) -> Any:
+        if (stage, node_id) != (Stage.CALIBRATE, liar):
+            return reply
+        length = epoch_of(nodes).parameters.codebook.length
+        state = session_state(nodes, liar)
+        return {**reply, "probabilities": encrypted(state, "probabilities", [value] * length)}
+
+    nodes.alter_reply = alter
+    plan = nodes.play(1)
+    assert plan.notes == (
+        "12 of 12 nodes refused at participate; the epoch ends and all register.",
+    )
+    assert (plan.num_registered, len(plan.participants), plan.fallback) == (12, 4, False)
+    calibrating, making_keys = asked(nodes, Stage.CALIBRATE), asked(nodes, Stage.KEYGEN)
+    assert calibrating[0] == liar != calibrating[1]
+    assert [len(set(calibrating)), len(set(making_keys))] == [2, 2]
+    assert epoch_of(nodes).probabilities
+
+
+def test_a_checker_that_lets_a_broken_block_pass_is_not_asked_again() -> None:
+    """All refuse the overall registry; in the next epoch another one finds the block."""
+    nodes = federation(block_size=4)
+    make_dishonest(nodes, {nodes.ids[5]: "twice"})
+    dishonest, liar = nodes.alter_reply, first_agent(nodes, "check")
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        {**reply, "passed": b"\xe0"}
+        if (stage, node_id) == (Stage.CHECK, liar)
+        else dishonest(stage, node_id, reply)
+    )
+    plan = nodes.play(1)
+    assert plan.notes[0].endswith("nodes refused at participate; the epoch ends and all register.")
+    assert "is left out of this epoch" in plan.notes[1]
+    assert (plan.num_registered, plan.fallback) == (8, False)
+    checking = asked(nodes, Stage.CHECK)
+    assert checking[0] == liar != checking[1]
 
 
 @pytest.mark.parametrize("on_failure", ["raise", "random"])

@@ -67,9 +67,9 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
         modulus = int.from_bytes(state.modulus, "big")
         p = int.from_bytes(state.secret_key, "big")
         for prime in (p, modulus // p):
-            secrets += [prime.to_bytes(32, "big"), prime.to_bytes(32, "little")]
-            secrets += [str(prime).encode(), f"{prime:x}".encode()]
-        secrets.append(state.recipient_key)
+            secrets |= {prime.to_bytes(32, "big"), prime.to_bytes(32, "little")}
+            secrets |= {str(prime).encode(), f"{prime:x}".encode()}
+        secrets.add(state.recipient_key)
     assert len(secrets) > 1000
     assert [secret for secret in secrets if secret in received] == []
 
