@@ -169,6 +169,40 @@ def test_no_exchange_improves_what_the_search_found(
     assert best_groups(sums, sizes, wanted, local_skew).tolist() == chosen
 
 
+@pytest.mark.parametrize(
+    ("num_groups", "num_classes", "num_wanted", "times_first"),
+    [
+        pytest.param(60, 10, 5, {30}, id="all shifts"),
+        pytest.param(250, 10, 8, {3}, id="three pairs for each group"),
+        pytest.param(125, 10, 25, {1}, id="each group once"),
+        pytest.param(250, 52, 25, {0, 1}, id="some groups only"),
+        pytest.param(600, 10, 300, {0, 1}, id="one group"),
+    ],
+)
+def test_search_starts_from_as_many_pairs_as_its_effort_allows(
+    num_groups: int, num_classes: int, num_wanted: int, times_first: set[int]
+) -> None:
+    """Groups start equally often, from different pairs; the work and the memory are bounded."""
+    search = group_choice._Search(
+        np.zeros((num_groups, num_classes)),
+        np.zeros(num_groups),
+        np.zeros(num_groups, dtype=np.int64),
+        np.array([num_wanted]),
+    )
+    batches = list(search.batches())
+    pairs = np.concatenate(batches)
+    assert set(np.bincount(pairs[:, 0], minlength=num_groups).tolist()) == times_first
+    assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
+    assert pairs.min() >= 0
+    assert pairs.max() < num_groups
+    work, effort = len(pairs) * num_wanted**2 * num_classes, group_choice._SEARCH_EFFORT
+    assert len(pairs) == 1 or work < 2 * effort
+    most_pairs = num_groups * (num_groups // 2)
+    assert len(pairs) == most_pairs or work > effort / 2
+    for batch in batches:
+        assert len(batch) * num_wanted * num_groups <= group_choice._BATCH_ELEMENTS
+
+
 def test_choice_among_groups_beats_the_best_of_as_many_tries() -> None:
     """For as many decrypted sums, groups come at least three times closer to uniform."""
     clients = skewed_clients(400, 10, seed=7)
