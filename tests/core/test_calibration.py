@@ -148,6 +148,22 @@ def test_hundreds_of_categories_are_solved() -> None:
         assert can_fall.max() <= can_rise.min() + 1e-3
 
 
+@pytest.mark.parametrize(("coverage", "most_steps"), [(0.0, 45), (0.1, 22), (1.0, 15)])
+def test_a_few_steps_solve_hundreds_of_categories(
+    coverage: float, most_steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search ends by itself, long before its limit, the sooner the dearer a repetition."""
+    rng = np.random.default_rng(3)
+    overall = rng.integers(1, 20, 500)
+    means = rng.dirichlet(np.full(10, 0.2), 500)
+    table = np.column_stack([means, (means**2).sum(axis=1)])
+    sums = np.rint(FIXED_POINT_SCALE * overall[:, None] * table).astype(np.int64)
+    whole = calibrated_probability(overall, sums, 250, coverage=coverage)
+    monkeypatch.setattr("dubhe_flwr.core.calibration._MOST_STEPS", most_steps)
+    short = calibrated_probability(overall, sums, 250, coverage=coverage)
+    assert short.tolist() == whole.tolist()
+
+
 def test_calibration_removes_the_bias_of_equal_categories() -> None:
     """The expected population is at most half as far from uniform as with eq. 6."""
     distributions, slots, overall, sums = federation(400, seed=1)

@@ -203,6 +203,26 @@ def test_search_starts_from_as_many_pairs_as_its_effort_allows(
         assert len(batch) * num_wanted * num_groups <= group_choice._BATCH_ELEMENTS
 
 
+@pytest.mark.parametrize("local_skew", [0.0, 3.0])
+def test_search_grows_by_the_best_group(local_skew: float) -> None:
+    """To each pair to start from, the group is added with which the score is least."""
+    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
+    deviations, costs = group_choice._deviations(sums, local_skew)
+    search = group_choice._Search(
+        deviations, costs, np.zeros(len(sums), dtype=np.int64), np.array([3])
+    )
+    starts = np.array(list(combinations(range(len(sums)), 2)))
+    for pair, row in zip(starts.tolist(), search._grow(starts), strict=True):
+        grown = np.flatnonzero(row).tolist()
+        assert len(grown) == 3
+        assert set(pair) < set(grown)
+        assert score(sums, grown, local_skew) == min(
+            score(sums, [*pair, other], local_skew)
+            for other in range(len(sums))
+            if other not in pair
+        )
+
+
 def test_choice_among_groups_beats_the_best_of_as_many_tries() -> None:
     """For as many decrypted sums, groups come at least three times closer to uniform."""
     clients = skewed_clients(400, 10, seed=7)
