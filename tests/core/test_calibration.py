@@ -213,6 +213,17 @@ def test_degenerate_federations(
     assert calibrated_probability(overall, sums, num_participants) == pytest.approx(expected)
 
 
+def test_by_default_k_volunteer_at_the_price_of_one_and_a_floor_of_a_tenth() -> None:
+    """What is left out is what the documentation says."""
+    _, _, overall, sums = federation(100, seed=6)
+    left_out = calibrated_probability(overall, sums, 10)
+    given = calibrated_probability(overall, sums, 10, num_volunteers=10, coverage=1.0, floor=0.1)
+    assert left_out.tolist() == given.tolist()
+    for other in ({"num_volunteers": 11}, {"coverage": 1.1}, {"floor": 0.2}):
+        changed = calibrated_probability(overall, sums, 10, **other)  # type: ignore[arg-type]
+        assert not np.allclose(left_out, changed, rtol=1e-4)
+
+
 def test_floor_of_one_is_uniform_selection() -> None:
     """With floor 1 no category differs from another."""
     _, _, overall, sums = federation(100, seed=4)

@@ -203,6 +203,15 @@ def test_search_starts_from_as_many_pairs_as_its_effort_allows(
         assert len(batch) * num_wanted * num_groups <= group_choice._BATCH_ELEMENTS
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many starting points are followed at once changes the memory, not the result."""
+    sums, sizes = grouped_sums(skewed_clients(160, 10, seed), 20, 4, seed)
+    whole = best_groups(sums, sizes, [4] * 5)
+    monkeypatch.setattr(group_choice, "_BATCH_ELEMENTS", 10_000)
+    assert best_groups(sums, sizes, [4] * 5).tolist() == whole.tolist()
+
+
 @pytest.mark.parametrize("local_skew", [0.0, 3.0])
 def test_search_grows_by_the_best_group(local_skew: float) -> None:
     """To each pair to start from, the group is added with which the score is least."""

@@ -152,7 +152,7 @@ def test_too_few_clients_or_groups_are_refused(pool_size: int, max_groups: int, 
 
 
 def test_groups_of_a_round_are_cut_from_its_own_pool() -> None:
-    """The eligible volunteers alone are grouped; the groups repeat, and differ by seed and round."""
+    """Eligible volunteers alone are grouped; the groups repeat, and differ by seed and round."""
     decisions = np.zeros((40, 3), dtype=bool)
     decisions[np.arange(30), np.arange(30) % 3] = True
     eligible = np.arange(40) % 5 != 0
