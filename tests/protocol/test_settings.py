@@ -24,6 +24,11 @@ def test_defaults() -> None:
     assert (settings.min_cohort, settings.quorum, settings.key_bits) == (3, 3, 2048)
     assert (settings.participation, settings.determination) == ("calibrated", "auto")
     assert settings.group_size == 4
+    assert (settings.coverage, settings.floor, settings.local_skew) == (0.1, 0.1, 0.5)
+    assert (settings.max_unregistered, settings.max_changed) == (0.2, 0.2)
+    assert (settings.max_clients, settings.block_size, settings.agent_attempts) == (10_000, 0, 3)
+    assert (settings.max_draws_per_epoch, settings.max_sums_per_epoch) == (1000, 500)
+    assert (settings.seed, settings.trusted_keys, settings.on_failure) == (None, None, "raise")
 
 
 @pytest.mark.parametrize(
@@ -160,6 +165,10 @@ def test_without_a_seed_none_is_announced() -> None:
         ({"key_bits": 1000}, "key_bits=1000 is no multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
         ({"max_clients": 2**42}, "lower its max_value or max_clients"),
+        (
+            {"reference_set": (1, 2, 62), "thresholds": {1: 0.7, 2: 0.1}, "key_bits": 512},
+            "with the 1954 categories .*; choose participation='paper' or leave out a size",
+        ),
     ],
 )
 def test_a_codebook_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:
