@@ -213,6 +213,23 @@ def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("local_skew", [0.0, 3.0])
+def test_what_no_exchange_improves_is_left_as_it_is(local_skew: float) -> None:
+    """The search stops at once, in each row for itself, and knows the score."""
+    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
+    deviations, costs = group_choice._deviations(sums, local_skew)
+    search = group_choice._Search(
+        deviations, costs, np.zeros(len(sums), dtype=np.int64), np.array([3])
+    )
+    chosen = search._grow(np.array([[0, 1], [2, 3], [4, 5]]))
+    scores = search._exchange(chosen)
+    before = chosen.copy()
+    again = search._exchange(chosen)
+    assert chosen.tolist() == before.tolist()
+    rows = [np.flatnonzero(row).tolist() for row in chosen]
+    assert again.tolist() == scores.tolist() == [score(sums, row, local_skew) for row in rows]
+
+
+@pytest.mark.parametrize("local_skew", [0.0, 3.0])
 def test_search_grows_by_the_best_group(local_skew: float) -> None:
     """To each pair to start from, the group is added with which the score is least."""
     sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)

@@ -9,6 +9,7 @@ from scipy.stats import chisquare
 from dubhe_flwr.core import (
     cut_into_groups,
     expected_volunteers,
+    generator,
     group_sizes,
     groups_of_round,
     self_selected_pool,
@@ -170,6 +171,15 @@ def test_groups_of_a_round_are_cut_from_its_own_pool() -> None:
     assert [len(group) for group in first] == [3] * 8
     volunteers = set(np.flatnonzero(eligible[:30]).tolist())
     assert set().union(*first) == volunteers
+
+
+def test_pool_and_groups_have_random_numbers_of_their_own() -> None:
+    """Two paths, so that how many fill up does not shift who is grouped with whom."""
+    decisions, eligible = np.zeros((40, 2), dtype=bool), np.ones(40, dtype=bool)
+    pool = self_selected_pool(decisions, eligible, 6, generator(5, "pool", 9))
+    expected = cut_into_groups(pool, 6, 3, 8, generator(5, "groups", 9))
+    groups = groups_of_round(decisions, eligible, 6, 3, max_groups=8, seed=5, server_round=9)
+    assert [group.tolist() for group in groups] == [group.tolist() for group in expected]
 
 
 def test_filling_up_differs_from_round_to_round() -> None:
