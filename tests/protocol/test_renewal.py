@@ -13,7 +13,7 @@ from protocol.server import NUM_CLIENTS, SETTINGS, asked, federation
 from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Settings, Stage
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import HelloRequest
-from dubhe_flwr.protocol.renewal import _presence, is_refused, num_tries_of_search
+from dubhe_flwr.protocol.renewal import _presence, is_refused, num_rounds_of, num_tries_of_search
 
 
 @pytest.mark.parametrize(("num_clients", "tries"), [(5, 2), (6, 2), (7, 3), (12, 5)])
@@ -172,6 +172,34 @@ def test_a_search_by_tries_fits_the_sums_of_an_agent(
         sums_per_agent=sums_per_agent, parameters=SimpleNamespace(candidates=candidates)
     )
     assert num_tries_of_search(settings, roster) == tries
+
+
+@pytest.mark.parametrize(
+    ("sums_per_agent", "tries_of_search", "num_rounds"), [(8, 0, 12), (9, 1, 11), (18, 2, 22)]
+)
+def test_who_searched_by_tries_determines_no_more(
+    sums_per_agent: int, tries_of_search: int, num_rounds: int
+) -> None:
+    """Even a search by a single try of each candidate costs one agent, and so its rounds."""
+    settings = Settings(
+        num_participants=20,
+        reference_set=(1, 2, 10),
+        thresholds="search-tries",
+        determination="tries",
+        registration_interval=30,
+        max_draws_per_epoch=10_000,
+    )
+    roster: Any = SimpleNamespace(
+        sums_per_agent=sums_per_agent,
+        parameters=SimpleNamespace(
+            candidates=settings.candidates, announced=settings.announced(100)
+        ),
+        aliases=dict.fromkeys(range(12), ""),
+        checkers=frozenset(),
+        sums_per_round=lambda _tries: 8,
+    )
+    assert num_tries_of_search(settings, roster) == tries_of_search
+    assert num_rounds_of(settings, roster) == num_rounds
 
 
 def test_nobody_came_or_went() -> None:

@@ -17,7 +17,7 @@ def collected(number: int) -> Vectors:
     return collector.vectors()
 
 
-@pytest.mark.parametrize("most_in_memory", [0, 29, 30, 1000])
+@pytest.mark.parametrize("most_in_memory", [0, 5, 29, 30, 1000])
 def test_vectors_come_back_by_position(
     most_in_memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
