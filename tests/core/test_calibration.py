@@ -220,7 +220,7 @@ def test_by_default_k_volunteer_at_the_price_of_one_and_a_floor_of_a_tenth() -> 
     given = calibrated_probability(overall, sums, 10, num_volunteers=10, coverage=1.0, floor=0.1)
     assert left_out.tolist() == given.tolist()
     for other in ({"num_volunteers": 11}, {"coverage": 1.1}, {"floor": 0.2}):
-        changed = calibrated_probability(overall, sums, 10, **other)  # type: ignore[arg-type]
+        changed = calibrated_probability(overall, sums, 10, **other)
         assert not np.allclose(left_out, changed, rtol=1e-4)
 
 

@@ -148,7 +148,8 @@ class TestDetermine:
         nodes, node_id, request = self.agent()
         even, skewed = [SCALE] * 5, [4 * SCALE, 0, 0, 0, SCALE]
         altered = self.with_sums(nodes, node_id, request, [skewed, skewed, even, even])
-        reply = nodes.handle(node_id, altered | numbers([1, 2, 1], [4] * 4))
+        altered |= numbers([1, 2, 1], [4] * 4)
+        reply = nodes.handle(node_id, altered)
         assert reply["chosen"] == np.array([0, 1, 0], dtype=">i8").tobytes()
 
     @pytest.mark.parametrize(
