@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from protocol.dishonest import KINDS, forged, make_dishonest
 from protocol.federation import Federation, decrypted, dubhe, epoch_of, session_state, skewed_counts
 
-from dubhe_flwr.core import fixed_point_distribution, overall_registry, with_square
+from dubhe_flwr.core import (
+    fixed_point_distribution,
+    generator,
+    overall_registry,
+    with_square,
+)
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, CoordinatorState, Fields, Plan, Settings, Stage
 
@@ -112,6 +117,15 @@ def test_honest_nodes_lose_nothing() -> None:
     assert [s for s in stages if s != "check"] == [report.stage for report in first.stages]
     report = second.stages[3]
     assert (report.sent, report.accepted, dict(report.dropped)) == (1, 1, {})
+
+
+def test_who_checks_is_drawn_by_the_seed() -> None:
+    """In the order of the aliases, the same in the next version."""
+    nodes = federation()
+    nodes.play(1)
+    (checker,) = [e.node_id for e in nodes.exchanges if e.stage == "check"]
+    first = generator(7, "check", 1).permutation(NUM_CLIENTS)[0]
+    assert checker == epoch_of(nodes).registered[first]
 
 
 def test_whoever_was_in_a_broken_block_comes_back() -> None:

@@ -43,6 +43,13 @@ def test_large_ones_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(collected(9)._data) is bytes
 
 
+def test_a_mebibyte_is_no_reason_to_write_to_disk() -> None:
+    """A file is for federations of which the memory would notice."""
+    collector = VectorCollector(2**20)
+    collector.add(bytes(2**20))
+    assert type(collector.vectors()._data) is bytes
+
+
 def test_there_may_be_none() -> None:
     """Nothing collected is nothing kept."""
     assert (len(collected(0)), list(collected(0))) == (0, [])
