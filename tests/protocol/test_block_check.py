@@ -86,6 +86,17 @@ def test_one_dishonest_registry_costs_its_block(kind: str) -> None:
     assert nodes.errors == []
 
 
+@pytest.mark.parametrize("num_blocks", [7, 8, 9])
+def test_an_answer_has_a_bit_for_each_block(num_blocks: int) -> None:
+    """It is read whether or not the bits fill whole bytes."""
+    nodes = federation()
+    make_dishonest(nodes, {nodes.ids[23]: "twice"})
+    plan = nodes.play(1, nodes.ids[: 6 * num_blocks])
+    assert plan.num_registered == 6 * (num_blocks - 1)
+    (report,) = [report for report in plan.stages if report.stage == "check"]
+    assert (report.sent, report.accepted) == (1, 1)
+
+
 def test_without_blocks_it_costs_the_epoch() -> None:
     """Every node refuses an overall registry that does not add up."""
     nodes = federation(block_size=0)

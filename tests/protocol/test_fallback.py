@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 from protocol.federation import Federation, dubhe, epoch_of, skewed_counts
 
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Settings, Stage
+from dubhe_flwr.protocol import (
+    Batch,
+    CoordinatorState,
+    NodeFailure,
+    Settings,
+    Stage,
+    alias_order,
+)
 from dubhe_flwr.protocol.fallback import goes_on
 
 NUM_CLIENTS = 12
@@ -93,6 +101,17 @@ def test_by_default_an_error_of_a_step_passes_as_it_is() -> None:
     with pytest.raises(InvalidCiphertextError) as error:
         goes_on(nodes.selector.settings, nodes.state, step)  # type: ignore[attr-defined]
     assert error.value is step_fails
+
+
+def test_chance_is_that_of_the_seed() -> None:
+    """The same clients in each repetition of a round, and in the next version."""
+    nodes = federation()
+    silent(nodes, Stage.JOIN)
+    order = alias_order({node_id: str(node_id) for node_id in nodes.ids})
+    for server_round in (1, 2):
+        lots = generator(7, "fallback", server_round).permutation(NUM_CLIENTS).tolist()
+        plan = nodes.play(server_round)
+        assert set(plan.participants) == {order[lot] for lot in lots[:4]}
 
 
 def test_any_other_choice_is_refused() -> None:

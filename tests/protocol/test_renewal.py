@@ -113,6 +113,8 @@ def test_spent_draws_bring_an_early_registration() -> None:
         pytest.param(2, 0, 1, False, id="one short of a cohort, since one is lost"),
         pytest.param(1, 1, 8, False, id="too few even without the refusal"),
         pytest.param(0, 0, 3, False, id="all lost"),
+        pytest.param(3, 0, 7, False, id="a cohort of many"),
+        pytest.param(3, 2, 5, False, id="a cohort of many, and some refuse"),
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])

@@ -186,6 +186,22 @@ def test_a_number_beyond_its_type_is_refused(kind: Any, data: Any) -> None:
         from_json(kind, data, "number")
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"shape": [9], "bits": "AA=="},
+        {"shape": [8], "bits": "AAA="},
+        {"shape": [0], "bits": "AA=="},
+        {"shape": [-1], "bits": "AA=="},
+        {"shape": [-2, -2], "bits": "AA=="},
+    ],
+)
+def test_bits_of_another_number_are_refused(data: Any) -> None:
+    """As many bytes as the shape needs, neither fewer nor more."""
+    with pytest.raises(CheckpointError, match="changed or damaged"):
+        from_json(NDArray[np.bool_], data, "bits")
+
+
 @given(arrays(np.bool_, array_shapes(max_dims=3, min_side=0, max_side=9)))
 def test_bits_come_back(array: NDArray[np.bool_]) -> None:
     """Whatever their shape."""
