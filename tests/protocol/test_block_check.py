@@ -17,7 +17,17 @@ from dubhe_flwr.core import (
     with_square,
 )
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, Coordinator, CoordinatorState, Fields, Plan, Settings, Stage
+from dubhe_flwr.protocol import (
+    Batch,
+    Coordinator,
+    CoordinatorState,
+    Fields,
+    Plan,
+    Settings,
+    Stage,
+    alias_order,
+)
+from dubhe_flwr.protocol.blocks import cut_blocks
 
 NUM_CLIENTS = 60
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -76,6 +86,10 @@ def test_one_dishonest_registry_costs_its_block(kind: str) -> None:
     assert len(left_out) == 6
     assert 23 in left_out
     (note,) = plan.notes
+    in_order = alias_order({node_id: str(row) for row, node_id in enumerate(nodes.ids)})
+    blocks = cut_blocks(in_order, 6, 29, 7, 1)
+    (number,) = (n for n, members in enumerate(blocks, start=1) if culprit in members)
+    assert note.startswith(f"Block {number} of 10 ")
     assert note.endswith(
         "of 10 does not add up and is left out of this epoch: nodes "
         f"{', '.join(map(str, left_out))}."

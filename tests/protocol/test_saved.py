@@ -99,6 +99,17 @@ def test_without_a_restart_that_is_an_error() -> None:
         federation.play(2, federation.ids[4:])
 
 
+def test_once_nodes_have_answered_a_restart_is_over() -> None:
+    """Later losses in the same epoch are an error again, as if there had been no restart."""
+    federation = played(1, rounds_per_draw=1, max_unregistered=1.0)
+    federation.state = federation.selector.load_state_dict(saved(federation), interrupted=False)
+    assert federation.state.restored
+    federation.play(2)
+    assert not federation.state.restored
+    with pytest.raises(QuorumError, match="2 nodes are registered and there"):
+        federation.play(3, federation.ids[:2])
+
+
 @pytest.mark.parametrize("data", [[], "state", None, 7])
 def test_what_is_no_dictionary_is_no_state(data: Any) -> None:
     """The error says what was given and where."""

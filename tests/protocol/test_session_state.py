@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol import SessionState
 from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS
@@ -90,6 +90,12 @@ def test_it_is_never_pickled(write: Callable[[SessionState], object]) -> None:
     """It holds the epoch's secret key and p_l; only its bytes are kept, at the node."""
     with pytest.raises(TypeError, match="never pickled"):
         write(STATE)
+
+
+def test_without_a_key_nothing_is_decrypted() -> None:
+    """A node that was lost while all registered says why it does not answer."""
+    with pytest.raises(RefusedError, match=r"^This node has not registered in that epoch\.$"):
+        replace(STATE, modulus=b"", secret_key=b"").decrypt("registry", bytes(512), 3)
 
 
 def test_past_epochs_are_remembered_whole() -> None:

@@ -11,6 +11,7 @@ from dubhe_flwr.core import Codebook
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings, decode, encode
 from dubhe_flwr.protocol.messages import JoinRequest
+from dubhe_flwr.protocol.parameters import epoch_parameters
 
 VALID: dict[str, Any] = {"num_participants": 20, "reference_set": (1, 2, 10)}
 
@@ -68,6 +69,24 @@ def test_no_groups_without_many_choices(
     """Two groups of many leave few choices, and one group fewer than the tries."""
     settings = Settings(num_participants=num_participants, reference_set=(1, 2, 10))
     assert settings.groups(num_nodes) == grouped
+
+
+def test_exactly_as_many_choices_as_are_many() -> None:
+    """Three of twelve groups are 220 choices, twenty for each of eleven tries."""
+    settings = Settings(num_participants=12, tries=11, reference_set=(1, 2, 10))
+    assert settings.groups(96)
+    assert not settings.groups(95)
+
+
+def test_as_many_moments_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit itself is within."""
+    parameters = epoch_parameters(Settings(**VALID).announced(10_000))
+    number = parameters.layout.num_ciphertexts("moments")
+    monkeypatch.setattr("dubhe_flwr.protocol.settings._MOST_MOMENTS", number)
+    assert Settings(**VALID).participation == "calibrated"
+    monkeypatch.setattr("dubhe_flwr.protocol.settings._MOST_MOMENTS", number - 1)
+    with pytest.raises(SettingsError, match=f"takes {number} ciphertexts of each client"):
+        Settings(**VALID)
 
 
 def test_thresholds_are_searched_for_where_the_paper_gives_none() -> None:

@@ -8,6 +8,14 @@ from dubhe_flwr.protocol.messages import HelloRequest
 from dubhe_flwr.protocol.state import check_quorum, noted, reported, send
 
 
+def test_before_the_first_round_there_is_nothing() -> None:
+    """Nobody is there, nothing was asked, and no checkpoint was read."""
+    state = CoordinatorState(seed=1)
+    assert (state.sequence, state.server_round, state.attempt, state.num_renewals) == (0, 0, 0, 0)
+    assert (state.batch, state.enrolment, state.epoch, state.thresholds) == (None,) * 4
+    assert (state.restored, state.notes, state.stages) == (False, (), ())
+
+
 def test_each_batch_has_a_number_of_its_own() -> None:
     """Numbers rise from batch to batch, so that an old reply is known."""
     state, batch = send(CoordinatorState(seed=1), bytes(16), Stage.JOIN, {4: HelloRequest()})
