@@ -99,6 +99,17 @@ def test_without_a_restart_that_is_an_error() -> None:
         federation.play(2, federation.ids[4:])
 
 
+def test_what_a_search_found_comes_back() -> None:
+    """Thresholds, and who was there when they were searched: they tell when to search again."""
+    federation = played(1, thresholds="search")
+    assert federation.state.searched == set(federation.ids)
+    for interrupted in (False, True):
+        load = federation.selector.load_state_dict
+        restored = load(saved(federation), interrupted=interrupted)
+        assert restored.searched == federation.state.searched
+        assert restored.thresholds == federation.state.thresholds is not None
+
+
 def test_once_nodes_have_answered_a_restart_is_over() -> None:
     """Later losses in the same epoch are an error again, as if there had been no restart."""
     federation = played(1, rounds_per_draw=1, max_unregistered=1.0)
