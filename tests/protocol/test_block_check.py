@@ -111,6 +111,16 @@ def test_an_answer_has_a_bit_for_each_block(num_blocks: int) -> None:
     assert (report.sent, report.accepted) == (1, 1)
 
 
+def test_the_smallest_block_is_checked() -> None:
+    """Three nodes in one, where nodes put up with a cohort of two."""
+    small = {"num_participants": 2, "min_cohort": 2, "block_size": 3, "tries": 1}
+    nodes = dubhe(COUNTS[:3], {"min_cohort": 2}, **SETTINGS | small)
+    plan = nodes.play(1)
+    (report,) = [report for report in plan.stages if report.stage == "check"]
+    assert (report.sent, report.accepted) == (1, 1)
+    assert (plan.num_registered, plan.notes, nodes.errors) == (3, (), [])
+
+
 def test_without_blocks_it_costs_the_epoch() -> None:
     """Every node refuses an overall registry that does not add up."""
     nodes = federation(block_size=0)

@@ -114,6 +114,16 @@ def test_chance_is_that_of_the_seed() -> None:
         assert set(plan.participants) == {order[lot] for lot in lots[:4]}
 
 
+def test_who_joined_is_called_by_its_alias() -> None:
+    """Too few joined; the plan names those that did as any other plan would."""
+    nodes = federation(quorum=12)
+    silent(nodes, Stage.JOIN, *nodes.ids[:11])
+    plan = nodes.play(1)
+    assert plan.fallback
+    names = {n: str(row) if row < 11 else str(n) for row, n in enumerate(nodes.ids)}
+    assert plan.aliases == tuple(names[node_id] for node_id in plan.participants)
+
+
 def test_any_other_choice_is_refused() -> None:
     """The sentence names both."""
     with pytest.raises(SettingsError, match=r"on_failure='ignore' must be one of .*'random'"):
