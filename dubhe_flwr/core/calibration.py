@@ -187,8 +187,9 @@ def _minimise(
         step_lower = target / below - at_lower - at_lower / below * step
         step_upper = target / above - at_upper + at_upper / above * step
         changes = np.concatenate([step / below, -step / above, step_lower / at_lower])
+        # Above 0: as the gap shrinks, something comes closer to its bound.
         fastest = -min(changes.min(), (step_upper / at_upper).min())
-        length = min(1.0, 0.99 / fastest) if fastest > 0 else 1.0
+        length = min(1.0, 0.99 / fastest)
         weights += length * step
         at_lower += length * step_lower
         at_upper += length * step_upper

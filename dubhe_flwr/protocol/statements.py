@@ -42,12 +42,8 @@ def parameters_digest(announced: JoinRequest) -> bytes:
     """
     parts: list[bytes] = []
     for name, value in sorted(encode(announced).items()):
-        if isinstance(value, bytes):
-            written = value
-        elif isinstance(value, str):
-            written = value.encode(errors="surrogatepass")
-        else:
-            written = struct.pack(">d" if isinstance(value, float) else ">q", value)
+        number_format = ">d" if isinstance(value, float) else ">q"
+        written = value if isinstance(value, bytes) else struct.pack(number_format, value)
         parts += [name.encode(), written]
     return hashlib.sha256(_joined(*parts)).digest()
 

@@ -148,6 +148,22 @@ def test_hundreds_of_categories_are_solved() -> None:
         assert can_fall.max() <= can_rise.min() + 1e-3
 
 
+@pytest.mark.parametrize(("coverage", "most_steps"), [(0.0, 45), (0.1, 22), (1.0, 15)])
+def test_a_few_steps_solve_hundreds_of_categories(
+    coverage: float, most_steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search ends by itself, long before its limit, the sooner the dearer a repetition."""
+    rng = np.random.default_rng(3)
+    overall = rng.integers(1, 20, 500)
+    means = rng.dirichlet(np.full(10, 0.2), 500)
+    table = np.column_stack([means, (means**2).sum(axis=1)])
+    sums = np.rint(FIXED_POINT_SCALE * overall[:, None] * table).astype(np.int64)
+    whole = calibrated_probability(overall, sums, 250, coverage=coverage)
+    monkeypatch.setattr("dubhe_flwr.core.calibration._MOST_STEPS", most_steps)
+    short = calibrated_probability(overall, sums, 250, coverage=coverage)
+    assert short.tolist() == whole.tolist()
+
+
 def test_calibration_removes_the_bias_of_equal_categories() -> None:
     """The expected population is at most half as far from uniform as with eq. 6."""
     distributions, slots, overall, sums = federation(400, seed=1)
@@ -195,6 +211,17 @@ def test_degenerate_federations(
     """One category, K = N or nobody at all give the only probabilities there are."""
     sums = np.array(overall)[:, None] * np.array([1, 0, 1]) * FIXED_POINT_SCALE
     assert calibrated_probability(overall, sums, num_participants) == pytest.approx(expected)
+
+
+def test_by_default_k_volunteer_at_the_price_of_one_and_a_floor_of_a_tenth() -> None:
+    """What is left out is what the documentation says."""
+    _, _, overall, sums = federation(100, seed=6)
+    left_out = calibrated_probability(overall, sums, 10)
+    given = calibrated_probability(overall, sums, 10, num_volunteers=10, coverage=1.0, floor=0.1)
+    assert left_out.tolist() == given.tolist()
+    for other in ({"num_volunteers": 11}, {"coverage": 1.1}, {"floor": 0.2}):
+        changed = calibrated_probability(overall, sums, 10, **other)
+        assert not np.allclose(left_out, changed, rtol=1e-4)
 
 
 def test_floor_of_one_is_uniform_selection() -> None:

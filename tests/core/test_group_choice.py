@@ -169,6 +169,86 @@ def test_no_exchange_improves_what_the_search_found(
     assert best_groups(sums, sizes, wanted, local_skew).tolist() == chosen
 
 
+@pytest.mark.parametrize(
+    ("num_groups", "num_classes", "num_wanted", "times_first"),
+    [
+        pytest.param(60, 10, 5, {30}, id="all shifts"),
+        pytest.param(250, 10, 8, {3}, id="three pairs for each group"),
+        pytest.param(125, 10, 25, {1}, id="each group once"),
+        pytest.param(250, 52, 25, {0, 1}, id="some groups only"),
+        pytest.param(600, 10, 300, {0, 1}, id="one group"),
+    ],
+)
+def test_search_starts_from_as_many_pairs_as_its_effort_allows(
+    num_groups: int, num_classes: int, num_wanted: int, times_first: set[int]
+) -> None:
+    """Groups start equally often, from different pairs; the work and the memory are bounded."""
+    search = group_choice._Search(
+        np.zeros((num_groups, num_classes)),
+        np.zeros(num_groups),
+        np.zeros(num_groups, dtype=np.int64),
+        np.array([num_wanted]),
+    )
+    batches = list(search.batches())
+    pairs = np.concatenate(batches)
+    assert set(np.bincount(pairs[:, 0], minlength=num_groups).tolist()) == times_first
+    assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
+    assert pairs.min() >= 0
+    assert pairs.max() < num_groups
+    work, effort = len(pairs) * num_wanted**2 * num_classes, group_choice._SEARCH_EFFORT
+    assert len(pairs) == 1 or work < 2 * effort
+    most_pairs = num_groups * (num_groups // 2)
+    assert len(pairs) == most_pairs or work > effort / 2
+    for batch in batches:
+        assert len(batch) * num_wanted * num_groups <= group_choice._BATCH_ELEMENTS
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many starting points are followed at once changes the memory, not the result."""
+    sums, sizes = grouped_sums(skewed_clients(160, 10, seed), 20, 4, seed)
+    whole = best_groups(sums, sizes, [4] * 5)
+    monkeypatch.setattr(group_choice, "_BATCH_ELEMENTS", 10_000)
+    assert best_groups(sums, sizes, [4] * 5).tolist() == whole.tolist()
+
+
+@pytest.mark.parametrize("local_skew", [0.0, 3.0])
+def test_what_no_exchange_improves_is_left_as_it_is(local_skew: float) -> None:
+    """The search stops at once, in each row for itself, and knows the score."""
+    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
+    deviations, costs = group_choice._deviations(sums, local_skew)
+    search = group_choice._Search(
+        deviations, costs, np.zeros(len(sums), dtype=np.int64), np.array([3])
+    )
+    chosen = search._grow(np.array([[0, 1], [2, 3], [4, 5]]))
+    scores = search._exchange(chosen)
+    before = chosen.copy()
+    again = search._exchange(chosen)
+    assert chosen.tolist() == before.tolist()
+    rows = [np.flatnonzero(row).tolist() for row in chosen]
+    assert again.tolist() == scores.tolist() == [score(sums, row, local_skew) for row in rows]
+
+
+@pytest.mark.parametrize("local_skew", [0.0, 3.0])
+def test_search_grows_by_the_best_group(local_skew: float) -> None:
+    """To each pair to start from, the group is added with which the score is least."""
+    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
+    deviations, costs = group_choice._deviations(sums, local_skew)
+    search = group_choice._Search(
+        deviations, costs, np.zeros(len(sums), dtype=np.int64), np.array([3])
+    )
+    starts = np.array(list(combinations(range(len(sums)), 2)))
+    for pair, row in zip(starts.tolist(), search._grow(starts), strict=True):
+        grown = np.flatnonzero(row).tolist()
+        assert len(grown) == 3
+        assert set(pair) < set(grown)
+        assert score(sums, grown, local_skew) == min(
+            score(sums, [*pair, other], local_skew)
+            for other in range(len(sums))
+            if other not in pair
+        )
+
+
 def test_choice_among_groups_beats_the_best_of_as_many_tries() -> None:
     """For as many decrypted sums, groups come at least three times closer to uniform."""
     clients = skewed_clients(400, 10, seed=7)

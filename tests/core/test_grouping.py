@@ -9,7 +9,9 @@ from scipy.stats import chisquare
 from dubhe_flwr.core import (
     cut_into_groups,
     expected_volunteers,
+    generator,
     group_sizes,
+    groups_of_round,
     self_selected_pool,
 )
 from dubhe_flwr.errors import SettingsError
@@ -148,3 +150,50 @@ def test_too_few_clients_or_groups_are_refused(pool_size: int, max_groups: int, 
     """K clients cannot be made up from a smaller pool or from too few groups."""
     with pytest.raises(SettingsError, match=name):
         cut_into_groups(np.arange(pool_size), 20, 4, max_groups, np.random.default_rng(0))
+
+
+def test_groups_of_a_round_are_cut_from_its_own_pool() -> None:
+    """Eligible volunteers alone are grouped; the groups repeat, and differ by seed and round."""
+    decisions = np.zeros((40, 3), dtype=bool)
+    decisions[np.arange(30), np.arange(30) % 3] = True
+    eligible = np.arange(40) % 5 != 0
+
+    def groups(seed: int, server_round: int) -> list[list[int]]:
+        cut = groups_of_round(
+            decisions, eligible, 6, 3, max_groups=8, seed=seed, server_round=server_round
+        )
+        return [group.tolist() for group in cut]
+
+    first = groups(1, 1)
+    assert first == groups(1, 1)
+    assert first != groups(2, 1)
+    assert first != groups(1, 2)
+    assert [len(group) for group in first] == [3] * 8
+    volunteers = set(np.flatnonzero(eligible[:30]).tolist())
+    assert set().union(*first) == volunteers
+
+
+def test_pool_and_groups_have_random_numbers_of_their_own() -> None:
+    """Two paths, so that how many fill up does not shift who is grouped with whom."""
+    decisions, eligible = np.zeros((40, 2), dtype=bool), np.ones(40, dtype=bool)
+    pool = self_selected_pool(decisions, eligible, 6, generator(5, "pool", 9))
+    expected = cut_into_groups(pool, 6, 3, 8, generator(5, "groups", 9))
+    groups = groups_of_round(decisions, eligible, 6, 3, max_groups=8, seed=5, server_round=9)
+    assert [group.tolist() for group in groups] == [group.tolist() for group in expected]
+
+
+def test_filling_up_differs_from_round_to_round() -> None:
+    """Where nobody volunteers, K eligible clients are grouped, not the same ones in each round."""
+    nobody, eligible = np.zeros((40, 2), dtype=bool), np.arange(40) != 7
+    chosen = {
+        frozenset(
+            np.concatenate(
+                groups_of_round(
+                    nobody, eligible, 6, 3, max_groups=8, seed=1, server_round=server_round
+                )
+            ).tolist()
+        )
+        for server_round in range(20)
+    }
+    assert all(len(group) == 6 and 7 not in group for group in chosen)
+    assert len(chosen) > 10

@@ -224,6 +224,13 @@ def test_unsound_thresholds_are_refused(thresholds: dict[int, float], match: str
         check_thresholds(PAPER, thresholds)
 
 
+@pytest.mark.parametrize("thresholds", [0.7, [0.7, 0.1], "0.7", None])
+def test_thresholds_that_are_no_mapping_are_refused(thresholds: object) -> None:
+    """Which size a lone number or a list is meant for is not guessed."""
+    with pytest.raises(SettingsError, match="must map sizes to shares"):
+        check_thresholds(PAPER, thresholds)  # type: ignore[arg-type]
+
+
 def test_longest_registry() -> None:
     """A registry of exactly the longest length is accepted, one more slot is refused."""
     longest, too_long = (Codebook((1, MAX_REGISTRY_LENGTH - 1 + more)) for more in (0, 1))

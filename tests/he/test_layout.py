@@ -124,12 +124,23 @@ def test_first_slot_takes_the_lowest_bits() -> None:
     [
         np.full(62, -1),
         np.full(62, 2**20 + 1),
+        np.eye(1, 62, 5, dtype=int)[0] * -1,
+        np.eye(1, 62, 5, dtype=int)[0] * (2**20 + 1),
         np.zeros(61, dtype=int),
         np.zeros((62, 1), dtype=int),
         np.zeros(62),
         np.zeros(62, dtype=bool),
     ],
-    ids=["negative", "too-large", "too-short", "two-dimensional", "float", "bool"],
+    ids=[
+        "negative",
+        "too-large",
+        "one-negative",
+        "one-too-large",
+        "too-short",
+        "two-dimensional",
+        "float",
+        "bool",
+    ],
 )
 def test_unfit_counters_are_not_packed(values: Counters) -> None:
     """Counters of a wrong range, shape or type are refused."""

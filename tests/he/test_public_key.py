@@ -19,6 +19,13 @@ def test_bytes_round_trip(secret_key: SecretKey) -> None:
     assert pickle.loads(pickle.dumps(public_key)) == public_key  # noqa: S301
 
 
+def test_what_is_shown_is_short(secret_key: SecretKey) -> None:
+    """Size and the beginning of the digest tell keys apart; hundreds of digits do not help."""
+    public_key = secret_key.public_key
+    digest = public_key.digest().hex()[:8]
+    assert repr(public_key) == str(public_key) == f"PublicKey(bits=512, digest={digest})"
+
+
 @pytest.mark.parametrize(
     "data",
     [

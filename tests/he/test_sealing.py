@@ -67,6 +67,13 @@ def test_size_is_fixed(key_bits: int, size: int) -> None:
     assert sealed_bytes(key_bits) == size
 
 
+@pytest.mark.parametrize("key_bits", [0, 496, 2056])
+def test_no_key_of_an_unfit_size_has_a_size(key_bits: int) -> None:
+    """A seal of a key that cannot be is not waited for."""
+    with pytest.raises(SettingsError, match=f"key_bits={key_bits}"):
+        sealed_bytes(key_bits)
+
+
 def test_seals_are_of_the_fixed_size_and_never_alike(
     sealed: bytes, full_size_key: SecretKey, recipient_key: RecipientKey, context: SealingContext
 ) -> None:
@@ -259,6 +266,14 @@ def test_info_is_unambiguous(
     assert (one.info(recipient) == other.info(another)) is same
 
 
+def test_info_is_as_specified() -> None:
+    """Six parts in a fixed order, each behind its length in four big-endian bytes."""
+    context = SealingContext("tag", b"epoch", b"agent", b"modulus", b"")
+    assert context.info(b"recipient") == (
+        b"\0\0\0\x03tag\0\0\0\x05epoch\0\0\0\x05agent\0\0\0\x09recipient\0\0\0\x07modulus\0\0\0\0"
+    )
+
+
 def test_info_keeps_neighbouring_parts_apart() -> None:
     """Moving a byte from one part to the next changes the info."""
     one = SealingContext("ab", b"c", b"", b"", b"")
@@ -277,7 +292,8 @@ def test_stored_key_of_wrong_size_is_refused(size: int) -> None:
 def test_recipient_key_is_hidden(recipient_key: RecipientKey) -> None:
     """What is printed shows the public half only."""
     assert recipient_key.to_bytes().hex()[:8] not in repr(recipient_key)
-    assert recipient_key.public_bytes.hex()[:8] in repr(recipient_key)
+    public = recipient_key.public_bytes.hex()[:8]
+    assert repr(recipient_key) == f"RecipientKey(<hidden>, public={public})"
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy, json.dumps, vars])

@@ -137,6 +137,15 @@ class TestDetermine:
         assert set(reply) == {"epoch", "stage", "sequence", "version", "chosen"}
         assert session_state(nodes, node_id).num_sums == 4
 
+    def test_rounds_may_have_different_numbers_of_tries(self) -> None:
+        """Each round is cut out where the one before it ends."""
+        nodes, node_id, request = self.agent()
+        even, skewed = [SCALE] * 5, [4 * SCALE, 0, 0, 0, SCALE]
+        altered = self.with_sums(nodes, node_id, request, [skewed, skewed, even, even])
+        altered |= numbers([1, 2, 1], [4] * 4)
+        reply = nodes.handle(node_id, altered)
+        assert reply["chosen"] == np.array([0, 1, 0], dtype=">i8").tobytes()
+
     @pytest.mark.parametrize(
         ("change", "match"),
         [

@@ -10,9 +10,24 @@ from numpy.typing import NDArray
 from protocol.dishonest import KINDS, forged, make_dishonest
 from protocol.federation import Federation, decrypted, dubhe, epoch_of, session_state, skewed_counts
 
-from dubhe_flwr.core import fixed_point_distribution, overall_registry, with_square
+from dubhe_flwr.core import (
+    fixed_point_distribution,
+    generator,
+    overall_registry,
+    with_square,
+)
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, Coordinator, CoordinatorState, Fields, Plan, Settings, Stage
+from dubhe_flwr.protocol import (
+    Batch,
+    Coordinator,
+    CoordinatorState,
+    Fields,
+    Plan,
+    Settings,
+    Stage,
+    alias_order,
+)
+from dubhe_flwr.protocol.blocks import cut_blocks
 
 NUM_CLIENTS = 60
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -71,6 +86,10 @@ def test_one_dishonest_registry_costs_its_block(kind: str) -> None:
     assert len(left_out) == 6
     assert 23 in left_out
     (note,) = plan.notes
+    in_order = alias_order({node_id: str(row) for row, node_id in enumerate(nodes.ids)})
+    blocks = cut_blocks(in_order, 6, 29, 7, 1)
+    (number,) = (n for n, members in enumerate(blocks, start=1) if culprit in members)
+    assert note.startswith(f"Block {number} of 10 ")
     assert note.endswith(
         "of 10 does not add up and is left out of this epoch: nodes "
         f"{', '.join(map(str, left_out))}."
@@ -79,6 +98,27 @@ def test_one_dishonest_registry_costs_its_block(kind: str) -> None:
     assert len(plan.participants) == 6
     assert culprit not in plan.participants
     assert nodes.errors == []
+
+
+@pytest.mark.parametrize("num_blocks", [7, 8, 9])
+def test_an_answer_has_a_bit_for_each_block(num_blocks: int) -> None:
+    """It is read whether or not the bits fill whole bytes."""
+    nodes = federation()
+    make_dishonest(nodes, {nodes.ids[23]: "twice"})
+    plan = nodes.play(1, nodes.ids[: 6 * num_blocks])
+    assert plan.num_registered == 6 * (num_blocks - 1)
+    (report,) = [report for report in plan.stages if report.stage == "check"]
+    assert (report.sent, report.accepted) == (1, 1)
+
+
+def test_the_smallest_block_is_checked() -> None:
+    """Three nodes in one, where nodes put up with a cohort of two."""
+    small = {"num_participants": 2, "min_cohort": 2, "block_size": 3, "tries": 1}
+    nodes = dubhe(COUNTS[:3], {"min_cohort": 2}, **SETTINGS | small)
+    plan = nodes.play(1)
+    (report,) = [report for report in plan.stages if report.stage == "check"]
+    assert (report.sent, report.accepted) == (1, 1)
+    assert (plan.num_registered, plan.notes, nodes.errors) == (3, (), [])
 
 
 def test_without_blocks_it_costs_the_epoch() -> None:
@@ -112,6 +152,15 @@ def test_honest_nodes_lose_nothing() -> None:
     assert [s for s in stages if s != "check"] == [report.stage for report in first.stages]
     report = second.stages[3]
     assert (report.sent, report.accepted, dict(report.dropped)) == (1, 1, {})
+
+
+def test_who_checks_is_drawn_by_the_seed() -> None:
+    """In the order of the aliases, the same in the next version."""
+    nodes = federation()
+    nodes.play(1)
+    (checker,) = [e.node_id for e in nodes.exchanges if e.stage == "check"]
+    first = generator(7, "check", 1).permutation(NUM_CLIENTS)[0]
+    assert checker == epoch_of(nodes).registered[first]
 
 
 def test_whoever_was_in_a_broken_block_comes_back() -> None:

@@ -27,6 +27,8 @@ from protocol.node import (
 from dubhe_flwr.core import calibrated_probability
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
+from dubhe_flwr.protocol.calibrator import _for_all_members
+from dubhe_flwr.protocol.messages import JoinRequest
 
 UNREADABLE = r"^calibrate failed: DecryptionError\.$"
 NOT_COVERED = r"^The moments do not cover the clients they are said to cover\.$"
@@ -72,6 +74,23 @@ class TestCalibrate:
         found = decrypted(session_state(nodes, nodes.ids[0]), "probabilities", vector)
         np.testing.assert_array_equal(found, np.rint(expected * SCALE))
         assert set(reply) == {"epoch", "stage", "sequence", "version", "probabilities"}
+
+    def test_moments_stand_for_all_members(self) -> None:
+        """A cohort of answers is scaled up; in place of fewer the nominal distribution stands."""
+        announced = JoinRequest((1, 2, 4), (0.6, 0.3), 4, 512, 20, 3, 100, 100, 7)
+        table = np.zeros((11, 5), dtype=np.int64)
+        all_answered, a_cohort, fewer = 0, 2, 5
+        table[all_answered] = np.array([2, 0, 0, 0, 2]) * SCALE
+        table[a_cohort] = np.array([1, 0, 2, 0, 2]) * SCALE
+        table[fewer] = np.array([1, 0, 0, 1, 2]) * SCALE
+        members, counts = np.zeros((2, 11), dtype=np.int64)
+        members[[all_answered, a_cohort, fewer]] = 2, 3, 2
+        counts[[all_answered, a_cohort, fewer]] = 2, 6, 8
+        scaled = _for_all_members(table, members, counts, announced) / SCALE
+        assert scaled[all_answered].tolist() == [2, 0, 0, 0, 2]
+        assert scaled[a_cohort].tolist() == [2, 0, 4, 0, 4]
+        assert scaled[fewer].tolist() == [4, 0, 4, 0, 4]  # classes 0 and 2 dominate
+        assert not np.delete(scaled, [all_answered, a_cohort, fewer], axis=0).any()
 
     @pytest.mark.parametrize("tries", [2, 40])
     def test_as_many_volunteer_as_groups_need(self, tries: int) -> None:

@@ -133,6 +133,12 @@ def test_the_size_is_that_of_the_fields(example: Example) -> None:
     assert encoded_size(example) == wire_size(encode(example))
 
 
+def test_text_that_has_no_utf_8_form_has_a_size_all_the_same() -> None:
+    """What cannot be sent is refused where it is sent, not where it is measured."""
+    example = replace(EXAMPLE, name="\ud800")
+    assert encoded_size(example) == wire_size(encode(example))
+
+
 def test_fields_of_a_header_may_stand_beside() -> None:
     """As many as are announced, neither more nor fewer."""
     fields = {**encode(EXAMPLE), "epoch": b"", "stage": ""}

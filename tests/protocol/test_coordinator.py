@@ -17,7 +17,7 @@ from protocol.server import (
     report_of,
 )
 
-from dubhe_flwr.core import overall_registry
+from dubhe_flwr.core import generator, overall_registry
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Settings, Stage, wire_size
 
@@ -57,6 +57,17 @@ class TestBeforeTheFirstMessage:
         assert len(asked(nodes, "join")) == 4 + 9 + 9
         assert len(set(asked(nodes, "join"))) > 9
         assert nodes.errors == []
+
+    def test_who_stays_out_is_drawn_by_the_seed(self) -> None:
+        """Each epoch on its own, and the same in the next version."""
+        nodes = federation(max_clients=9, registration_interval=1, max_unregistered=0.0, tries=1)
+        nodes.play(1, nodes.ids[:4])
+        for server_round in (2, 3):
+            nodes.exchanges.clear()
+            nodes.play(server_round)
+            lots = generator(7, "surplus", server_round).permutation(12).tolist()
+            known = sorted(nodes.ids)
+            assert set(asked(nodes, "join")) == {known[lot] for lot in lots[3:]}
 
     def test_a_later_round_goes_on_with_fewer_nodes_than_participants(self) -> None:
         """Then all that are there train, and the plan says so."""

@@ -265,6 +265,18 @@ class TestSearch:
         assert nodes.handle(node_id, request)["candidate"] == expected
         assert session_state(nodes, node_id).num_sums == 9
 
+    @pytest.mark.parametrize("frequent", range(4))
+    def test_every_class_counts(self, frequent: int) -> None:
+        """Tries of which one class is too frequent lose, whichever it is."""
+        nodes = by_tries()
+        node_id, request = next_request(nodes, Stage.SEARCH)
+        state = session_state(nodes, node_id)
+        even, skewed = [SCALE] * 5, [SCALE // 2] * 4 + [SCALE]
+        skewed[frequent] = 4 * SCALE - 3 * (SCALE // 2)
+        rows = [skewed] * 3 + [even] * 3 + [skewed] * 3
+        sums = b"".join(encrypted(state, "distribution", row) for row in rows)
+        assert nodes.handle(node_id, {**request, "sums": sums})["candidate"] == 1
+
     def test_one_sum_in_an_epoch(self) -> None:
         """Two sums of expectations would tell their difference."""
         nodes, node_id, request = self.asked()

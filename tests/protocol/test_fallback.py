@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 from protocol.federation import Federation, dubhe, epoch_of, skewed_counts
 
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Settings, Stage
+from dubhe_flwr.protocol import (
+    Batch,
+    CoordinatorState,
+    NodeFailure,
+    Settings,
+    Stage,
+    alias_order,
+)
+from dubhe_flwr.protocol.fallback import goes_on
 
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -71,6 +80,48 @@ def test_by_default_it_is_an_error(stage: Stage) -> None:
         nodes.play(1)
     assert type(error.value) is QuorumError
     assert Settings(num_participants=4, reference_set=(1, 2, 10)).on_failure == "raise"
+
+
+@pytest.mark.parametrize("on_failure", ["raise", "random"])
+def test_settings_that_cannot_work_are_always_an_error(on_failure: str) -> None:
+    """Chance does not mend them, so that a typing error is not trained through for days."""
+    nodes = federation(on_failure=on_failure, max_clients=11)
+    with pytest.raises(SettingsError, match="max_clients=11 is below the 12 nodes"):
+        nodes.play(1)
+
+
+def test_by_default_an_error_of_a_step_passes_as_it_is() -> None:
+    """The sentence and the type of what the server could not do are not covered up."""
+    nodes = federation(on_failure="raise")
+    step_fails = InvalidCiphertextError("An addend is no unit.")
+
+    def step() -> Any:
+        raise step_fails
+
+    with pytest.raises(InvalidCiphertextError) as error:
+        goes_on(nodes.selector.settings, nodes.state, step)  # type: ignore[attr-defined]
+    assert error.value is step_fails
+
+
+def test_chance_is_that_of_the_seed() -> None:
+    """The same clients in each repetition of a round, and in the next version."""
+    nodes = federation()
+    silent(nodes, Stage.JOIN)
+    order = alias_order({node_id: str(node_id) for node_id in nodes.ids})
+    for server_round in (1, 2):
+        lots = generator(7, "fallback", server_round).permutation(NUM_CLIENTS).tolist()
+        plan = nodes.play(server_round)
+        assert set(plan.participants) == {order[lot] for lot in lots[:4]}
+
+
+def test_who_joined_is_called_by_its_alias() -> None:
+    """Too few joined; the plan names those that did as any other plan would."""
+    nodes = federation(quorum=12)
+    silent(nodes, Stage.JOIN, *nodes.ids[:11])
+    plan = nodes.play(1)
+    assert plan.fallback
+    names = {n: str(row) if row < 11 else str(n) for row, n in enumerate(nodes.ids)}
+    assert plan.aliases == tuple(names[node_id] for node_id in plan.participants)
 
 
 def test_any_other_choice_is_refused() -> None:

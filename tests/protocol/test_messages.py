@@ -8,7 +8,12 @@ from protocol.examples import MESSAGES, REPLIES, REQUESTS
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage, decode, encode, messages
-from dubhe_flwr.protocol.messages import Message
+from dubhe_flwr.protocol.messages import (
+    CalibrateRequest,
+    Message,
+    MomentsRequest,
+    ParticipateRequest,
+)
 
 JOIN = REQUESTS[Stage.JOIN]
 PARTICIPATE = REQUESTS[Stage.PARTICIPATE]
@@ -33,6 +38,13 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
     for field in fields(message):
         with pytest.raises(AttributeError):
             setattr(message, field.name, None)
+
+
+def test_where_nothing_is_searched_the_first_candidate_holds() -> None:
+    """A server that does not search names none."""
+    assert MomentsRequest(b"", 9).candidate == 0
+    assert CalibrateRequest(b"", 9, b"", 8).candidate == 0
+    assert ParticipateRequest(b"", 9, 1, 1, 1).candidate == 0
 
 
 @pytest.mark.parametrize(

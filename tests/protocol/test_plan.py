@@ -35,6 +35,14 @@ def test_a_report_can_be_corrected() -> None:
     assert report.dropped == {"no reply": 1}
 
 
+def test_a_plan_without_a_protocol_has_one_selection() -> None:
+    """Which was chosen; nobody registered, and nothing went wrong."""
+    plan = Plan(1, (4, 7), ("0", "1"))
+    assert (plan.epoch, plan.num_registered, plan.thresholds) == (b"", 0, {})
+    assert (plan.num_selections, plan.chosen, plan.fallback) == (1, (0,), False)
+    assert (plan.notes, plan.stages, plan.bytes_down, plan.bytes_up) == ((), (), 0, 0)
+
+
 def test_a_plan_adds_up_its_exchanges() -> None:
     """Bytes are those of all stages of the round."""
     stages = (StageReport("join", 1, 1, {}, 10, 20), StageReport("keygen", 1, 1, {}, 300, 4000))

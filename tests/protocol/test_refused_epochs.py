@@ -210,6 +210,16 @@ def test_many_restarted_nodes_register_after_a_while() -> None:
     assert plans[-1].stages[0].dropped == {}
 
 
+def test_so_they_do_where_nothing_is_determined() -> None:
+    """Who refused is noted whether or not an agent is asked in the round."""
+    nodes = federation(registration_interval=10, tries=1)
+    first = nodes.play(1)
+    for node_id in nodes.ids[:4]:
+        del nodes.memories[node_id]
+    plans = [nodes.play(server_round) for server_round in range(2, 5)]
+    assert [plan.epoch == first.epoch for plan in plans] == [True, False, False]
+
+
 @pytest.mark.parametrize(("refusing", "renewed"), [(6, False), (7, True)])
 def test_most_nodes_have_to_refuse(refusing: int, renewed: bool) -> None:
     """Up to half of them, the others go on."""

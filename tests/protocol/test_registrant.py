@@ -152,6 +152,14 @@ class TestRegister:
         again = {**request, "sequence": 70}
         refuses(nodes, node_id, again, RefusedError, "has registered in that epoch before")
 
+    def test_the_key_of_another_agent_is_opened_as_long_as_nothing_is_known(self) -> None:
+        """Where the first agent's key did not open elsewhere; here the seal is of another key."""
+        nodes = federation()
+        node_id, request = next_request(nodes, Stage.REGISTER)
+        nodes.handle(node_id, request)
+        other = {**request, "sequence": 70, "modulus": _other_modulus()}
+        refuses(nodes, node_id, other, RefusedError, "^register failed: SealError.$")
+
     def test_no_other_key_once_the_registry_is_read(self) -> None:
         """A second agent may be asked for a key only as long as nothing is known."""
         nodes = federation()

@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from protocol.federation import (
 from protocol.server import COUNTS, NUM_CLIENTS, SETTINGS, asked, federation
 
 from dubhe_flwr.core import overall_registry
-from dubhe_flwr.protocol import CoordinatorState, Settings, Stage
-from dubhe_flwr.protocol.renewal import _presence
+from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Settings, Stage
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import HelloRequest
+from dubhe_flwr.protocol.renewal import _presence, is_refused, num_rounds_of, num_tries_of_search
 
 
 @pytest.mark.parametrize(("num_clients", "tries"), [(5, 2), (6, 2), (7, 3), (12, 5)])
@@ -160,6 +163,110 @@ def test_spent_draws_bring_an_early_registration() -> None:
     assert [epoch == first for epoch in epochs] == [True, True, False]
     assert draws == [[2], [], [4]]
     assert nodes.errors == []
+
+
+@pytest.mark.parametrize(
+    ("good", "refusals", "lost", "refused"),
+    [
+        pytest.param(3, 0, 0, False, id="all agree"),
+        pytest.param(0, 3, 0, True, id="all refuse"),
+        pytest.param(5, 5, 0, False, id="half agree"),
+        pytest.param(4, 5, 1, False, id="no majority refuses"),
+        pytest.param(4, 6, 0, True, id="a majority refuses"),
+        pytest.param(2, 1, 0, True, id="one short of a cohort, since one refuses"),
+        pytest.param(2, 1, 7, True, id="the same where many are lost"),
+        pytest.param(2, 0, 1, False, id="one short of a cohort, since one is lost"),
+        pytest.param(1, 1, 8, False, id="too few even without the refusal"),
+        pytest.param(0, 0, 3, False, id="all lost"),
+        pytest.param(3, 0, 7, False, id="a cohort of many"),
+        pytest.param(3, 2, 5, False, id="a cohort of many, and some refuse"),
+    ],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_epoch_is_refused_by_most_or_by_those_that_are_missing(
+    good: int, refusals: int, lost: int, refused: bool, *, backwards: bool
+) -> None:
+    """Lost replies refuse nothing; the order of arrival does not matter."""
+    answers: list[Any] = [{}] * good + [NodeFailure("no")] * refusals + [None] * lost
+    if backwards:
+        answers.reverse()
+    replies = {n: answer for n, answer in enumerate(answers) if answer is not None}
+    requests = dict.fromkeys(range(len(answers)), HelloRequest())
+    settings, state = Settings(**SETTINGS), CoordinatorState(seed=7)
+    for stage in Stage:
+        batch = Batch(Envelope(bytes(16), stage, sequence=1), requests)
+        asks_all = stage in {Stage.EXPECT, Stage.MOMENTS, Stage.PARTICIPATE}
+        assert is_refused(settings, state, batch, replies) == (refused and asks_all)
+        assert not is_refused(settings, replace(state, num_renewals=1), batch, replies)
+
+
+def test_fewer_draws_than_the_quorum_are_too_few() -> None:
+    """Sums need a cohort, a draw the quorum that the operator wants."""
+    settings = Settings(**SETTINGS | {"quorum": 5})
+    replies: dict[int, Any] = {n: {} for n in range(4)} | {4: NodeFailure("no")}
+    requests = dict.fromkeys(range(5), HelloRequest())
+    for stage, refused in ((Stage.PARTICIPATE, True), (Stage.MOMENTS, False)):
+        batch = Batch(Envelope(bytes(16), stage, sequence=1), requests)
+        assert is_refused(settings, CoordinatorState(seed=7), batch, replies) == refused
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "num_candidates", "sums_per_agent", "tries"),
+    [
+        ("search-tries", 9, 29, 3),
+        ("search-tries", 9, 27, 3),
+        ("search-tries", 9, 26, 2),
+        ("search-tries", 9, 8, 0),
+        ("search-tries", 9, 1000, 10),
+        ("search-tries", 1, 1000, 0),
+        ("search", 9, 1000, 0),
+    ],
+)
+def test_a_search_by_tries_fits_the_sums_of_an_agent(
+    thresholds: Any, num_candidates: int, sums_per_agent: int, tries: int
+) -> None:
+    """As many tries of each candidate as the operator wants, or as one agent may decrypt."""
+    settings = Settings(
+        num_participants=20,
+        reference_set=(1, 2, 10),
+        thresholds=thresholds,
+        determination="tries",
+        tries=10,
+        registration_interval=1,
+    )
+    candidates = [{1: 0.5, 2: 0.1}] * num_candidates
+    roster: Any = SimpleNamespace(
+        sums_per_agent=sums_per_agent, parameters=SimpleNamespace(candidates=candidates)
+    )
+    assert num_tries_of_search(settings, roster) == tries
+
+
+@pytest.mark.parametrize(
+    ("sums_per_agent", "tries_of_search", "num_rounds"), [(8, 0, 12), (9, 1, 11), (18, 2, 22)]
+)
+def test_who_searched_by_tries_determines_no_more(
+    sums_per_agent: int, tries_of_search: int, num_rounds: int
+) -> None:
+    """Even a search by a single try of each candidate costs one agent, and so its rounds."""
+    settings = Settings(
+        num_participants=20,
+        reference_set=(1, 2, 10),
+        thresholds="search-tries",
+        determination="tries",
+        registration_interval=30,
+        max_draws_per_epoch=10_000,
+    )
+    roster: Any = SimpleNamespace(
+        sums_per_agent=sums_per_agent,
+        parameters=SimpleNamespace(
+            candidates=settings.candidates, announced=settings.announced(100)
+        ),
+        aliases=dict.fromkeys(range(12), ""),
+        checkers=frozenset(),
+        sums_per_round=lambda _tries: 8,
+    )
+    assert num_tries_of_search(settings, roster) == tries_of_search
+    assert num_rounds_of(settings, roster) == num_rounds
 
 
 def test_nobody_came_or_went() -> None:

@@ -20,6 +20,7 @@ from dubhe_flwr.protocol.rounds import (
     choose_agents,
     determine_requests,
     drawn_rounds,
+    has_choice,
     is_selection,
     participants,
 )
@@ -86,6 +87,23 @@ class TestDrawnRounds:
         assert np.flatnonzero(drawn[5].available).tolist() == [0]
         assert np.flatnonzero(drawn[6].available).tolist() == [1]
         assert (drawn[5].agent, drawn[5].chosen) == (None, None)
+
+
+class TestHasChoice:
+    """There must be several selections, and more than K nodes beside the agent."""
+
+    @pytest.mark.parametrize(("num_available", "choice"), [(4, False), (5, True), (9, True)])
+    def test_the_agent_is_not_counted(
+        self, epoch: Epoch, num_available: int, *, choice: bool
+    ) -> None:
+        """With K = 3 and an agent, a fifth node makes the difference."""
+        available = without(*range(num_available, NUM_CLIENTS))
+        assert has_choice(epoch, draw(4, available=available)) == choice
+
+    def test_one_try_is_no_choice(self, epoch: Epoch) -> None:
+        """Nobody is asked which of one is best."""
+        assert not has_choice(epoch, draw(1))
+        assert has_choice(epoch, draw(2))
 
 
 class TestChooseAgents:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 from protocol.examples import FOREIGN_VALUES
-from protocol.federation import Federation, dubhe, fingerprint, skewed_counts
+from protocol.federation import Federation, dubhe, epoch_of, fingerprint, skewed_counts
 
-from dubhe_flwr.errors import CheckpointError
+from dubhe_flwr.errors import CheckpointError, QuorumError
 from dubhe_flwr.protocol import CoordinatorState, from_json
 from dubhe_flwr.protocol.saved import to_json
 
@@ -75,6 +75,57 @@ def test_after_an_interruption_only_the_seed_and_the_numbers_come_back() -> None
     assert (restored.epoch, restored.rounds, restored.restored) == (None, {}, False)
     assert restored.seed == federation.state.seed
     assert restored.server_round == 2
+
+
+def test_where_too_few_of_the_registered_are_back_all_register() -> None:
+    """Other nodes may have come in their place; only after a restart is that no error."""
+    federation = played(0, rounds_per_draw=1, max_unregistered=1.0)
+    first, later = federation.ids[:6], federation.ids[4:]
+    federation.play(1, first)
+    federation.state = federation.selector.load_state_dict(saved(federation), interrupted=False)
+    plan = federation.play(2, later)
+    assert not plan.fallback
+    assert set(plan.participants) <= set(later)
+    assert "do not know the epoch of the checkpoint" in " ".join(plan.notes)
+    assert plan.stages[0].stage == "join"
+    assert set(epoch_of(federation).registered) == set(later)
+
+
+def test_without_a_restart_that_is_an_error() -> None:
+    """Who left may come back, and a new epoch would cost everybody's budget."""
+    federation = played(0, rounds_per_draw=1, max_unregistered=1.0)
+    federation.play(1, federation.ids[:6])
+    with pytest.raises(QuorumError, match="2 nodes are registered and there, fewer than quorum=3"):
+        federation.play(2, federation.ids[4:])
+
+
+def test_what_a_search_found_comes_back() -> None:
+    """Thresholds, and who was there when they were searched: they tell when to search again."""
+    federation = played(1, thresholds="search")
+    assert federation.state.searched == set(federation.ids)
+    for interrupted in (False, True):
+        load = federation.selector.load_state_dict
+        restored = load(saved(federation), interrupted=interrupted)
+        assert restored.searched == federation.state.searched
+        assert restored.thresholds == federation.state.thresholds is not None
+
+
+def test_once_nodes_have_answered_a_restart_is_over() -> None:
+    """Later losses in the same epoch are an error again, as if there had been no restart."""
+    federation = played(1, rounds_per_draw=1, max_unregistered=1.0)
+    federation.state = federation.selector.load_state_dict(saved(federation), interrupted=False)
+    assert federation.state.restored
+    federation.play(2)
+    assert not federation.state.restored
+    with pytest.raises(QuorumError, match="2 nodes are registered and there"):
+        federation.play(3, federation.ids[:2])
+
+
+@pytest.mark.parametrize("data", [[], "state", None, 7])
+def test_what_is_no_dictionary_is_no_state(data: Any) -> None:
+    """The error says what was given and where."""
+    with pytest.raises(CheckpointError, match=f"selector: {type(data).__name__} is no dictionary"):
+        played(0).selector.load_state_dict(data, interrupted=False)
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
@@ -169,6 +220,22 @@ def test_a_number_beyond_its_type_is_refused(kind: Any, data: Any) -> None:
     """JSON holds numbers of any size."""
     with pytest.raises(CheckpointError, match="changed or damaged"):
         from_json(kind, data, "number")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"shape": [9], "bits": "AA=="},
+        {"shape": [8], "bits": "AAA="},
+        {"shape": [0], "bits": "AA=="},
+        {"shape": [-1], "bits": "AA=="},
+        {"shape": [-2, -2], "bits": "AA=="},
+    ],
+)
+def test_bits_of_another_number_are_refused(data: Any) -> None:
+    """As many bytes as the shape needs, neither fewer nor more."""
+    with pytest.raises(CheckpointError, match="changed or damaged"):
+        from_json(NDArray[np.bool_], data, "bits")
 
 
 @given(arrays(np.bool_, array_shapes(max_dims=3, min_side=0, max_side=9)))

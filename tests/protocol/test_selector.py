@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol import Batch, NodeFailure, alias_order, wire_size
+from dubhe_flwr.errors import CheckpointError, RefusedError
+from dubhe_flwr.protocol import Batch, NodeFailure, Selector, alias_order, wire_size
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import HelloReply, HelloRequest
 from dubhe_flwr.protocol.selector import accept_replies
@@ -77,6 +78,29 @@ def test_unfit_replies_are_dropped_and_counted() -> None:
     assert report.accepted + sum(report.dropped.values()) == report.sent
     assert report.bytes_up == wire_size(reply("one")) + wire_size(reply("nine"))
     assert report.bytes_down == batch.num_bytes()
+
+
+class Forgetful(Selector[None]):
+    """Chooses everybody and keeps nothing."""
+
+    num_participants = 1
+
+    def initial_state(self) -> None:
+        """Return nothing."""
+
+    def begin_round(self, *_: Any) -> Any:
+        """Choose nobody."""
+
+    def step(self, *_: Any) -> Any:
+        """Never."""
+
+
+def test_a_selector_that_keeps_no_state_says_so() -> None:
+    """The error names the class and the methods that it lacks."""
+    with pytest.raises(CheckpointError, match=r"Forgetful keeps no state; .*leave out checkpoint"):
+        Forgetful().state_dict(None)
+    with pytest.raises(CheckpointError, match="Forgetful loads no state; give it load_state_dict"):
+        Forgetful().load_state_dict({}, interrupted=False)
 
 
 def test_silence_is_counted() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol import SessionState
 from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.session_state import REMEMBERED_EPOCHS
@@ -74,11 +74,28 @@ def test_repr_hides_everything_secret() -> None:
     assert repr(STATE) == str(STATE) == "SessionState(epoch=abababab, sequence=5, <hidden>)"
 
 
+def test_a_node_that_has_just_been_asked_has_nothing_yet() -> None:
+    """No data, no key, no sum read, no draw spent; and no thresholds are settled."""
+    state = SessionState(b"\xab" * 16, 5, b"\xab" * 16, JOIN, b"key")
+    assert (state.distribution, state.slots, state.candidate) == ((), (), -1)
+    assert (state.modulus, state.secret_key) == (b"", b"")
+    assert (state.blocks_digest, state.registry_digest, state.moments_digest) == (b"", b"", b"")
+    assert (state.expectations_digest, state.probability_digest) == (b"", b"")
+    assert (state.num_registered, state.probability, state.expected) == (0, 0.0, False)
+    assert (state.num_draws, state.num_sums) == (0, 0)
+
+
 @pytest.mark.parametrize("write", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_it_is_never_pickled(write: Callable[[SessionState], object]) -> None:
     """It holds the epoch's secret key and p_l; only its bytes are kept, at the node."""
     with pytest.raises(TypeError, match="never pickled"):
         write(STATE)
+
+
+def test_without_a_key_nothing_is_decrypted() -> None:
+    """A node that was lost while all registered says why it does not answer."""
+    with pytest.raises(RefusedError, match=r"^This node has not registered in that epoch\.$"):
+        replace(STATE, modulus=b"", secret_key=b"").decrypt("registry", bytes(512), 3)
 
 
 def test_past_epochs_are_remembered_whole() -> None:

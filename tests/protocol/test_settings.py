@@ -11,6 +11,7 @@ from dubhe_flwr.core import Codebook
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings, decode, encode
 from dubhe_flwr.protocol.messages import JoinRequest
+from dubhe_flwr.protocol.parameters import epoch_parameters
 
 VALID: dict[str, Any] = {"num_participants": 20, "reference_set": (1, 2, 10)}
 
@@ -24,6 +25,11 @@ def test_defaults() -> None:
     assert (settings.min_cohort, settings.quorum, settings.key_bits) == (3, 3, 2048)
     assert (settings.participation, settings.determination) == ("calibrated", "auto")
     assert settings.group_size == 4
+    assert (settings.coverage, settings.floor, settings.local_skew) == (0.1, 0.1, 0.5)
+    assert (settings.max_unregistered, settings.max_changed) == (0.2, 0.2)
+    assert (settings.max_clients, settings.block_size, settings.agent_attempts) == (10_000, 0, 3)
+    assert (settings.max_draws_per_epoch, settings.max_sums_per_epoch) == (1000, 500)
+    assert (settings.seed, settings.trusted_keys, settings.on_failure) == (None, None, "raise")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +69,24 @@ def test_no_groups_without_many_choices(
     """Two groups of many leave few choices, and one group fewer than the tries."""
     settings = Settings(num_participants=num_participants, reference_set=(1, 2, 10))
     assert settings.groups(num_nodes) == grouped
+
+
+def test_exactly_as_many_choices_as_are_many() -> None:
+    """Three of twelve groups are 220 choices, twenty for each of eleven tries."""
+    settings = Settings(num_participants=12, tries=11, reference_set=(1, 2, 10))
+    assert settings.groups(96)
+    assert not settings.groups(95)
+
+
+def test_as_many_moments_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit itself is within."""
+    parameters = epoch_parameters(Settings(**VALID).announced(10_000))
+    number = parameters.layout.num_ciphertexts("moments")
+    monkeypatch.setattr("dubhe_flwr.protocol.settings._MOST_MOMENTS", number)
+    assert Settings(**VALID).participation == "calibrated"
+    monkeypatch.setattr("dubhe_flwr.protocol.settings._MOST_MOMENTS", number - 1)
+    with pytest.raises(SettingsError, match=f"takes {number} ciphertexts of each client"):
+        Settings(**VALID)
 
 
 def test_thresholds_are_searched_for_where_the_paper_gives_none() -> None:
@@ -160,6 +184,10 @@ def test_without_a_seed_none_is_announced() -> None:
         ({"key_bits": 1000}, "key_bits=1000 is no multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
         ({"max_clients": 2**42}, "lower its max_value or max_clients"),
+        (
+            {"reference_set": (1, 2, 62), "thresholds": {1: 0.7, 2: 0.1}, "key_bits": 512},
+            "with the 1954 categories .*; choose participation='paper' or leave out a size",
+        ),
     ],
 )
 def test_a_codebook_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:

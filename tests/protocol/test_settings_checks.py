@@ -84,6 +84,22 @@ VALID: dict[str, Any] = {"num_participants": 20, "reference_set": (1, 2, 10)}
             {"determination": "one-off", "registration_interval": 1001},
             "make 1001 draws, above max_draws_per_epoch=1000; lower one",
         ),
+        *(
+            (
+                {"tries": 2**11, "rounds_per_draw": 2**10, "determination": determination},
+                "rounds_per_draw=1024 rounds are more than 1048576 draws in one message",
+            )
+            for determination in ("auto", "tries")
+        ),
+        ({"max_clients": 0}, "max_clients=0 must be at least 1"),
+        ({"max_draws_per_epoch": 0}, "max_draws_per_epoch=0 must be at least 1"),
+        ({"key_bits": 496}, "key_bits=496 must be at least 512"),
+        ({"max_clients": 2**63}, r"max_clients=\d+ must be at least 1, and below 2\*\*63"),
+        ({"block_size": -1}, "block_size=-1 must be at least 0"),
+        ({"block_size": 3}, "block_size=3 must be above min_cohort=3"),
+        ({"block_size": 10_001}, "block_size=10001 must be .* up to max_clients=10000"),
+        ({"reference_set": (1, 2, 3, 4, 10)}, "has 81 candidates, above 64; leave out a size or"),
+        ({"trusted_keys": "keys.txt"}, "trusted_keys is a str; read the keys from a file"),
         (
             {"tries": 2**11, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
             "rounds_per_draw=1024 rounds are more than 1048576 draws in one message",
@@ -121,6 +137,11 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"coverage": 0, "floor": 0, "local_skew": 0},
         {"coverage": 1e6, "floor": 1, "local_skew": 1000},
         {"max_sums_per_epoch": 0},
+        {"key_bits": 512},
+        {"block_size": 0},
+        {"block_size": 4},
+        {"block_size": 10_000},
+        {"seed": 0},
         {"seed": 2**63 - 1},
         {"num_classes": 10},
         {"tries": 2**10, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},

@@ -5,7 +5,23 @@ import pytest
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import CoordinatorState, Stage, StageReport
 from dubhe_flwr.protocol.messages import HelloRequest
+from dubhe_flwr.protocol.registrations import Registrations
 from dubhe_flwr.protocol.state import check_quorum, noted, reported, send
+from dubhe_flwr.protocol.vectors import Vectors
+
+
+def test_before_the_first_round_there_is_nothing() -> None:
+    """Nobody is there, nothing was asked, and no checkpoint was read."""
+    state = CoordinatorState(seed=1)
+    assert (state.sequence, state.server_round, state.attempt, state.num_renewals) == (0, 0, 0, 0)
+    assert (state.batch, state.enrolment, state.epoch, state.thresholds) == (None,) * 4
+    assert (state.restored, state.notes, state.stages) == (False, (), ())
+
+
+def test_what_is_shown_has_no_answers_of_nodes() -> None:
+    """Megabytes of ciphertexts in a log help nobody."""
+    assert "expectations" not in repr(CoordinatorState(seed=1))
+    assert "replies" not in repr(Registrations((), b"", Vectors(1, b"")))
 
 
 def test_each_batch_has_a_number_of_its_own() -> None:

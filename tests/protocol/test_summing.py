@@ -87,6 +87,15 @@ def test_what_is_unfit_is_left_out(key: SecretKey, bad: Any, reason: str) -> Non
     assert (report.sent, report.accepted, report.dropped) == (4, 3, {reason: 1})
 
 
+def test_a_reply_that_came_alone_is_looked_at_too(key: SecretKey) -> None:
+    """What is no unit is left out, even if no sum is left."""
+    no_unit = (key._p * 99).to_bytes(128, "big")
+    answers = {5: replies(key, n5=key.encrypt([1]) + no_unit)[5]}
+    total, report = sum_replies(batch(), answers, key.public_key, 2, vector_of, kept := Kept())
+    assert (total.num_addends, kept.taken, report.accepted) == (0, [], 0)
+    assert report.dropped == {"no reply": 3, "invalid ciphertext": 1}
+
+
 def test_replies_are_read_one_by_one(key: SecretKey) -> None:
     """A mapping that makes each reply when it is asked for is asked once for each."""
     answers = replies(key)

@@ -17,7 +17,7 @@ def collected(number: int) -> Vectors:
     return collector.vectors()
 
 
-@pytest.mark.parametrize("most_in_memory", [0, 29, 30, 1000])
+@pytest.mark.parametrize("most_in_memory", [0, 5, 29, 30, 1000])
 def test_vectors_come_back_by_position(
     most_in_memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -41,6 +41,13 @@ def test_large_ones_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_IN_MEMORY", 29)
     assert type(collected(10)._data) is mmap.mmap
     assert type(collected(9)._data) is bytes
+
+
+def test_a_mebibyte_is_no_reason_to_write_to_disk() -> None:
+    """A file is for federations of which the memory would notice."""
+    collector = VectorCollector(2**20)
+    collector.add(bytes(2**20))
+    assert type(collector.vectors()._data) is bytes
 
 
 def test_there_may_be_none() -> None:
