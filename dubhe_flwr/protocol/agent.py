@@ -1,7 +1,9 @@
 """A node as agent: it makes the epoch's key and determines rounds."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from dubhe_flwr.core import (
     best_scored_try,
     group_sizes,
 )
-from dubhe_flwr.errors import MalformedMessageError, RefusedError
+from dubhe_flwr.errors import DecryptionError, DubheError, MalformedMessageError, RefusedError
 from dubhe_flwr.he import (
     RecipientKey,
     SealingContext,
@@ -51,6 +53,9 @@ __all__ = [
     "make_key",
 ]
 
+_Sum = NDArray[np.int64] | DubheError
+"""What became of a sum: its slots, or why it is none."""
+
 
 def make_key(
     policy: NodePolicy, state: SessionState, request: KeygenRequest
@@ -85,16 +90,20 @@ def make_key(
 def determine(
     state: SessionState, request: DetermineRequest
 ) -> tuple[DetermineReply, SessionState]:
-    """Decrypt the sums of each round, and name its best try or its best groups."""
+    """Decrypt the sums of each round, and name its best try or its best groups.
+
+    A client that registered a wrong ``p_l`` spoils the sums that it is in. They are passed over;
+    the request is refused only if a round has no others.
+    """
     announced = state.parameters
     check_no_checker(state)
     sizes = np.array(request.num_clients, dtype=np.int64)
-    sums, state = decrypted_sums(state, request.sums, sizes)
-    ends = np.cumsum(request.num_sums)[:-1]
+    found, state = _read_sums(state, request.sums, sizes)
+    ends = list(accumulate(request.num_sums, initial=0))
     chosen = [
         index
-        for of_round, clients in zip(np.split(sums, ends), np.split(sizes, ends), strict=True)
-        for index in best_selections(of_round, clients, announced)
+        for begin, end in pairwise(ends)
+        for index in _best_of_round(found[begin:end], sizes[begin:end], announced)
     ]
     return DetermineReply(tuple(chosen)), state
 
@@ -123,7 +132,20 @@ def decrypted_sums(
     ------
     RefusedError
         If the budget is spent, or a sum covers too few clients or others than it is said to.
+    DecryptionError
+        If a sum is none.
     """
+    found, state = _read_sums(state, vectors, num_clients)
+    for each in found:
+        if isinstance(each, DubheError):
+            raise each
+    return np.array(found), state
+
+
+def _read_sums(
+    state: SessionState, vectors: bytes, num_clients: NDArray[np.int64]
+) -> tuple[list[_Sum], SessionState]:
+    """Decrypt sums, each of which is charged to the budget, whatever comes out."""
     announced = state.parameters
     num_sums = state.num_sums + len(num_clients)
     if num_sums > min(announced.max_sums, (state.num_registered - 1) // 2):
@@ -133,15 +155,35 @@ def decrypted_sums(
     size = epoch_parameters(announced).layout.field_bytes(DISTRIBUTION)
     if len(vectors) != size * len(num_clients):
         raise RefusedError("The sums are not as many as announced.")
-    sums = np.array(
-        [
-            state.decrypt(DISTRIBUTION, vectors[index * size : (index + 1) * size], number)
-            for index, number in enumerate(num_clients.tolist())
-        ]
-    )
-    if (sums[:, :-1].sum(axis=1) != num_clients * FIXED_POINT_SCALE).any():
-        raise RefusedError("A sum does not cover the clients it is said to cover.")
-    return sums, replace(state, num_sums=num_sums)
+    found = [
+        _read_sum(state, vectors[index * size : (index + 1) * size], number)
+        for index, number in enumerate(num_clients.tolist())
+    ]
+    return found, replace(state, num_sums=num_sums)
+
+
+def _read_sum(state: SessionState, vector: bytes, num_clients: int) -> _Sum:
+    try:
+        found = state.decrypt(DISTRIBUTION, vector, num_clients)
+    except DecryptionError as error:
+        return error
+    if found[:-1].sum() != num_clients * FIXED_POINT_SCALE:
+        return RefusedError("A sum does not cover the clients it is said to cover.")
+    return found
+
+
+def _best_of_round(
+    found: Sequence[_Sum], num_clients: NDArray[np.int64], announced: JoinRequest
+) -> list[int]:
+    """Return the best try or groups among those that add up."""
+    if not announced.group_size and len(set(num_clients.tolist())) > 1:
+        raise RefusedError("The tries of a round cover different numbers of clients.")
+    usable = {i: each for i, each in enumerate(found) if not isinstance(each, DubheError)}
+    if not usable:
+        raise next(each for each in found if isinstance(each, DubheError))
+    indices = list(usable)
+    best = best_selections(np.array(list(usable.values())), num_clients[indices], announced)
+    return [indices[index] for index in best]
 
 
 def best_selections(
@@ -157,15 +199,8 @@ def best_selections(
         Clients of each.
     announced : JoinRequest
         The parameters of the epoch.
-
-    Raises
-    ------
-    RefusedError
-        If tries cover different numbers of clients.
     """
     if not announced.group_size:
-        if len(set(num_clients.tolist())) > 1:
-            raise RefusedError("The tries of a round cover different numbers of clients.")
         return [best_scored_try(sums, announced.local_skew)]
     wanted = group_sizes(announced.num_participants, announced.group_size)
     return [int(g) for g in best_groups(sums, num_clients, wanted, announced.local_skew)]

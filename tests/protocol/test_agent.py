@@ -28,6 +28,9 @@ from dubhe_flwr.he import PublicKey, RecipientKey, generate_secret_key, open_sea
 from dubhe_flwr.protocol import CoordinatorState, Fields, SessionState, Stage
 from dubhe_flwr.protocol.parameters import epoch_parameters, sealing_context
 
+NO_SUM = r"^determine failed: DecryptionError\.$"
+NOT_COVERED = r"^A sum does not cover the clients it is said to cover\.$"
+
 
 class TestKeygen:
     """An agent makes a key for those who joined, itself among them."""
@@ -151,16 +154,17 @@ class TestDetermine:
         [
             (numbers([4], [4, 4, 2, 4]), "A sum over 2 clients is too few"),
             (numbers([4], [1, 4, 4, 4]), "A sum over 1 clients is too few"),
-            (numbers([4], [4, 4, 4, 3]), "not cover the clients it is said to|DecryptionError"),
-            (numbers([4], [5, 4, 4, 4]), "A sum does not cover the clients it is said to cover"),
+            (numbers([4], [4, 4, 4, 3]), "^The tries of a round cover different numbers of"),
+            (numbers([4], [5, 5, 5, 5]), NOT_COVERED),
+            (numbers([2, 2], [4, 4, 5, 5]), NOT_COVERED),
             (numbers([4], [4, 4, 4, 21]), "^determine failed: SettingsError.$"),
             (numbers([3], [4] * 3), "The sums are not as many as announced"),
             (numbers([1] * 3, [4] * 3), "The sums are not as many as announced"),
             (numbers([5], [4] * 5), "The sums that this node decrypts in an epoch are used up"),
             (numbers([1] * 1000, [4] * 1000), "are used up"),
             ({"sums": b""}, "The sums are not as many as announced"),
-            ({"sums": bytes(4 * 128)}, "^determine failed: DecryptionError.$"),
-            ({"sums": b"\xff" * (4 * 128)}, "^determine failed: DecryptionError.$"),
+            ({"sums": bytes(4 * 128)}, NO_SUM),
+            ({"sums": b"\xff" * (4 * 128)}, NO_SUM),
         ],
     )
     def test_unfit_sums_are_refused(self, change: dict[str, Any], match: str) -> None:
@@ -169,22 +173,36 @@ class TestDetermine:
         refuses(nodes, node_id, {**request, **change}, RefusedError, match)
 
     @pytest.mark.parametrize(
-        "row",
+        ("row", "match"),
         [
-            [SCALE, SCALE, SCALE, SCALE - 1, SCALE],
-            [SCALE, SCALE, SCALE, SCALE - 1, SCALE + 1],
-            [SCALE, SCALE, SCALE, SCALE + 1, SCALE],
-            [SCALE, 0, 0, 0, SCALE],
-            [0, 0, 0, 0, 0],
-            [4 * SCALE + 1, 0, 0, 0, SCALE],
+            ([SCALE, SCALE, SCALE, SCALE - 1, SCALE], NOT_COVERED),
+            ([SCALE, SCALE, SCALE, SCALE - 1, SCALE + 1], NOT_COVERED),
+            ([SCALE, SCALE, SCALE, SCALE + 1, SCALE], NOT_COVERED),
+            ([SCALE, 0, 0, 0, SCALE], NOT_COVERED),
+            ([0, 0, 0, 0, 0], NOT_COVERED),
+            ([4 * SCALE + 1, 0, 0, 0, SCALE], NO_SUM),
         ],
     )
-    def test_one_wrong_total_is_enough(self, row: list[int]) -> None:
-        """Each sum holds exactly as many clients as announced."""
+    def test_a_wrong_total_is_passed_over(self, row: list[int], match: str) -> None:
+        """A client with a wrong p_l costs the tries it is in; those that add up are compared."""
         nodes, node_id, request = self.agent()
-        even = [SCALE] * 5
-        altered = self.with_sums(nodes, node_id, request, [even, even, row, even])
-        refuses(nodes, node_id, altered, RefusedError, "not cover the clients|DecryptionError")
+        skewed, middle = [4 * SCALE, 0, 0, 0, SCALE], [2 * SCALE, SCALE, SCALE, 0, SCALE]
+        altered = self.with_sums(nodes, node_id, request, [skewed, row, middle, row])
+        before = nodes.memories[node_id]
+        assert nodes.handle(node_id, altered)["chosen"] == np.array([2], dtype=">i8").tobytes()
+        assert session_state(nodes, node_id).num_sums == 4
+        # In the second of two rounds none is left.
+        nodes.memories[node_id] = before
+        altered = self.with_sums(nodes, node_id, request, [skewed, middle, row, row])
+        refuses(nodes, node_id, altered | numbers([2, 2], [4] * 4), RefusedError, match)
+
+    @pytest.mark.parametrize(("first", "match"), [(0, NO_SUM), (1, NOT_COVERED)])
+    def test_the_first_reason_is_told(self, first: int, match: str) -> None:
+        """Where no sum of a round adds up, the refusal is that of the first one."""
+        nodes, node_id, request = self.agent()
+        rows = [[4 * SCALE + 1, 0, 0, 0, SCALE], [0, 0, 0, 0, 0]]
+        altered = self.with_sums(nodes, node_id, request, [rows[first], rows[1 - first]])
+        refuses(nodes, node_id, altered, RefusedError, match)
 
     def test_a_foreign_key_is_refused(self) -> None:
         """A sum under another key does not come out as a sum of distributions."""
@@ -289,6 +307,23 @@ class TestDetermineGroups:
         rows = [[size * SCALE, 0, 0, 0, SCALE] for size in sizes]
         state = session_state(nodes, node_id)
         altered = self.with_sums(state, request, [len(sizes)], rows)
+        refuses(nodes, node_id, altered, RefusedError, match)
+
+    def test_a_group_with_a_wrong_total_is_passed_over(self) -> None:
+        """The others make up K, if there are enough of each size."""
+        nodes, node_id, request = grouped()
+        state = session_state(nodes, node_id)
+        wrong = [2 * SCALE, SCALE, SCALE, SCALE - 1, SCALE]
+        three, four = [3 * SCALE, 0, 0, 0, SCALE], [0, 4 * SCALE, 0, 0, SCALE]
+        rows = [wrong, three, four]
+        joined = b"".join(encrypted(state, "distribution", row) for row in rows)
+        altered = {**request, "sums": joined} | numbers([3], [4, 3, 4])
+        before = nodes.memories[node_id]
+        assert nodes.handle(node_id, altered)["chosen"] == np.array([1, 2], dtype=">i8").tobytes()
+        assert session_state(nodes, node_id).num_sums == 3
+        nodes.memories[node_id] = before
+        altered |= numbers([3], [4, 3, 5])
+        match = r"^determine failed: SettingsError\.$"
         refuses(nodes, node_id, altered, RefusedError, match)
 
     def test_the_budget_counts_each_group(self) -> None:

@@ -276,7 +276,7 @@ def test_one_checker_does_not_end_a_round(passed: bytes, broken: int, kept: int)
 
 @pytest.mark.parametrize("passed", [[b"\0\0"] * 9, [None, b"\0\0", None], [b"\0\0", None, None]])
 def test_the_last_answer_of_a_checker_holds(passed: list[bytes | None]) -> None:
-    """If all attempts are spent, the round goes on with no nodes that only silence speaks for."""
+    """Agents that are silent after it do not make up for blocks that were found broken."""
     nodes = federation()
     answers(nodes, passed)
     with pytest.raises(QuorumError, match="0 nodes are registered in blocks that add up, fewer"):

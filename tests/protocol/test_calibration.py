@@ -11,6 +11,7 @@ from protocol.federation import (
     Federation,
     decrypted,
     dubhe,
+    encrypted,
     epoch_of,
     secret_key,
     session_state,
@@ -28,6 +29,7 @@ from dubhe_flwr.core import (
     participation_probability,
     with_square,
 )
+from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import (
     Batch,
     CoordinatorState,
@@ -369,6 +371,31 @@ class TestAgents:
         nodes.exchanges.clear()
         assert nodes.play(2).notes == ()
         assert nodes.stages() == ["participate", "determine"]
+
+    @pytest.mark.parametrize("factor", [0, 2])
+    def test_one_false_reply_costs_the_calibration_of_an_epoch(self, factor: int) -> None:
+        """No agent can tell whose it is, and all refuse; the next epoch is calibrated again."""
+        nodes = federation(registration_interval=1)
+        liar = agents_in_turn(nodes)[-1]
+
+        def alter(stage: str, node_id: int, reply: Any) -> Any:
+            if (stage, node_id) != (Stage.MOMENTS, liar):
+                return reply
+            state = session_state(nodes, liar)
+            table = decrypted(state, "moments", reply["moments"])
+            return {**reply, "moments": encrypted(state, "moments", table * factor)}
+
+        nodes.alter_reply = alter
+        plan = nodes.play(1)
+        assert plan.notes == (
+            *["An agent did not calibrate."] * 3,
+            f"No agent calibrated. {GAVE_UP}",
+        )
+        assert {type(error) for error in nodes.errors} == {RefusedError}
+        np.testing.assert_array_equal(probabilities(nodes), paper_probability())
+        nodes.alter_reply = lambda _s, _n, reply: reply
+        assert nodes.play(2).notes == ()
+        assert epoch_of(nodes).probabilities
 
     def test_the_attempts_of_other_stages_do_not_count(self) -> None:
         """Agents that made no key leave all attempts to calibrate."""

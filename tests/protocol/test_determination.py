@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from protocol.dishonest import KINDS, make_dishonest
 from protocol.federation import decrypted, epoch_of, session_state
 from protocol.server import FAULTS, FIXED, agents_in_turn, asked, federation, report_of
 
@@ -140,6 +141,27 @@ def test_small_federations(
         assert len(plan.participants) == num_participants
         assert plan.notes == ()
     assert bool(asked(nodes, "determine")) == determined
+
+
+@pytest.mark.parametrize("kind", [k for k, (field, _) in KINDS.items() if field == "distribution"])
+def test_a_wrong_distribution_costs_its_own_tries(kind: str) -> None:
+    """Agents choose among the tries without that client; only where it is in all, none does."""
+    nodes = federation(tries=5, registration_interval=12)
+    liar = nodes.ids[5]
+    make_dishonest(nodes, {liar: kind})
+    hit = 0
+    for server_round in range(1, 13):
+        plan = nodes.play(server_round)
+        tries = nodes.state.rounds[server_round].selections
+        spoilt = [5 in members for members in tries]
+        hit += any(spoilt)
+        assert (plan.notes == ()) == (not all(spoilt))
+        if not all(spoilt):
+            assert liar not in plan.participants
+            clean = [index for index, bad in enumerate(spoilt) if not bad]
+            best = best_try([FIXED[tries[index], :-1].sum(axis=0) for index in clean])
+            assert plan.chosen == (clean[best],)
+    assert hit > 6
 
 
 def test_each_round_has_its_agent() -> None:

@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, dubhe, epoch_of, session_state, skewed_counts
+from protocol.dishonest import make_dishonest
+from protocol.federation import (
+    Federation,
+    decrypted,
+    dubhe,
+    encrypted,
+    epoch_of,
+    session_state,
+    skewed_counts,
+)
 from protocol.server import COUNTS, FAULTS, NUM_CLIENTS, SETTINGS, asked, report_of
 
 from dubhe_flwr.core import (
@@ -14,7 +23,7 @@ from dubhe_flwr.core import (
     overall_registry,
     search_contribution,
 )
-from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.errors import QuorumError, RefusedError
 from dubhe_flwr.protocol import Coordinator, CoordinatorState, Plan, Settings, Stage
 from dubhe_flwr.protocol.search import fewest_answers, search_agents, search_tries
 
@@ -373,6 +382,32 @@ class TestAgents:
         later = nodes.play(3)
         assert searched(later)
         assert later.notes == ()
+
+    @pytest.mark.parametrize("thresholds", ["search", "search-tries"])
+    def test_one_false_answer_costs_the_search_of_an_epoch(self, thresholds: str) -> None:
+        """No agent can tell whose it is; the settings hold, and the next epoch searches again."""
+        nodes = federation(thresholds)
+        liar = agents_in_turn(nodes)[3]  # not asked to search, and in one of the tries
+        if thresholds == "search-tries":
+            make_dishonest(nodes, {liar: "two distributions"})
+
+        def alter(stage: str, node_id: int, reply: Any) -> Any:
+            if (stage, node_id) != (Stage.EXPECT, liar):
+                return reply
+            state = session_state(nodes, liar)
+            table = decrypted(state, "expectations", reply["expectations"])
+            return {**reply, "expectations": encrypted(state, "expectations", table * 0 + 2**20)}
+
+        if thresholds == "search":
+            nodes.alter_reply = alter
+        nodes.until(Stage.PARTICIPATE)
+        assert nodes.state.notes == (
+            *["An agent did not search for thresholds."] * 3,
+            "No agent searched for thresholds. Thresholds from the settings hold instead.",
+        )
+        assert {type(error) for error in nodes.errors} == {RefusedError}
+        nodes.alter_reply = lambda _s, _n, reply: reply
+        assert searched(nodes.play(3))
 
     def test_sums_of_an_agent_that_failed_are_spent(self) -> None:
         """It is not asked for more in this epoch than it may decrypt."""
