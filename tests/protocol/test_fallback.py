@@ -89,6 +89,12 @@ def test_settings_that_cannot_work_are_always_an_error(on_failure: str) -> None:
     with pytest.raises(SettingsError, match="max_clients=11 is below the 12 nodes"):
         nodes.play(1)
 
+    def step() -> Any:
+        raise SettingsError("It cannot work.")
+
+    with pytest.raises(SettingsError, match="It cannot work"):
+        goes_on(nodes.selector.settings, nodes.state, step)  # type: ignore[attr-defined]
+
 
 def test_by_default_an_error_of_a_step_passes_as_it_is() -> None:
     """The sentence and the type of what the server could not do are not covered up."""
