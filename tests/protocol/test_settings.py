@@ -82,9 +82,9 @@ def test_as_many_moments_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> Non
     """The limit itself is within."""
     parameters = epoch_parameters(Settings(**VALID).announced(10_000))
     number = parameters.layout.num_ciphertexts("moments")
-    monkeypatch.setattr("dubhe_flwr.protocol.settings._MOST_MOMENTS", number)
+    monkeypatch.setattr("dubhe_flwr.protocol.settings_limits._MOST_MOMENTS", number)
     assert Settings(**VALID).participation == "calibrated"
-    monkeypatch.setattr("dubhe_flwr.protocol.settings._MOST_MOMENTS", number - 1)
+    monkeypatch.setattr("dubhe_flwr.protocol.settings_limits._MOST_MOMENTS", number - 1)
     with pytest.raises(SettingsError, match=f"takes {number} ciphertexts of each client"):
         Settings(**VALID)
 
