@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def test_compare_writes_results_and_figures(
     assert call(monkeypatch, "compare", *SMALL_OPTIONS, *arguments) == 0
     shown = capsys.readouterr().out
     assert "Mean" in shown
-    assert "With Dubhe the model ended at" in shown.replace("\n", " ")
+    assert "With Dubhe the last five rounds have a mean accuracy of" in shown.replace("\n", " ")
     content = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert set(content["methods"]) == {"random", "dubhe"}
     for name, value in SMALL.items():
@@ -277,18 +276,23 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Pa
 def test_what_others_may_write_is_refused_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is there counts for itself, one that is not for its folder."""
-    (tmp_path / "there").write_text("")
-    forbidden: set[Path] = set()
-    monkeypatch.setattr(os, "access", lambda path, _mode: path not in forbidden)
-    forbidden.add(tmp_path)
+    """A file is opened to see it, and is there afterwards only if it was before."""
+    (tmp_path / "there").write_text("kept")
     writable_file(tmp_path / "there")
-    for refused in (partial(writable_file, tmp_path / "new"), partial(writable_folder, tmp_path)):
-        with pytest.raises(SettingsError, match="cannot be written"):
-            refused()
-    forbidden.add(tmp_path / "there")
-    with pytest.raises(SettingsError, match="cannot be written; give a file that can"):
-        writable_file(tmp_path / "there")
+    writable_file(tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there").read_text() == "kept"
+
+    def forbidden(path: Path, _mode: str) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    for name in ("there", "new"):
+        with pytest.raises(SettingsError, match=r"\(Permission denied\); give a file that can"):
+            writable_file(tmp_path / name)
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    with pytest.raises(SettingsError, match="cannot be written; give a folder that can"):
+        writable_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from logging import INFO
 from pathlib import Path
 from typing import Any
 
-from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.exchange import counted, log
 from dubhe_flwr.adapter.selecting import EvaluateOn, Selecting
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, OnFailure, Plan, Settings, Stage
@@ -121,10 +121,13 @@ class DubheArguments(Selecting):
         self.state = self.selector.search_again(self.state)
 
     def log_plan(self, plan: Plan, seconds: float) -> None:
-        """Write to Flower's log what the selection did, and the thresholds after a search."""
-        super().log_plan(plan, seconds)
-        if any(report.stage == Stage.EXPECT for report in plan.stages):
+        """Write to Flower's log what the selection did, and when it registered and searched."""
+        stages = {report.stage for report in plan.stages}
+        if Stage.REGISTER in stages and not plan.fallback:
+            log(INFO, "dubhe: a new epoch: %s", counted(plan.num_registered, "node", "nodes"))
+        if Stage.EXPECT in stages:
             log(INFO, "dubhe: thresholds of the epoch: %s", _shares(plan.thresholds))
+        super().log_plan(plan, seconds)
 
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""

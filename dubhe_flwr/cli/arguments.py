@@ -84,7 +84,13 @@ def writable_file(path: Path | None) -> None:
         return
     if path.is_dir():
         raise SettingsError(f"{path} is a folder; give the name of a file in it.")
-    if not path.exists():
+    if is_new := not path.exists():
         writable_folder(path.parent)
-    elif not os.access(path, os.W_OK):
-        raise SettingsError(f"{path} cannot be written; give a file that can.")
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise SettingsError(
+            f"{path} cannot be written ({error.strerror}); give a file that can."
+        ) from None
+    if is_new:
+        path.unlink()

@@ -9,6 +9,7 @@ from dubhe_flwr.report.style import method_label
 __all__ = ["study_sentence", "study_table"]
 
 _MEGABYTE = 1e6
+_EARLY_ROUNDS = 100
 
 
 def study_table(results: StudyResults) -> Table:
@@ -46,7 +47,7 @@ def study_table(results: StudyResults) -> Table:
             f"{method.bias:.3f}",
             f"{method.mean_local_emd:.2f}",
             f"{method.coverage:.0%}",
-            f"{method.coverage_100:.0%}",
+            f"{method.coverage_100:.0%}" if len(method.emd) >= _EARLY_ROUNDS else "",
             f"{method.effective_clients:.0f}",
             f"{method.seconds:.1f}",
         )

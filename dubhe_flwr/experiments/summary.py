@@ -28,7 +28,7 @@ def summary_table(results: ComparisonResults) -> Table:
     )
     table.add_column("Method", style="bold")
     for heading in (
-        "Accuracy",
+        "Accuracy\n(last 5)",
         "Mean\nEMD",
         "Local\nEMD",
         "Coverage",
@@ -66,13 +66,14 @@ def summary_sentence(results: ComparisonResults) -> str:
         dubhe, random = methods["dubhe"], methods["random"]
         points = 100 * (dubhe.final_accuracy - random.final_accuracy)
         return (
-            f"With Dubhe the model ended at {dubhe.final_accuracy:.1%} accuracy, with random "
-            f"selection at {random.final_accuracy:.1%} ({points:+.1f} points); the mean distance "
-            f"of their training data from uniform was {dubhe.mean_emd:.2f} and "
+            f"With Dubhe the last five rounds have a mean accuracy of {dubhe.final_accuracy:.1%}, "
+            f"with random selection {random.final_accuracy:.1%} ({points:+.1f} points); the mean "
+            f"distance of their training data from uniform was {dubhe.mean_emd:.2f} and "
             f"{random.mean_emd:.2f}."
         )
     best = max(methods, key=lambda name: methods[name].final_accuracy)
     return (
-        f"Best was {method_label(best)} with {methods[best].final_accuracy:.1%} accuracy; the mean "
+        f"Best was {method_label(best)} with a mean accuracy of {methods[best].final_accuracy:.1%} "
+        "in the last five rounds; the mean "
         f"distance of its training data from uniform was {methods[best].mean_emd:.2f}."
     )

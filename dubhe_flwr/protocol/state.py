@@ -126,6 +126,7 @@ _REMEDIES_OF_DECLINED: Final = {
     "invalid label counts": "let label_counts return whole numbers of samples from 0 up; a node's "
     "log says more",
 }
+_REMEDY_OF_NO_DATA: Final = "let label_counts read the data that a node trains on; it is all zeros"
 _REMEDIES: Final = {
     "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
     "register_dubhe)",
@@ -207,6 +208,8 @@ def give_up(state: CoordinatorState, sentence: str) -> NoReturn:
 
 def misconfigured(state: CoordinatorState) -> str | None:
     """Return what the operator has to change, where the reports of this round tell it."""
+    if {reason for report in state.stages for reason in report.dropped} == {"no data"}:
+        return _REMEDY_OF_NO_DATA
     return _remedy(state, _REMEDIES)
 
 

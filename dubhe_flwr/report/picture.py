@@ -55,7 +55,8 @@ def picture(rows: Sequence[Sequence[Panel]], size: tuple[float, float]) -> bytes
                 entries.values(),
                 entries.keys(),
                 loc="outside lower center",
-                ncols=min(6, len(entries)),
+                # Six names fit in a row of 10 inches, three in one of 5.
+                ncols=min(len(entries), max(1, int(0.6 * size[0]))),
             )
         written = BytesIO()
         figure.savefig(written, format="png")

@@ -1,6 +1,7 @@
 """Tests of what wrapping a strategy checks of its arguments, in either API."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import flwr.server.strategy
@@ -76,6 +77,20 @@ def test_a_strategy_of_the_other_api_is_refused(ours: Any, theirs: Any) -> None:
     """Both APIs have a FedAvg, and both of ours are called Dubhe; the sentence tells them apart."""
     with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
         ours(theirs(), num_participants=20, reference_set=(1, 2, 10))
+
+
+def test_a_registration_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The line before that of the round tells a new epoch and how many nodes are in it."""
+    report = StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0)
+    plan = Plan(1, (1, 2, 3), ("1", "2", "3"), stages=(report,), num_registered=4)
+    strategy = Dubhe(FedAvg(), num_participants=3, reference_set=(1, 2))
+    with caplog.at_level("INFO", logger="flwr"):
+        strategy.log_plan(plan, 1.0)
+    assert caplog.messages[-2] == "dubhe: a new epoch: 4 nodes"
+    caplog.clear()
+    with caplog.at_level("INFO", logger="flwr"):
+        strategy.log_plan(replace(plan, stages=()), 1.0)
+    assert not [line for line in caplog.messages if "epoch" in line]
 
 
 def test_losses_are_logged_before_the_line_they_belong_to(

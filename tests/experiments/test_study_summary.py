@@ -20,7 +20,17 @@ def test_the_table_fits_a_terminal_and_names_all_methods() -> None:
     row = next(line for line in shown.splitlines() if "Dubhe" in line)
     dubhe = STUDY.methods["dubhe"]
     figures = [f"{value:.3f}" for value in (dubhe.mean_emd, dubhe.sd_emd, dubhe.bias)]
-    assert row.split() == ["Dubhe", *figures, "1.40", "75%", "50%", "123", "1.5"]
+    assert row.split() == ["Dubhe", *figures, "1.40", "75%", "123", "1.5"]
+
+
+def test_early_coverage_is_shown_where_there_are_so_many_rounds() -> None:
+    """Fewer than 100 rounds tell nothing of 100."""
+    dubhe = STUDY.methods["dubhe"]
+    long = replace(dubhe, emd=dubhe.emd * 3, local_emd=dubhe.local_emd * 3)
+    for method, shown in ((dubhe, False), (long, True)):
+        screen = StringIO()
+        Console(file=screen, width=80).print(study_table(replace(STUDY, methods={"dubhe": method})))
+        assert ("50%" in screen.getvalue()) is shown
 
 
 def test_the_sentence_compares_the_methods() -> None:

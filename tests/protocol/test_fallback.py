@@ -271,6 +271,22 @@ def test_what_the_operator_has_to_change_is_an_error(label_counts: list[int]) ->
         nodes.play(1)
 
 
+def test_no_data_anywhere_has_a_remedy_of_its_own() -> None:
+    """More nodes or a lower quorum would not help; beside other losses it is not the reason."""
+    nodes = federation(on_failure="raise")
+    for node_id, policy in nodes.policies.items():
+        nodes.policies[node_id] = replace(policy, label_counts=lambda: [0] * 4)
+    with pytest.raises(QuorumError, match=r"12 no data at join.*it is all zeros"):
+        nodes.play(1)
+    nodes = federation(on_failure="raise")
+    nodes.policies[nodes.ids[0]] = replace(
+        nodes.policies[nodes.ids[0]], label_counts=lambda: [0] * 4
+    )
+    silent(nodes, Stage.JOIN, nodes.ids[0])
+    with pytest.raises(QuorumError, match="wait for more nodes"):
+        nodes.play(1)
+
+
 def test_an_error_beside_many_a_no_ends_no_run() -> None:
     """Nobody is left to train, but no setting is to blame: the round is skipped."""
     nodes = federation()

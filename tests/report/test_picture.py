@@ -4,6 +4,7 @@ from io import BytesIO
 
 import matplotlib as mpl
 import numpy as np
+import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -40,6 +41,25 @@ def test_the_legend_names_each_label_once() -> None:
     picture([[lambda axes: draw("left", axes), lambda axes: draw("right", axes)]], (4, 3))
     (legend,) = figures[0].legends
     assert [text.get_text() for text in legend.get_texts()] == ["left", "both", "right"]
+
+
+@pytest.mark.parametrize("width", [4, 5.5, 7, 11, 14])
+def test_the_legend_fits_the_picture(width: float) -> None:
+    """As many names beside each other as the picture is wide, however many panels there are."""
+    figures = []
+    names = ["random", "Dubhe", "Dubhe (paper), H=10", "greedy (oracle)", "all clients", "uniform"]
+
+    def draw(axes: Axes) -> None:
+        figure = axes.get_figure()
+        assert isinstance(figure, Figure)
+        figures.append(figure)
+        for name in names:
+            axes.plot([0, 1], label=name)
+
+    picture([[draw]], (width, 4))
+    (legend,) = figures[0].legends
+    extent = legend.get_window_extent()
+    assert 0 <= extent.x0 < extent.x1 <= width * figures[0].dpi
 
 
 def test_the_user_s_settings_stay() -> None:
