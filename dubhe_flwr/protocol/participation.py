@@ -1,6 +1,6 @@
 """Participation on the server: the nodes of an epoch draw, agents determine, and a plan comes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import compress, islice
 
@@ -98,7 +98,7 @@ class Participation:
         if report.dropped.get("error reply") or epoch.refused:
             refused = (n for n in batch.requests if isinstance(replies.get(n), NodeFailure))
             epoch = replace(epoch, refused=frozenset(refused))
-        moved = {n for n, reply in accepted.items() if reply.has_moved(request.num_rounds)}
+        moved = _who_moved(accepted, request.num_rounds)
         if not moved <= epoch.moved:
             epoch = replace(epoch, moved=epoch.moved | moved)
         no = {epoch.registered[index] for index in this_round.unwilling}
@@ -151,3 +151,14 @@ class Participation:
             stages=state.stages,
         )
         return replace(state, batch=None, asked_about={}), plan
+
+
+def _who_moved(replies: Mapping[int, ParticipateReply], num_rounds: int) -> set[int]:
+    """Return the nodes that say, in the bit after those of the rounds, that their labels moved."""
+    byte, bit = divmod(num_rounds, 8)
+    mask = 0x80 >> bit
+    return {
+        node_id
+        for node_id, reply in replies.items()
+        if len(reply.unwilling) > byte and reply.unwilling[byte] & mask
+    }

@@ -116,7 +116,7 @@ def _many_are_strangers(settings: Settings, state: CoordinatorState, epoch: Epoc
     if min(room, num_new) >= many:
         return True
     a_while = -(-settings.registration_interval // 5)
-    num_moved = len(epoch.moved & state.present - epoch.refused)
+    num_moved = len((epoch.moved - epoch.refused) & state.present)
     return min(room, num_unregistered) + num_moved >= many and (
         state.server_round >= epoch.first_round + a_while
     )

@@ -65,7 +65,10 @@ def drawn_rounds(
         in_order = [replies[epoch.registered[row]] for row in answered]
         drawn = _bits([reply.decisions for reply in in_order], shape[1] * shape[2])
         decisions[answered] = drawn.reshape(-1, *shape[1:])
-        unwilling[answered] = _bits([r.unwilling[: -(-shape[1] // 8)] for r in in_order], shape[1])
+        masks = [reply.unwilling for reply in in_order]
+        if shape[1] % 8 == 0:  # one more byte may hold but the bit that labels moved
+            masks = [mask[: shape[1] // 8] for mask in masks]
+        unwilling[answered] = _bits(masks, shape[1])
         available[answered] = ~unwilling[answered]
     return {
         request.first_round + offset: DrawnRound(

@@ -44,18 +44,6 @@ class ParticipateReply:
     decisions: bytes
     unwilling: bytes
 
-    def has_moved(self, num_rounds: int) -> bool:
-        """Tell whether the node says that its labels have moved.
-
-        Examples
-        --------
-        >>> reply = ParticipateReply(decisions=b"", unwilling=bytes([0b00100000]))
-        >>> reply.has_moved(num_rounds=2), reply.has_moved(num_rounds=3)
-        (True, False)
-        """
-        byte, bit = divmod(num_rounds, 8)
-        return len(self.unwilling) > byte and bool(self.unwilling[byte] & 0x80 >> bit)
-
 
 @dataclass(frozen=True, slots=True)
 class DetermineRequest:
