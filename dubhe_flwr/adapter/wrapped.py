@@ -52,8 +52,13 @@ def check_wrapped(strategy: Any) -> None:
     Raises
     ------
     SettingsError
-        If the strategy chooses its nodes by a logic of its own.
+        If it is a class, or chooses its nodes by a logic of its own.
     """
+    if isinstance(strategy, type):
+        raise SettingsError(
+            f"{strategy.__name__} is a class; give a strategy made from it, such as "
+            f"{strategy.__name__}()."
+        )
     for layer in layers(strategy):
         for parent in type(layer).__mro__:
             if reason := _REFUSED.get(parent.__name__):

@@ -162,11 +162,21 @@ def _read(
         logger.warning("dubhe: label_counts raised %s; %s.", type(error).__name__, consequence)
         return JoinStatus.INVALID_LABEL_COUNTS, None
     status = _check(counts, num_classes)
+    if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
+        logger.warning(
+            "dubhe: label_counts returned %s numbers for %s classes, and has to return the number "
+            "of samples of each; %s.",
+            len(counts),
+            num_classes,
+            consequence,
+        )
     return status, counts.astype(np.int64) if status is JoinStatus.JOINS else None
 
 
 def _check(counts: NDArray[Any], num_classes: int) -> JoinStatus:
-    if counts.shape != (num_classes,):
+    if counts.ndim != 1:
+        return JoinStatus.INVALID_LABEL_COUNTS
+    if len(counts) != num_classes:
         return JoinStatus.WRONG_NUMBER_OF_CLASSES
     if not np.issubdtype(counts.dtype, np.integer):
         return JoinStatus.INVALID_LABEL_COUNTS

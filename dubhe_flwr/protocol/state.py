@@ -123,8 +123,8 @@ _REMEDIES_OF_DECLINED: Final = {
     "refuses parameters": "raise key_bits or min_cohort to what the nodes ask for (min_key_bits "
     "and min_cohort of DubheMod or register_dubhe)",
     "wrong number of classes": "make the largest size of reference_set the length of label_counts",
-    "invalid label counts": "let label_counts return whole numbers of samples from 0 up; a node's "
-    "log says more",
+    "invalid label counts": "let label_counts return a list of whole numbers from 0 up, and look "
+    "at a node's log for an error that it raised",
 }
 _REMEDY_OF_NO_DATA: Final = "let label_counts read the data that a node trains on; it is all zeros"
 _REMEDIES: Final = {

@@ -79,6 +79,17 @@ def test_a_strategy_of_the_other_api_is_refused(ours: Any, theirs: Any) -> None:
         ours(theirs(), num_participants=20, reference_set=(1, 2, 10))
 
 
+@pytest.mark.parametrize(
+    ("dubhe", "wrapped"),
+    [(Dubhe, FedAvg), (MessageDubhe, flwr.serverapp.strategy.FedAvg)],
+    ids=["fit", "train"],
+)
+def test_a_class_is_no_strategy(dubhe: Any, wrapped: type) -> None:
+    """Forgotten parentheses are named when the strategy is made."""
+    with pytest.raises(SettingsError, match=r"FedAvg is a class; .* such as FedAvg\(\)"):
+        dubhe(wrapped, num_participants=3, reference_set=(1, 2))
+
+
 def test_a_registration_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The line before that of the round tells a new epoch and how many nodes are in it."""
     report = StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0)

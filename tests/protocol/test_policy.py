@@ -52,9 +52,10 @@ def test_a_node_with_data_joins(counts: Any) -> None:
         ([1, 2], JoinStatus.WRONG_NUMBER_OF_CLASSES),
         ([1, 2, 3, 4], JoinStatus.WRONG_NUMBER_OF_CLASSES),
         ([], JoinStatus.WRONG_NUMBER_OF_CLASSES),
-        (7, JoinStatus.WRONG_NUMBER_OF_CLASSES),
-        (None, JoinStatus.WRONG_NUMBER_OF_CLASSES),
-        ([[1, 2, 3]], JoinStatus.WRONG_NUMBER_OF_CLASSES),
+        (7, JoinStatus.INVALID_LABEL_COUNTS),
+        (None, JoinStatus.INVALID_LABEL_COUNTS),
+        ({0: 1}, JoinStatus.INVALID_LABEL_COUNTS),
+        ([[1, 2, 3]], JoinStatus.INVALID_LABEL_COUNTS),
         ([1, -2, 3], JoinStatus.INVALID_LABEL_COUNTS),
         ([1.0, 2.0, 3.0], JoinStatus.INVALID_LABEL_COUNTS),
         ([1, float("nan"), 3], JoinStatus.INVALID_LABEL_COUNTS),
@@ -72,6 +73,18 @@ def test_a_node_with_data_joins(counts: Any) -> None:
 def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> None:
     """The server learns which check failed, and no number."""
     assert read_label_counts(policy(counts), ANNOUNCED) == (status, None)
+
+
+def test_a_wrong_number_of_classes_is_told_to_the_owner(caplog: pytest.LogCaptureFixture) -> None:
+    """Both numbers stand in the node's log, and no count."""
+    with caplog.at_level(logging.WARNING):
+        read_label_counts(policy([41, 42, 43, 44]), ANNOUNCED)
+    assert caplog.messages == [
+        (
+            "dubhe: label_counts returned 4 numbers for 3 classes, and has to return the number of "
+            "samples of each; the node stays out."
+        )
+    ]
 
 
 def test_failing_label_counts_keep_a_node_out(caplog: pytest.LogCaptureFixture) -> None:
