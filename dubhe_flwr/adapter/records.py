@@ -70,7 +70,7 @@ def from_records(content: RecordDict) -> Mapping[str, object]:
     record = content.get(_RECORD)
     if not isinstance(record, ConfigRecord):
         raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
-    return dict(record)
+    return dict(record.items())
 
 
 def to_config(fields: Fields) -> dict[str, Scalar]:

@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from logging import ERROR, WARNING
-from typing import Final, cast
+from typing import Final
 
-from flwr.app import ConfigRecord, Context
+from flwr.app import Context
 from numpy.typing import ArrayLike
 
+from dubhe_flwr.adapter._compat import config_record
 from dubhe_flwr.adapter.exchange import log
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.errors import (
@@ -28,7 +30,6 @@ Willing = Callable[[Context, int], bool]
 """Whether the node trains in that round; asked with round 0, whether it takes part at all."""
 
 _RECORD: Final = "dubhe"
-_STATE: Final = "session"
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys: it takes the server's word for whose "
     "keys it is given, and a server that substitutes keys can read what the node sends"
@@ -85,7 +86,7 @@ class Node:
         trusted_keys: TrustedKeysOfNode | None = None,
     ) -> None:
         self.label_counts = label_counts
-        self.willing = willing or (lambda _context, _server_round: True)
+        self.willing = willing
         self.seeded_draws = seeded_draws
         self.min_cohort = min_cohort
         self.min_key_bits = min_key_bits
@@ -128,7 +129,7 @@ class Node:
             log(ERROR, "dubhe: %s", error)
             raise
         if session.state is not None:
-            context.state[_RECORD] = ConfigRecord({_STATE: session.state.to_bytes()})
+            context.state[_RECORD] = config_record(session.state.to_fields())
         return reply
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
@@ -151,10 +152,11 @@ class Node:
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")
 
     def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
+        willing = self.willing
         return NodePolicy(
             label_counts=lambda: self.label_counts(context),
             alias=str(context.node_config.get("partition-id", context.node_id)),
-            willing=lambda server_round: self.willing(context, server_round),
+            willing=willing and partial(willing, context),
             seeded_draws=self._draws_from_seed(context),
             min_cohort=self.min_cohort,
             min_key_bits=self.min_key_bits,
@@ -169,7 +171,7 @@ def _kept_state(context: Context) -> SessionState | None:
     if record is None:
         return None
     try:
-        return SessionState.from_bytes(cast("bytes", record[_STATE]))
-    except (MalformedMessageError, KeyError):
+        return SessionState.from_fields(dict(record.items()))
+    except MalformedMessageError:
         log(WARNING, "dubhe: the session kept by this node is not readable; it registers anew")
         return None

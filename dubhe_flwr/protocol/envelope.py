@@ -75,10 +75,8 @@ _TYPES: Final = (bytes, str, int, int)
 def _open(
     fields: Mapping[str, object], bodies: Mapping[str, type[Message]]
 ) -> tuple[Envelope, Message]:
-    header = {name: value for name, value in fields.items() if name in _HEADER}
-    envelope = decode(Envelope, header)
-    body = {name: value for name, value in fields.items() if name not in _HEADER}
-    return envelope, decode(bodies[envelope.stage], body)
+    envelope = decode(Envelope, fields, len(fields) - len(_HEADER))
+    return envelope, decode(bodies[envelope.stage], fields, len(_HEADER))
 
 
 def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:

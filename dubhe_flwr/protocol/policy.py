@@ -57,7 +57,7 @@ class NodePolicy:
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
     alias: str
-    willing: Callable[[int], bool] = lambda _server_round: True
+    willing: Callable[[int], bool] | None = None
     seeded_draws: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048
@@ -91,6 +91,8 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     >>> is_willing(NodePolicy(label_counts=list, alias="3", willing=lambda r: r % 2), 4)
     False
     """
+    if policy.willing is None:
+        return True
     try:
         return bool(policy.willing(server_round))
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything

@@ -1,15 +1,18 @@
 """What a node keeps between two requests of the protocol, on its own host."""
 
-import json
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.he import PublicKey, SecretKey
+from dubhe_flwr.protocol.codec import Fields, decode, encode
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.parameters import epoch_parameters
@@ -90,25 +93,21 @@ class SessionState:
         return f"SessionState(epoch={self.epoch.hex()[:8]}, sequence={self.sequence}, <hidden>)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A session is never pickled or copied: keep its to_bytes() locally.")
+        raise TypeError("A session is never pickled or copied: keep its to_fields() locally.")
 
     @property
     def slot(self) -> int:
         """Slot of the node's category under the thresholds that hold."""
         return self.slots[max(0, self.candidate)]
 
-    def to_bytes(self) -> bytes:
+    def to_fields(self) -> Fields:
         """Return what the node keeps on its own host."""
-        kept = {
-            name: value.hex() if isinstance(value, bytes) else value
-            for name, value in ((name, getattr(self, name)) for name in _KEPT)
-        }
-        kept["version"] = _VERSION
-        kept["parameters"] = _write_parameters(self.parameters)
-        return json.dumps(kept).encode()
+        kept = encode(self)
+        del kept["parameters"]
+        return kept | _parameter_fields(self.parameters) | {_VERSION_KEY: _VERSION}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "SessionState":
+    def from_fields(cls, kept: Mapping[str, object]) -> "SessionState":
         """Return the state that was kept.
 
         Raises
@@ -116,19 +115,12 @@ class SessionState:
         MalformedMessageError
             If it is not readable, or of another version.
         """
-        try:
-            kept = json.loads(data)
-            if kept.pop("version") != _VERSION:
-                raise ValueError  # noqa: TRY301 - no other than what cannot be read
-            parameters = _read_parameters(kept.pop("parameters"))
-            kept = _with_tuples(kept) | {"parameters": parameters}
-            for name in _BYTES:
-                kept[name] = bytes.fromhex(kept[name])
-            return cls(
-                **kept,
-            )
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise MalformedMessageError("The kept session is not readable.") from None
+        own = dict(kept)
+        announced = tuple((key, own.pop(key, None)) for key in _PARAMETER_KEYS)
+        if own.pop(_VERSION_KEY, None) == _VERSION:
+            with suppress(TypeError, MalformedMessageError):
+                return decode(cls, own | {"parameters": _parameters(announced)})
+        raise MalformedMessageError("The kept session is not readable.")
 
     def decrypt(self, field: str, vector: bytes, num_addends: int) -> NDArray[np.int64]:
         """Decrypt and unpack the sum of a field over some clients.
@@ -163,21 +155,19 @@ class SessionState:
         )
 
 
-_VERSION: Final = 1
-_KEPT: Final = tuple(f.name for f in fields(SessionState) if f.name != "parameters")
-_BYTES: Final = tuple(f.name for f in fields(SessionState) if f.type is bytes)
+_VERSION: Final = 2
+_VERSION_KEY: Final = "version"
+_PREFIX: Final = "parameters."
+_PARAMETER_KEYS: Final = tuple(
+    _PREFIX + f.name.replace("_", "-") for f in dataclass_fields(JoinRequest)
+)
 
 
 @lru_cache(maxsize=16)
-def _write_parameters(parameters: JoinRequest) -> str:
-    return json.dumps({f.name: getattr(parameters, f.name) for f in fields(JoinRequest)})
+def _parameter_fields(parameters: JoinRequest) -> Fields:
+    return {_PREFIX + key: value for key, value in encode(parameters).items()}
 
 
 @lru_cache(maxsize=16)
-def _read_parameters(text: str) -> JoinRequest:
-    return JoinRequest(**_with_tuples(json.loads(text)))
-
-
-def _with_tuples(kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what JSON made lists of as it was."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items()}
+def _parameters(kept: tuple[tuple[str, object], ...]) -> JoinRequest:
+    return decode(JoinRequest, {key.removeprefix(_PREFIX): value for key, value in kept})

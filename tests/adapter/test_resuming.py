@@ -5,7 +5,7 @@ import logging
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -332,7 +332,7 @@ def test_a_state_holds_no_key(api: Api) -> None:
     api.run(strategy, grid, 2)
     text = json.dumps(strategy.state_dict()["selector"])
     for context in grid.contexts.values():
-        session = SessionState.from_bytes(cast("bytes", context.state["dubhe"]["session"]))
+        session = SessionState.from_fields(context.state.config_records["dubhe"])
         for secret in (session.secret_key, session.recipient_key):
             assert len(secret) >= 32
             assert b64encode(secret).decode().rstrip("=")[:-1] not in text

@@ -75,8 +75,7 @@ class AttackedGrid(InProcessGrid):
 
     def session(self, node_id: int) -> SessionState:
         """Return what a node keeps."""
-        kept: Any = self.contexts[node_id].state.config_records["dubhe"]["session"]
-        return SessionState.from_bytes(kept)
+        return SessionState.from_fields(self.contexts[node_id].state.config_records["dubhe"])
 
     def fields(self, stage: str, name: str) -> list[Any]:
         """Return a field of all messages of a stage that have it."""

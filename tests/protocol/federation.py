@@ -82,7 +82,7 @@ class Federation(Generic[StateT]):
         self.selector = selector
         self.ids = node_ids(len(policies), seed)
         self.policies = dict(zip(self.ids, policies, strict=True))
-        self.memories: dict[int, bytes] = {}
+        self.memories: dict[int, Fields] = {}
         self.state = selector.initial_state()
         self.exchanges: list[Exchange] = []
         self.errors: list[ProtocolError] = []
@@ -94,7 +94,7 @@ class Federation(Generic[StateT]):
     def session(self, node_id: int) -> ClientSession:
         """Return the node's session as it wakes up for a request."""
         memory = self.memories.get(node_id)
-        state = None if memory is None else SessionState.from_bytes(memory)
+        state = None if memory is None else SessionState.from_fields(memory)
         return ClientSession(self.policies[node_id], state)
 
     def handle(self, node_id: int, request: Mapping[str, object]) -> Fields:
@@ -102,7 +102,7 @@ class Federation(Generic[StateT]):
         session = self.session(node_id)
         reply = session.handle(request)
         if session.state is not None:
-            self.memories[node_id] = session.state.to_bytes()
+            self.memories[node_id] = session.state.to_fields()
         return reply
 
     def deliver(self, batch: Batch) -> dict[int, Mapping[str, object] | NodeFailure]:

@@ -239,7 +239,7 @@ class TestDetermine:
         """A node that does not know how many registered decrypts nothing."""
         nodes, node_id, request = self.agent()
         state = replace(session_state(nodes, node_id), num_registered=0)
-        nodes.memories[node_id] = state.to_bytes()
+        nodes.memories[node_id] = state.to_fields()
         refuses(nodes, node_id, request, RefusedError, "are used up")
 
 

@@ -156,7 +156,7 @@ class TestCalibrate:
         """It has read none before, and looks at what is in this one."""
         nodes, node_id, request = self.asked()
         state = replace(session_state(nodes, node_id), registry_digest=b"", num_registered=0)
-        nodes.memories[node_id] = state.to_bytes()
+        nodes.memories[node_id] = state.to_fields()
         vector = change.get("overall-registry")
         if callable(vector):
             true: Any = request["overall-registry"]
@@ -213,12 +213,12 @@ class TestCalibrate:
         nodes, node_id, request = self.asked()
         state = session_state(nodes, node_id)
         parameters = replace(state.parameters, calibrated=False)
-        nodes.memories[node_id] = replace(state, parameters=parameters).to_bytes()
+        nodes.memories[node_id] = replace(state, parameters=parameters).to_fields()
         refuses(nodes, node_id, request, RefusedError, "probabilities of this epoch are not calib")
 
     def test_before_registration_there_is_nothing_to_decrypt(self) -> None:
         """A node without a key refuses."""
         nodes, node_id, request = self.asked()
         state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
-        nodes.memories[node_id] = state.to_bytes()
+        nodes.memories[node_id] = state.to_fields()
         refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")

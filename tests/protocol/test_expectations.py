@@ -207,7 +207,7 @@ class TestExpect:
         nodes = searching()
         node_id, request = next_request(nodes, Stage.EXPECT)
         state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
-        nodes.memories[node_id] = state.to_bytes()
+        nodes.memories[node_id] = state.to_fields()
         refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")
 
 

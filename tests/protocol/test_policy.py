@@ -196,4 +196,4 @@ def test_defaults_are_strict() -> None:
     """Draws are private, cohorts have three clients, keys 2048 bits, unless the owner says so."""
     strict = policy([1])
     assert (strict.seeded_draws, strict.min_cohort, strict.min_key_bits) == (False, 3, 2048)
-    assert strict.willing(1)
+    assert is_willing(strict, 1)

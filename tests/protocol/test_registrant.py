@@ -119,7 +119,7 @@ class TestJoin:
         others = {exchange.stage: exchange.request for exchange in nodes.exchanges}
         for stage in list(Stage)[3:-1]:
             request = {**others[stage], "epoch": state.epoch, "sequence": 50}
-            nodes.memories[node_id] = state.to_bytes()
+            nodes.memories[node_id] = state.to_fields()
             refuses(nodes, node_id, request, RefusedError, "did not join that epoch")
 
 
@@ -204,7 +204,7 @@ class TestRegister:
         nodes = federation()
         node_id, request = next_request(nodes, Stage.REGISTER)
         state = replace(session_state(nodes, node_id), epoch=bytes(16))
-        nodes.memories[node_id] = state.to_bytes()
+        nodes.memories[node_id] = state.to_fields()
         refuses(nodes, node_id, {**request, "epoch": bytes(16)}, RefusedError, "SealError")
 
 
@@ -367,7 +367,7 @@ class TestParticipate:
         nodes = federation()
         node_id, request = next_request(nodes, Stage.PARTICIPATE)
         state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
-        nodes.memories[node_id] = state.to_bytes()
+        nodes.memories[node_id] = state.to_fields()
         refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")
 
     def test_the_budget_of_draws(self) -> None:
@@ -462,7 +462,7 @@ class TestMoments:
         """A node without a key refuses."""
         nodes, node_id, request = self.asked()
         state = replace(session_state(nodes, node_id), modulus=b"", secret_key=b"")
-        nodes.memories[node_id] = state.to_bytes()
+        nodes.memories[node_id] = state.to_fields()
         refuses(nodes, node_id, request, RefusedError, "has not registered in that epoch")
 
 

@@ -1,6 +1,6 @@
 """What the server receives over a whole run tells it nobody's labels."""
 
-from typing import Any, cast
+from typing import Any
 
 from disclosure import label_secrets
 from flwr.app import Context, RecordDict
@@ -63,7 +63,7 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
     reference_set, thresholds = SELECTION["reference_set"], SELECTION["thresholds"]
     secrets = label_secrets(LABEL_COUNTS, reference_set, thresholds)
     for context in grid.contexts.values():
-        state = SessionState.from_bytes(cast("bytes", context.state["dubhe"]["session"]))
+        state = SessionState.from_fields(context.state.config_records["dubhe"])
         modulus = int.from_bytes(state.modulus, "big")
         p = int.from_bytes(state.secret_key, "big")
         for prime in (p, modulus // p):
