@@ -27,6 +27,9 @@ _MOST_ENUMERATED: Final = 20_000
 _SEARCH_EFFORT: Final = 600_000
 """Starts times q**2 times C; keeps the search below the time of the decryption before it."""
 
+_MOST_PARTNERS: Final = 8
+"""Starts from each group: where few groups are wanted, more of them find nothing better."""
+
 _BATCH_ELEMENTS: Final = 500_000
 """Scores of exchanges that are in memory at once."""
 
@@ -189,7 +192,7 @@ class _Search:
         num_starts = max(1, _SEARCH_EFFORT // (self.num_wanted**2 * num_classes))
         stride = max(1, num_groups // num_starts)
         first = np.arange(0, num_groups, stride)
-        num_shifts = min(max(1, num_starts // num_groups), num_groups // 2)
+        num_shifts = min(max(1, num_starts // num_groups), num_groups // 2, _MOST_PARTNERS)
         pairs = [np.stack([first, (first + k) % num_groups], axis=1) for k in range(num_shifts)]
         batch = max(1, _BATCH_ELEMENTS // (self.num_wanted * num_groups))
         starts = np.concatenate(pairs)
