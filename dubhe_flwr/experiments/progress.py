@@ -1,8 +1,9 @@
-"""One progress bar over all rounds of all methods of a comparison."""
+"""One progress bar over all rounds of all methods; a file or a pipe gets lines instead."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging import WARNING
+from typing import Final
 
 from rich.console import Console
 from rich.progress import (
@@ -18,6 +19,9 @@ from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.report.style import method_label
 
 __all__ = ["compare_progress"]
+
+_LINES: Final = 5
+"""Lines for each method in a file or a pipe, beside that of the initial model."""
 
 
 @contextmanager
@@ -52,16 +56,22 @@ def compare_progress(
         TimeRemainingColumn(),
         TextColumn("left"),
         console=console,
+        disable=not console.is_terminal,
     )
     num_rounds = len(settings.methods) * settings.num_rounds
     task = bar.add_task("preparing", total=num_rounds, remark="")
+    told = {*range(0, settings.num_rounds, -(-settings.num_rounds // _LINES)), settings.num_rounds}
 
     def update(method: str, server_round: int, accuracy: float | None) -> None:
-        if accuracy is not None:
-            bar.update(task, remark=f"accuracy {accuracy:.1%}")
+        remark = "" if accuracy is None else f"accuracy {accuracy:.1%}"
+        if remark:
+            bar.update(task, remark=remark)
         # Round 0 is the initial model.
         advance = min(server_round, 1)
         bar.update(task, advance=advance, description=f"[bold]{method_label(method)}")
+        if server_round in told and not console.is_terminal:
+            rounds = f"{method_label(method)}: round {server_round} of {settings.num_rounds}"
+            console.print("  ".join(filter(None, [rounds, remark])), highlight=False)
 
     with flower_log_level(WARNING), bar:
         yield update
