@@ -35,9 +35,18 @@ class Table:
         >>> Table("Sizes", ("item", "bytes"), [("registry", "512")]).for_terminal().row_count
         1
         """
-        grid = Grid(title=self.caption, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+        grid = Grid(
+            title=self.caption,
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+            collapse_padding=True,
+            title_justify="left",
+        )
         for position, heading in enumerate(self.columns):
-            grid.add_column(heading, justify="right" if position else "left", overflow="fold")
+            if position == 0:
+                grid.add_column(heading, no_wrap=True)
+            else:
+                grid.add_column(heading, justify="right", overflow="fold")
         for row in self.rows:
             grid.add_row(*row)
         return grid

@@ -1,6 +1,5 @@
 """Accuracy over the rounds, and both label terms of the bound (paper, Figure 7 and eq. 3)."""
 
-from functools import partial
 from typing import Final
 
 from dubhe_flwr.experiments.reproduction.cell import Cell
@@ -8,12 +7,11 @@ from dubhe_flwr.experiments.reproduction.experiment import Experiment, Found, sp
 from dubhe_flwr.experiments.reproduction.options import Options
 from dubhe_flwr.experiments.reproduction.trained import (
     accuracies,
+    curves_of,
     standing_in,
-    together,
     trainings,
 )
-from dubhe_flwr.report.picture import picture
-from dubhe_flwr.report.section import Picture, Section, Table
+from dubhe_flwr.report.section import Section, Table
 
 __all__ = ["EXPERIMENT"]
 
@@ -49,46 +47,8 @@ def _report(options: Options, found: Found) -> Section:
         "Accuracy over the rounds",
         standing_in(options),
         [Table("Accuracy over the last rounds", ("federation", "method", "accuracy"), rows)],
-        _pictures(federations, found),
+        curves_of("curves", federations, found),
     )
-
-
-def _pictures(federations: dict[str, dict[str, list[Cell]]], found: Found) -> list[Picture]:
-    from dubhe_flwr.report.reproduction import draw_curves  # noqa: PLC0415 - an extra
-
-    rows = []
-    for name, cells in federations.items():
-        if (results := together(cells, found)) is None:
-            continue
-        methods = results.methods.items()
-        rows.append(
-            [
-                partial(draw_curves, series={n: m.accuracy for n, m in methods}, title=name),
-                partial(
-                    draw_curves,
-                    series={n: m.emd for n, m in methods},
-                    title="Selected data from uniform",
-                    label=r"$\|p_o - p_u\|_1$",
-                ),
-                partial(
-                    draw_curves,
-                    series={n: m.local_emd for n, m in methods},
-                    title="Clients from the selected data",
-                    label=r"mean of $\|p_l^k - p_o\|_1$",
-                ),
-            ]
-        )
-    if not rows:
-        return []
-    return [
-        Picture(
-            "curves",
-            "Test accuracy beside both label terms of the bound of the weight divergence (eq. 3), "
-            "which rise with the distance of the selected data from uniform and with that of the "
-            "clients from the selected data.",
-            picture(rows, (14, 3.7 * len(rows))),
-        )
-    ]
 
 
 EXPERIMENT: Final = Experiment(_cells, _report, needs_all=False)

@@ -18,6 +18,7 @@ from dubhe_flwr.experiments.reproduction.paper import TABLE_2
 from dubhe_flwr.experiments.reproduction.selecting import study_cell
 from dubhe_flwr.experiments.reproduction.trained import (
     accuracies,
+    curves_of,
     standing_in,
     trainings,
 )
@@ -81,8 +82,9 @@ def _cells(options: Options) -> list[Cell]:
 
 
 def _report(options: Options, found: Found) -> Section:
+    trained = _trained_datasets(options)
     tables = [_distances(options, found)]
-    tables += [_accuracies(options, dataset, found) for dataset in _trained_datasets(options)]
+    tables += [_accuracies(options, dataset, found) for dataset in trained]
     return Section(
         "table2",
         "Multi-time selection",
@@ -92,9 +94,10 @@ def _report(options: Options, found: Found) -> Section:
                 "which K = 20 train. EMD* is the mean of ||p_o - p_u||_1 over the rounds. After "
                 "the sign ± stands the largest distance of a seed from the mean of all."
             ),
-            *(standing_in(options) if len(tables) > 1 else ()),
+            *(standing_in(options) if trained else ()),
         ],
         tables,
+        curves_of("table2", {f"{d}-10/1.5": _trainings(options, d) for d in trained}, found),
     )
 
 

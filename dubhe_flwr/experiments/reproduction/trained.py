@@ -1,6 +1,7 @@
 """What the experiments with training have in common: their methods and how they are read."""
 
 from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
@@ -11,11 +12,14 @@ from dubhe_flwr.experiments.reproduction.methods import Method
 from dubhe_flwr.experiments.reproduction.options import Options
 from dubhe_flwr.experiments.reproduction.training import training_cell
 from dubhe_flwr.report import ComparisonResults
+from dubhe_flwr.report.picture import Panel, picture
+from dubhe_flwr.report.section import Picture
 
 __all__ = [
     "METHODS",
     "Trainings",
     "accuracies",
+    "curves_of",
     "final_accuracy",
     "standing_in",
     "together",
@@ -97,6 +101,54 @@ def together(cells: Trainings, found: Found) -> ComparisonResults | None:
     if federation is None:
         return None
     return ComparisonResults.from_dict({"config": {}, "federation": federation, "methods": methods})
+
+
+def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
+    """Return a picture of the rounds of each federation, of the first seed, or none if none is.
+
+    Parameters
+    ----------
+    name : str
+        Of the picture.
+    federations : mapping of str to trainings
+        By their names, the cells of each method.
+    found : mapping
+        What is finished.
+    """
+    rows = [
+        _curves(federation, results)
+        for federation, cells in federations.items()
+        if (results := together(cells, found)) is not None
+    ]
+    if not rows:
+        return []
+    caption = (
+        "Test accuracy beside both label terms of the bound of the weight divergence (eq. 3), "
+        "which rise with the distance of the selected data from uniform and with that of the "
+        "clients from the selected data."
+    )
+    return [Picture(name, caption, picture(rows, (14, 3.7 * len(rows))))]
+
+
+def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
+    from dubhe_flwr.report.reproduction import draw_curves  # noqa: PLC0415 - an extra
+
+    methods = results.methods.items()
+    return [
+        partial(draw_curves, series={n: m.accuracy for n, m in methods}, title=federation),
+        partial(
+            draw_curves,
+            series={n: m.emd for n, m in methods},
+            title="Selected data from uniform",
+            label=r"$\|p_o - p_u\|_1$",
+        ),
+        partial(
+            draw_curves,
+            series={n: m.local_emd for n, m in methods},
+            title="Clients from the selected data",
+            label=r"mean of $\|p_l^k - p_o\|_1$",
+        ),
+    ]
 
 
 def standing_in(options: Options) -> list[str]:
