@@ -153,7 +153,7 @@ class Resuming:
             "dubhe: going on after round %s of %s, %s; Flower's log counts rounds from 1",
             self.rounds_done,
             checkpoint.path,
-            "in a new epoch" if checkpoint.left else "in the same epoch",
+            "in the same epoch" if getattr(self.state, "epoch", None) else "in a new epoch",
         )
 
     def _model_to_begin_with(self) -> Any:

@@ -41,7 +41,7 @@ def layers(strategy: Any) -> list[Any]:
     ['DifferentialPrivacyServerSideFixedClipping', 'FedAvg']
     """
     found = [strategy]
-    while (inner := vars(found[-1]).get("strategy")) is not None:
+    while (inner := getattr(found[-1], "strategy", None)) is not None:
         found.append(inner)
     return found
 

@@ -115,7 +115,7 @@ class Node:
         Raises
         ------
         ProtocolError
-            If the request is refused; the state is then unchanged.
+            If the request is refused.
         """
         pinned = self._pinned(context)
         policy = self._policy(context, pinned)
@@ -124,13 +124,13 @@ class Node:
             log(WARNING, _NOT_PINNED)
         session = ClientSession(policy, _kept_state(context))
         try:
-            reply = session.handle(fields)
+            return session.handle(fields)
         except UntrustedError as error:  # its owner should know, and the server is no messenger
             log(ERROR, "dubhe: %s", error)
             raise
-        if session.state is not None:
-            context.state[_RECORD] = config_record(session.state.to_fields())
-        return reply
+        finally:  # what was decrypted for a refused request counts too
+            if session.state is not None:
+                context.state[_RECORD] = config_record(session.state.to_fields())
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
         """Find the node's keys; one that has none by mistake takes part in nothing."""

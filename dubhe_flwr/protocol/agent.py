@@ -38,7 +38,7 @@ from dubhe_flwr.protocol.parameters import (
 )
 from dubhe_flwr.protocol.policy import NodePolicy
 from dubhe_flwr.protocol.reading import check_no_checker
-from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol.session_state import SessionState, charging
 from dubhe_flwr.protocol.statements import (
     bundle_statement,
     check_recipients,
@@ -100,11 +100,12 @@ def determine(
     sizes = np.array(request.num_clients, dtype=np.int64)
     found, state = _read_sums(state, request.sums, sizes)
     ends = list(accumulate(request.num_sums, initial=0))
-    chosen = [
-        index
-        for begin, end in pairwise(ends)
-        for index in _best_of_round(found[begin:end], sizes[begin:end], announced)
-    ]
+    with charging(state):
+        chosen = [
+            index
+            for begin, end in pairwise(ends)
+            for index in _best_of_round(found[begin:end], sizes[begin:end], announced)
+        ]
     return DetermineReply(tuple(chosen)), state
 
 
@@ -136,9 +137,10 @@ def decrypted_sums(
         If a sum is none.
     """
     found, state = _read_sums(state, vectors, num_clients)
-    for each in found:
-        if isinstance(each, DubheError):
-            raise each
+    with charging(state):
+        for each in found:
+            if isinstance(each, DubheError):
+                raise each
     return np.array(found), state
 
 
@@ -202,6 +204,8 @@ def best_selections(
     """
     if not announced.group_size:
         return [best_scored_try(sums, announced.local_skew)]
+    if announced.num_participants // announced.group_size > len(sums):
+        raise RefusedError("There are fewer groups than are wanted.")
     wanted = group_sizes(announced.num_participants, announced.group_size)
     return [int(g) for g in best_groups(sums, num_clients, wanted, announced.local_skew)]
 

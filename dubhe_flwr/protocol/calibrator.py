@@ -11,7 +11,7 @@ from dubhe_flwr.protocol.messages import CalibrateReply, CalibrateRequest, JoinR
 from dubhe_flwr.protocol.parameters import MOMENTS, PROBABILITIES, epoch_parameters
 from dubhe_flwr.protocol.reading import check_no_checker, only_digest, read_candidate_registry
 from dubhe_flwr.protocol.registrant import check_calibrated
-from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol.session_state import SessionState, charging
 
 __all__ = ["calibrate", "fixed_point_probabilities"]
 
@@ -31,15 +31,17 @@ def calibrate(
     counts, state = read_candidate_registry(
         state, request.overall_registry, request.num_registered, request.candidate
     )
-    sums = state.decrypt(MOMENTS, request.moments, request.num_clients)
-    table = sums.reshape(len(counts), -1)
-    members, rest = np.divmod(table[:, :-1].sum(axis=1), FIXED_POINT_SCALE)
-    if rest.any() or members.sum() != request.num_clients or (members > counts).any():
-        raise RefusedError("The moments do not cover the clients they are said to cover.")
+    state = replace(state, moments_digest=digest)
+    with charging(state):
+        sums = state.decrypt(MOMENTS, request.moments, request.num_clients)
+        table = sums.reshape(len(counts), -1)
+        members, rest = np.divmod(table[:, :-1].sum(axis=1), FIXED_POINT_SCALE)
+        if rest.any() or members.sum() != request.num_clients or (members > counts).any():
+            raise RefusedError("The moments do not cover the clients they are said to cover.")
     of_all_members = _for_all_members(table, members, counts, announced)
     probabilities = fixed_point_probabilities(counts, of_all_members, announced)
     reply = CalibrateReply(state.encrypt(PROBABILITIES, probabilities))
-    return reply, replace(state, moments_digest=digest)
+    return reply, state
 
 
 def fixed_point_probabilities(

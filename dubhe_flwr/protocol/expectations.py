@@ -13,7 +13,7 @@ from dubhe_flwr.protocol.parameters import EXPECTATIONS
 from dubhe_flwr.protocol.policy import NodePolicy
 from dubhe_flwr.protocol.reading import check_no_checker, only_digest, read_overall_registries
 from dubhe_flwr.protocol.registrant import draw, spend_draws
-from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol.session_state import SessionState, charging
 
 __all__ = ["search", "tell_expectations"]
 
@@ -68,13 +68,15 @@ def _expectations(
     digest = only_digest(
         state.expectations_digest, "sum of expectations", request.num_clients, request.sums
     )
-    sums = state.decrypt(EXPECTATIONS, request.sums, request.num_clients)
-    table = sums.reshape(announced.num_candidates, -1)
-    # Rounding shifts each share and each probability by at most half a unit.
-    off = np.abs(table[:, :-1].sum(axis=1) - table[:, -1])
-    if (table[:, -1] <= 0).any() or (off > table.shape[1] * request.num_clients).any():
-        raise RefusedError("The expectations do not add up.")
-    return table, replace(state, expectations_digest=digest)
+    state = replace(state, expectations_digest=digest)
+    with charging(state):
+        sums = state.decrypt(EXPECTATIONS, request.sums, request.num_clients)
+        table = sums.reshape(announced.num_candidates, -1)
+        # Rounding shifts each share and each probability by at most half a unit.
+        off = np.abs(table[:, :-1].sum(axis=1) - table[:, -1])
+        if (table[:, -1] <= 0).any() or (off > table.shape[1] * request.num_clients).any():
+            raise RefusedError("The expectations do not add up.")
+    return table, state
 
 
 def _check_searched(state: SessionState) -> None:

@@ -11,7 +11,7 @@ from dubhe_flwr.protocol.epoch import Epoch
 from dubhe_flwr.protocol.messages import ParticipateReply, ParticipateRequest, Stage
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies
 from dubhe_flwr.protocol.renewal import draws_charged, draws_left, num_rounds_of, num_tries_of
-from dubhe_flwr.protocol.rounds import drawn_rounds, participants
+from dubhe_flwr.protocol.rounds import DrawnRound, drawn_rounds, participants
 from dubhe_flwr.protocol.selector import accept_replies
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.state import CoordinatorState, check_quorum, noted, reported, send
@@ -39,7 +39,8 @@ class Participation:
 
     def begin(self, state: CoordinatorState, epoch: Epoch) -> Step:
         """Ask all registered nodes that are there to draw, if the round is not drawn yet."""
-        if state.server_round in state.rounds:
+        drawn = state.rounds.get(state.server_round)
+        if drawn is not None and not self._may_be_drawn_anew(state, epoch, drawn):
             return self._plan(state, epoch)
         num_tries = num_tries_of(self.settings, epoch)
         num_rounds = min(
@@ -65,6 +66,21 @@ class Participation:
         )
         state = replace(state, epoch=epoch)
         return send(state, epoch.identity, Stage.PARTICIPATE, dict.fromkeys(here, request))
+
+    def _may_be_drawn_anew(self, state: CoordinatorState, epoch: Epoch, drawn: DrawnRound) -> bool:
+        """Tell whether too few are there of those who drew, and enough of those who may yet."""
+        here = _who_may_train(state)
+        if self._num_willing(epoch, drawn, here) == self.settings.quorum:
+            return False
+        no = {epoch.registered[index] for index in drawn.unwilling}
+        enough = len(here.intersection(epoch.registered) - no) >= self.settings.quorum
+        needed = draws_charged(epoch, num_tries_of(self.settings, epoch))
+        return enough and draws_left(self.settings, epoch) >= needed
+
+    def _num_willing(self, epoch: Epoch, drawn: DrawnRound, here: frozenset[int]) -> int:
+        """Count those who drew and are there, but no more of them than are needed."""
+        willing = filter(here.__contains__, compress(epoch.registered, drawn.available))
+        return sum(1 for _ in islice(willing, self.settings.quorum))
 
     def step(self, state: CoordinatorState, epoch: Epoch, batch: Batch, replies: Replies) -> Step:
         """Go on with the replies to the last batch, until it is known who trains."""
@@ -126,14 +142,9 @@ class Participation:
 
     def _plan(self, state: CoordinatorState, epoch: Epoch) -> tuple[CoordinatorState, Plan]:
         server_round, drawn = state.server_round, state.rounds[state.server_round]
-        same = state.present is state.eligible
-        here = state.present if same else state.present & state.eligible
+        here = _who_may_train(state)
         chosen = participants(epoch, drawn, here, state.seed, server_round)
-        willing = compress(epoch.registered, drawn.available)
-        # No more are counted than are needed.
-        num_willing = sum(
-            1 for _ in islice(filter(here.__contains__, willing), self.settings.quorum)
-        )
+        num_willing = self._num_willing(epoch, drawn, here)
         check_quorum(state, num_willing, "registered, willing and there", self.settings.quorum)
         wanted = self.settings.num_participants
         if len(chosen) < wanted:
@@ -151,6 +162,11 @@ class Participation:
             stages=state.stages,
         )
         return replace(state, batch=None, asked_about={}), plan
+
+
+def _who_may_train(state: CoordinatorState) -> frozenset[int]:
+    same = state.present is state.eligible
+    return state.present if same else state.present & state.eligible
 
 
 def _who_moved(replies: Mapping[int, ParticipateReply], num_rounds: int) -> set[int]:

@@ -115,6 +115,11 @@ def _many_are_strangers(settings: Settings, state: CoordinatorState, epoch: Epoc
     room = settings.max_clients - num_registered
     if min(room, num_new) >= many:
         return True
+    # Those that went hide those that came, where the run would end without them.
+    num_gone = len(epoch.aliases) - len(epoch.refused) - num_registered
+    saves = num_registered < settings.quorum <= num_registered + min(room, num_new)
+    if saves and num_new + num_gone >= settings.min_cohort:
+        return True
     a_while = -(-settings.registration_interval // 5)
     num_moved = len((epoch.moved - epoch.refused) & state.present)
     return min(room, num_unregistered) + num_moved >= many and (

@@ -74,12 +74,14 @@ def restored_state(
             f"seed={settings.seed} is not the seed {values.seed} of the saved state; give that "
             "one, or none."
         )
+    # What a search found holds as long as the settings leave it to be found.
+    found = values.thresholds if values.thresholds in settings.candidates else None
     state = CoordinatorState(
         seed=values.seed,
         sequence=values.sequence,
         server_round=values.server_round,
         declined=values.declined,
-        thresholds=values.thresholds,
+        thresholds=found,
         searched=values.searched,
     )
     epoch = values.epoch
@@ -88,7 +90,7 @@ def restored_state(
     state = replace(state, aliases=epoch.aliases)
     if interrupted:
         return state
-    announced = [settings.announced(len(epoch.asked), found) for found in (None, values.thresholds)]
+    announced = [settings.announced(len(epoch.asked), known) for known in (None, found)]
     if epoch.parameters.announced not in announced:
         return state
     return replace(state, epoch=epoch, rounds=values.rounds, restored=True)

@@ -33,7 +33,7 @@ from dubhe_flwr.protocol.registrant import (
     register,
     tell_moments,
 )
-from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol.session_state import ChargedError, SessionState
 
 __all__ = ["ClientSession"]
 
@@ -53,7 +53,8 @@ class ClientSession:
     Attributes
     ----------
     state : SessionState or None
-        What to keep for the next request. A refused request leaves it unchanged.
+        What to keep for the next request, also after one that was refused: what an agent has
+        decrypted is charged whether or not it answers. Any other refusal leaves it unchanged.
     """
 
     def __init__(self, policy: NodePolicy, state: SessionState | None = None) -> None:
@@ -76,18 +77,22 @@ class ClientSession:
         Raises
         ------
         ProtocolError
-            If the request is malformed, stale or refused; the state is then unchanged.
+            If the request is malformed, stale or refused.
         """
         header, request = open_request(fields)
         try:
-            reply, state = self._answer(header, request)
-        except ProtocolError:
-            raise
+            reply, self.state = self._answer(header, request)
         except DubheError as error:
-            # Says which check failed by type alone: details would make the node an oracle.
-            raise RefusedError(f"{header.stage} failed: {type(error).__name__}.") from None
-        self.state = state
+            raise self._refusal(header.stage, error) from None
         return header.seal(reply)
+
+    def _refusal(self, stage: str, error: DubheError) -> ProtocolError:
+        if isinstance(error, ChargedError):
+            self.state, error = error.state, error.reason
+        if isinstance(error, ProtocolError):
+            return error
+        # Says which check failed by type alone: details would make the node an oracle.
+        return RefusedError(f"{stage} failed: {type(error).__name__}.")
 
     def _answer(self, header: Envelope, request: Message) -> tuple[Message, SessionState | None]:
         if isinstance(request, HelloRequest):

@@ -1,7 +1,7 @@
 """What a node keeps between two requests of the protocol, on its own host."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from functools import lru_cache
@@ -10,14 +10,14 @@ from typing import Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.errors import MalformedMessageError, RefusedError
+from dubhe_flwr.errors import DubheError, MalformedMessageError, RefusedError
 from dubhe_flwr.he import PublicKey, SecretKey
 from dubhe_flwr.protocol.codec import Fields, decode, encode
 from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.messages import JoinRequest
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
-__all__ = ["REMEMBERED_EPOCHS", "SessionState"]
+__all__ = ["REMEMBERED_EPOCHS", "ChargedError", "SessionState", "charging"]
 
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
@@ -153,6 +153,45 @@ class SessionState:
             past[start : start + EPOCH_ID_BYTES] == epoch
             for start in range(0, len(past), EPOCH_ID_BYTES)
         )
+
+
+class ChargedError(DubheError):
+    """A request is refused, and yet has cost a part of what the node spends in an epoch.
+
+    Parameters
+    ----------
+    state : SessionState
+        What the node keeps all the same.
+    reason : DubheError
+        Why it refuses.
+    """
+
+    def __init__(self, state: SessionState, reason: DubheError) -> None:
+        super().__init__(str(reason))
+        self.state = state
+        self.reason = reason
+
+
+@contextmanager
+def charging(state: SessionState) -> Iterator[None]:
+    """Keep a state even if the rest of an answer is refused.
+
+    A node that forgot what it decrypted for a refused request could be asked without end.
+
+    Parameters
+    ----------
+    state : SessionState
+        With what the request has cost.
+
+    Raises
+    ------
+    ChargedError
+        In place of any error of this package.
+    """
+    try:
+        yield
+    except DubheError as error:
+        raise ChargedError(state, error) from error
 
 
 _VERSION: Final = 2

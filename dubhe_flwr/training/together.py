@@ -166,6 +166,7 @@ def _settings(training: Training) -> list[Any]:
         (training.epochs, training.batch_size, training.precision, training.num_threads),
         (images.shape, images.dtype, labels.shape),
         [(tensor.shape, tensor.dtype, tensor.device) for tensor in training.state],
+        [parameter.requires_grad for parameter in training.model.parameters()],
         type(stepper),
         [
             {**group, "params": [positions.get(id(parameter)) for parameter in group["params"]]}

@@ -90,6 +90,14 @@ def test_a_class_is_no_strategy(dubhe: Any, wrapped: type) -> None:
         dubhe(wrapped, num_participants=3, reference_set=(1, 2))
 
 
+@pytest.mark.parametrize("wrapped", [None, "FedAvg", 3])
+@pytest.mark.parametrize("dubhe", [Dubhe, MessageDubhe])
+def test_what_is_no_strategy_is_refused(dubhe: Any, wrapped: object) -> None:
+    """A name or nothing in the place of a strategy is named, with what is missing."""
+    with pytest.raises(SettingsError, match=r"has no configure_(fit|train)"):
+        dubhe(wrapped, num_participants=3, reference_set=(1, 2))
+
+
 def test_a_registration_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The line before that of the round tells a new epoch and how many nodes are in it."""
     report = StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0)

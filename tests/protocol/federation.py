@@ -100,10 +100,11 @@ class Federation(Generic[StateT]):
     def handle(self, node_id: int, request: Mapping[str, object]) -> Fields:
         """Let a node answer a request and keep its state."""
         session = self.session(node_id)
-        reply = session.handle(request)
-        if session.state is not None:
-            self.memories[node_id] = session.state.to_fields()
-        return reply
+        try:
+            return session.handle(request)
+        finally:
+            if session.state is not None:
+                self.memories[node_id] = session.state.to_fields()
 
     def deliver(self, batch: Batch) -> dict[int, Mapping[str, object] | NodeFailure]:
         """Carry a batch to the nodes and the replies back."""

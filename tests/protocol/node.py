@@ -1,5 +1,6 @@
 """One node and what it is asked, for the tests of what it answers and refuses."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from protocol.federation import Federation, dubhe, session_state, skewed_counts
 
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.he import RecipientKey, SecretKey
-from dubhe_flwr.protocol import CoordinatorState, Fields, Stage, encode
+from dubhe_flwr.protocol import CoordinatorState, Fields, SessionState, Stage, encode
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import Message
 
@@ -24,6 +25,14 @@ SETTINGS: dict[str, Any] = {
     "max_clients": 20,
 }
 SCALE = 2**20
+
+_CHARGES: dict[str, frozenset[str]] = {
+    Stage.DETERMINE: frozenset({"num-sums"}),
+    Stage.SEARCH: frozenset({"num-sums", "expectations-digest"}),
+    Stage.CALIBRATE: frozenset({"moments-digest"}),
+}
+_READ = frozenset({"registry-digest", "num-registered", "candidate"})
+"""What an agent has read before it decrypts sums."""
 
 
 def federation(**overrides: Any) -> Federation[CoordinatorState]:
@@ -46,14 +55,28 @@ def refuses(
     error: type[ProtocolError],
     match: str,
 ) -> None:
-    """Check that a request is refused for that reason, and changes nothing at the node."""
+    """Check that a request is refused for that reason, and changes nothing but what it costs."""
     session = nodes.session(node_id)
     kept = session.state
     before = None if kept is None else encode(kept)
     with pytest.raises(error, match=match):
         session.handle(request)
-    assert session.state is kept
     assert kept is None or encode(kept) == before
+    assert only_charged(kept, session.state, request)
+
+
+def only_charged(
+    before: SessionState | None, after: SessionState | None, request: Mapping[str, object]
+) -> bool:
+    """Tell whether a refused request changed nothing, or an agent was charged for its sums."""
+    if after is before:
+        return True
+    assert before is not None
+    assert after is not None
+    old, new = encode(before), encode(after)
+    changed = {name for name in new if new[name] != old[name]}
+    charges = _CHARGES.get(str(request["stage"]), frozenset())
+    return bool(changed & charges) and changed <= charges | _READ | {"sequence"}
 
 
 def seal(epoch: bytes, stage: Stage, sequence: int, body: Message) -> Fields:

@@ -23,7 +23,7 @@ from protocol.node import (
     refuses,
 )
 
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import RefusedError, StaleMessageError
 from dubhe_flwr.he import PublicKey, RecipientKey, generate_secret_key, open_sealed
 from dubhe_flwr.protocol import CoordinatorState, Fields, SessionState, Stage
 from dubhe_flwr.protocol.parameters import epoch_parameters, sealing_context
@@ -228,6 +228,18 @@ class TestDetermine:
         one["sequence"] = 60
         refuses(nodes, node_id, one, RefusedError, "decrypts in an epoch are used up")
 
+    def test_a_refused_sum_is_charged_like_any_other(self) -> None:
+        """A server that asks for what does not add up gets no more answers for it."""
+        nodes, node_id, request = self.agent()
+        wrong = self.with_sums(nodes, node_id, request, [[SCALE, 0, 0, 0, SCALE]])
+        for charged in range(1, 5):
+            with pytest.raises(RefusedError, match="does not cover the clients"):
+                nodes.handle(node_id, wrong)
+            assert session_state(nodes, node_id).num_sums == charged
+            refuses(nodes, node_id, wrong, StaleMessageError, "answered before")
+            wrong["sequence"] = 50 + charged
+        refuses(nodes, node_id, wrong, RefusedError, "are used up")
+
     def test_the_budget_that_was_announced(self) -> None:
         """The operator may set a lower one."""
         nodes, node_id, request = self.agent(max_sums_per_epoch=2)
@@ -298,7 +310,7 @@ class TestDetermineGroups:
             ([4, 4, 4], "^determine failed: SettingsError.$"),
             ([5, 5, 2], "A sum over 2 clients is too few"),
             ([5, 6, 7], "^determine failed: SettingsError.$"),
-            ([4], "^determine failed: SettingsError.$"),
+            ([4], "^There are fewer groups than are wanted.$"),
         ],
     )
     def test_groups_that_do_not_make_up_k_are_refused(self, sizes: list[int], match: str) -> None:
@@ -323,8 +335,15 @@ class TestDetermineGroups:
         assert session_state(nodes, node_id).num_sums == 3
         nodes.memories[node_id] = before
         altered |= numbers([3], [4, 3, 5])
-        match = r"^determine failed: SettingsError\.$"
-        refuses(nodes, node_id, altered, RefusedError, match)
+        refuses(nodes, node_id, altered, RefusedError, "There are fewer groups than are wanted")
+
+    def test_more_groups_than_any_memory_holds_are_refused(self) -> None:
+        """A server may announce any K; the agent makes no array of that length."""
+        nodes, node_id, request = grouped()
+        state = session_state(nodes, node_id)
+        parameters = replace(state.parameters, num_participants=2**62)
+        nodes.memories[node_id] = replace(state, parameters=parameters).to_fields()
+        refuses(nodes, node_id, request, RefusedError, "There are fewer groups than are wanted")
 
     def test_the_budget_counts_each_group(self) -> None:
         """Seventeen sums of 36 clients, in whatever portions."""

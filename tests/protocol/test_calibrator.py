@@ -25,7 +25,7 @@ from protocol.node import (
 )
 
 from dubhe_flwr.core import calibrated_probability
-from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.errors import RefusedError, StaleMessageError
 from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
 from dubhe_flwr.protocol.calibrator import _for_all_members
 from dubhe_flwr.protocol.messages import JoinRequest
@@ -207,6 +207,17 @@ class TestCalibrate:
         for change in ({"moments": same}, {"num-clients": 8}):
             refuses(nodes, node_id, {**again, **change}, RefusedError, "one sum of moments in an")
         nodes.handle(node_id, again)
+
+    def test_a_refused_sum_is_the_only_one_too(self) -> None:
+        """Else a server could ask about one sum after the other until one adds up."""
+        nodes, node_id, request = self.asked()
+        state = session_state(nodes, node_id)
+        none = encrypted(state, "moments", np.zeros(55, dtype=np.int64))
+        with pytest.raises(RefusedError, match=NOT_COVERED):
+            nodes.handle(node_id, {**request, "moments": none})
+        refuses(nodes, node_id, request, StaleMessageError, "answered before")
+        later = {**request, "sequence": 50}
+        refuses(nodes, node_id, later, RefusedError, "one sum of moments in an epoch")
 
     def test_not_in_an_epoch_without_calibration(self) -> None:
         """An agent decrypts no moments where none were announced."""

@@ -406,6 +406,33 @@ class TestEpochs:
 class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""
 
+    def test_a_round_for_which_too_few_drew_is_drawn_anew(self) -> None:
+        """Who was away at the draw may be back when the others are gone."""
+        nodes = federation(rounds_per_draw=5, registration_interval=20)
+        away = set(nodes.ids[:8])
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            None if stage == "participate" and node_id in away else reply
+        )
+        assert nodes.play(1).num_selections
+        nodes.alter_reply = lambda _s, _n, reply: reply
+        here = nodes.ids[:10]
+        plan = nodes.play(2, here)
+        assert [report.stage for report in plan.stages] == ["participate", "determine"]
+        assert len(plan.participants) == 4
+        assert set(plan.participants) <= set(here)
+        assert nodes.play(3, here).stages == ()
+
+    def test_who_said_no_is_not_asked_again(self) -> None:
+        """A round below the quorum is one where all the others have said no."""
+        nodes = federation(rounds_per_draw=5, registration_interval=20)
+        for node_id in nodes.ids[:10]:
+            nodes.policies[node_id] = replace(nodes.policies[node_id], willing=lambda r: r != 2)
+        nodes.play(1)
+        nodes.exchanges.clear()
+        with pytest.raises(QuorumError, match="2 nodes are registered, willing and there"):
+            nodes.play(2)
+        assert not nodes.exchanges
+
     def test_the_same_sets_as_one_by_one(self) -> None:
         """With the same seed the number of rounds in a draw changes no set."""
         runs = []

@@ -290,6 +290,15 @@ class TestSearch:
         refuses(nodes, node_id, fewer, RefusedError, "one sum of expectations in an epoch")
         nodes.handle(node_id, later)
 
+    def test_a_refused_sum_is_the_only_one_too(self) -> None:
+        """Else a server could ask about one sum after the other until one adds up."""
+        nodes, node_id, request = self.asked()
+        none = self.with_table(nodes, node_id, request, self.table(nodes, node_id, request) * 0)
+        with pytest.raises(RefusedError, match="do not add up"):
+            nodes.handle(node_id, none)
+        later = {**request, "sequence": 50}
+        refuses(nodes, node_id, later, RefusedError, "one sum of expectations in an epoch")
+
     @pytest.mark.parametrize(
         ("change", "match"),
         [

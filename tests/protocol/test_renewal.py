@@ -20,6 +20,7 @@ from protocol.federation import (
 from protocol.server import COUNTS, NUM_CLIENTS, SETTINGS, asked, federation
 
 from dubhe_flwr.core import overall_registry
+from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Settings, Stage
 from dubhe_flwr.protocol.envelope import Envelope
 from dubhe_flwr.protocol.messages import HelloRequest
@@ -79,6 +80,26 @@ def test_a_cohort_of_newcomers_is_as_large_as_the_operator_says() -> None:
     nodes = federation(max_unregistered=0.0, min_cohort=4)
     first = nodes.play(1, nodes.ids[:8])
     assert nodes.play(2).epoch != first.epoch
+
+
+@pytest.mark.parametrize(
+    ("back", "quorum", "saved"), [(4, 6, True), (4, 9, False), (6, 7, True), (8, 9, False)]
+)
+def test_nodes_that_come_back_under_other_ids_save_a_run(
+    back: int, quorum: int, saved: bool
+) -> None:
+    """Below the quorum all register anew, if those that came and went hide each other."""
+    nodes = federation(max_unregistered=1.0, quorum=quorum)
+    first = nodes.play(1, nodes.ids[:9])
+    here = [*nodes.ids[:back], *nodes.ids[9 : 9 + min(2, 9 - back)]]
+    if saved:
+        second = nodes.play(2, here)
+        assert second.epoch != first.epoch
+        assert second.num_registered == len(here)
+        assert nodes.play(3, here).epoch == second.epoch
+    else:
+        with pytest.raises(QuorumError):
+            nodes.play(2, here)
 
 
 def test_who_was_asked_is_no_newcomer() -> None:

@@ -79,8 +79,8 @@ def test_after_an_interruption_only_the_seed_and_the_numbers_come_back() -> None
 
 def test_where_too_few_of_the_registered_are_back_all_register() -> None:
     """Other nodes may have come in their place; only after a restart is that no error."""
-    federation = played(0, rounds_per_draw=1, max_unregistered=1.0)
-    first, later = federation.ids[:6], federation.ids[4:]
+    federation = played(0, rounds_per_draw=1, max_unregistered=1.0, quorum=6)
+    first, later = federation.ids[:6], federation.ids[1:7]
     federation.play(1, first)
     federation.state = federation.selector.load_state_dict(saved(federation), interrupted=False)
     plan = federation.play(2, later)
@@ -92,11 +92,11 @@ def test_where_too_few_of_the_registered_are_back_all_register() -> None:
 
 
 def test_without_a_restart_that_is_an_error() -> None:
-    """Who left may come back, and a new epoch would cost everybody's budget."""
-    federation = played(0, rounds_per_draw=1, max_unregistered=1.0)
+    """Who left may come back, and two sums of registries would differ by two nodes only."""
+    federation = played(0, rounds_per_draw=1, max_unregistered=1.0, quorum=6)
     federation.play(1, federation.ids[:6])
-    with pytest.raises(QuorumError, match="2 nodes are registered and there, fewer than quorum=3"):
-        federation.play(2, federation.ids[4:])
+    with pytest.raises(QuorumError, match="5 nodes are registered and there, fewer than quorum=6"):
+        federation.play(2, federation.ids[1:7])
 
 
 def test_what_a_search_found_comes_back() -> None:
@@ -108,6 +108,24 @@ def test_what_a_search_found_comes_back() -> None:
         restored = load(saved(federation), interrupted=interrupted)
         assert restored.searched == federation.state.searched
         assert restored.thresholds == federation.state.thresholds is not None
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize(
+    "now", [{"thresholds": {1: 0.33, 2: 0.12}}, {"reference_set": (1, 4), "thresholds": "search"}]
+)
+def test_what_a_search_found_yields_to_what_is_set_now(
+    now: dict[str, Any], *, interrupted: bool
+) -> None:
+    """Thresholds that the operator gives, or a grid without them, take the place of the old."""
+    before = saved(played(1, thresholds="search"))
+    federation = played(0, **now)
+    federation.state = federation.selector.load_state_dict(before, interrupted=interrupted)
+    assert federation.state.thresholds is None
+    plan = federation.play(2)
+    assert list(plan.thresholds) == [1, 2][: len(now.get("reference_set", (1, 2, 4))) - 1]
+    assert plan.thresholds == now["thresholds"] or now["thresholds"] == "search"
+    assert plan.stages[0].stage == "join"
 
 
 def test_once_nodes_have_answered_a_restart_is_over() -> None:

@@ -86,15 +86,18 @@ def test_those_that_differ_train_apart(sizes: list[int]) -> None:
     """Samples, settings, optimizers and models make groups; whoever is left over is alone."""
     layers = list(build_model("digits", 3, seed=0).children())
     other = nn.Sequential(*layers[:2], nn.LeakyReLU(0.3), layers[3])
+    frozen = build_model("digits", 3, seed=0)
+    next(frozen.parameters()).requires_grad_(False)
     clients = [
         *(client_of(alias) for alias in range(3)),
         *(client_of(alias, count=9) for alias in range(2)),
         *(client_of(alias, optimizer=sgd(0.2)) for alias in range(2)),
         *(client_of(alias, other) for alias in range(2)),
+        *(client_of(alias, frozen) for alias in range(2)),
         client_of(0, epochs=2),
     ]
     assert_same(fitted(clients, Cohort()), fitted(clients, None))
-    assert sizes == [3, 2, 2, 2]
+    assert sizes == [3, 2, 2, 2, 2]
 
 
 def test_it_is_said_once_that_all_differ(

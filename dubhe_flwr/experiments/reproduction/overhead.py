@@ -73,8 +73,8 @@ def _report(options: Options, found: Found) -> Section:
             ),
             (
                 "The messages are those of the whole protocol between a server and "
-                f"{_CLIENTS[options.scale]} clients with K = 20 and H = 10. The paper counts N "
-                "messages for a registration, and HK for the tries of a round."
+                f"{_CLIENTS[options.scale]} clients with K = 20; H = 10, and 20 for `dubhe`. The "
+                "paper counts N messages for a registration, and HK for the tries of a round."
             ),
         ],
         [

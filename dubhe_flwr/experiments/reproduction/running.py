@@ -78,7 +78,8 @@ def run_cells(
     with flower_log_level(WARNING), _bar(console, waiting) as begin:
         for cell in waiting:
             advance = begin(cell)
-            if (data := str(cell.config.get("dataset"))) in missing:
+            data = str(cell.config.get("dataset", cell.key))
+            if data in missing:
                 continue
             began = time.perf_counter()
             try:

@@ -6,7 +6,7 @@ from dubhe_flwr.experiments.bench import engine
 
 
 def test_messages_and_rounds_are_counted() -> None:
-    """Without Ray there is no ratio, and plain calls are never slower than an engine."""
+    """Without Ray there is no ratio; the floor is measured all the same."""
     results = engine.bench_engine(num_nodes=30, repeats=2, ray=False)
     content = results.to_dict()
     assert content["inprocess_messages_per_second"] > 0
