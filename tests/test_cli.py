@@ -34,7 +34,7 @@ def test_compare_writes_results_and_figures(
     assert call(monkeypatch, "compare", *SMALL_OPTIONS, *arguments) == 0
     shown = capsys.readouterr().out
     assert "Mean" in shown
-    assert "With Dubhe the last five rounds have a mean accuracy of" in shown.replace("\n", " ")
+    assert "With Dubhe the mean accuracy is" in shown.replace("\n", " ")
     content = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert set(content["methods"]) == {"random", "dubhe"}
     for name, value in SMALL.items():

@@ -112,6 +112,7 @@ def compare(
 
     All methods share the federation, the initial model and the way of training.
     """
+    dataset = dataset.lower()
     settings = CompareSettings.for_dataset(
         dataset,
         data_dir=data_dir,
@@ -149,4 +150,5 @@ def compare(
         save_figures(results, folder)
     console.print(summary_table(results))
     console.print(summary_sentence(results), highlight=False)
-    console.print(f"Results and figures are in {escape(str(folder))}.", highlight=False)
+    what = "Results and figures" if figures else "Results"
+    console.print(f"{what} are in {escape(str(folder))}.", highlight=False)

@@ -90,7 +90,7 @@ def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
     ) -> None:
         options = Options(
             scale=cast("Scale", scale),
-            datasets=() if datasets == "none" else names(datasets),
+            datasets=() if datasets == "none" else names(datasets.upper()),
             seeds=() if seeds is None else numbers("seeds", seeds, int),
             tries=() if tries is None else numbers("tries", tries, int),
             num_rounds=num_rounds,
@@ -117,6 +117,7 @@ def _run(
     from dubhe_flwr.experiments.reproduction.catalogue import (  # noqa: PLC0415
         EXPERIMENTS,
         page,
+        remarks,
         sections,
     )
     from dubhe_flwr.experiments.reproduction.running import run_cells  # noqa: PLC0415
@@ -127,14 +128,19 @@ def _run(
     if resources is None:
         finished, missing = store.load_all(cells), list[str]()
     else:
-        finished, missing = run_cells(
-            cells,
-            store,
-            console,
-            resources=resources,
-            skip_missing_data=len(experiments) > 1,
-        )
+        try:
+            finished, missing = run_cells(
+                cells,
+                store,
+                console,
+                resources=resources,
+                skip_missing_data=len(experiments) > 1,
+            )
+        except KeyboardInterrupt:
+            console.print("Stopped; the same command goes on after what is finished.")
+            raise
     made = sections(experiments, options, finished)
+    said = [*remarks(experiments, options, finished), *missing]
     for section in made:
         console.print(f"\n[bold]{escape(section.title)}[/bold]", highlight=False)
         for table in section.tables:
@@ -143,10 +149,10 @@ def _run(
             target = folder / "figures" / f"{drawn.name}.png"
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(drawn.png)
-    for sentence in missing:
+    for sentence in said:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
     report = folder / f"{name}.html"
-    report.write_text(page(made, options, finished, missing), encoding="utf-8")
+    report.write_text(page(made, options, finished, said), encoding="utf-8")
     console.print(f"The page is {escape(str(report))}.", highlight=False, soft_wrap=True)
 
 

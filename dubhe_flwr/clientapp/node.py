@@ -101,6 +101,12 @@ class Node:
                 "label_counts must be a function of the Context that returns the node's samples "
                 "of each class, such as `lambda context: [120, 3, 40]`."
             )
+        if self.willing is not None and not callable(self.willing):
+            raise SettingsError(
+                "willing must be a function of the Context and a round that returns whether the "
+                "node trains then, such as `lambda context, server_round: True`; leave it out if "
+                "the node always does."
+            )
         NodePolicy(
             label_counts=tuple,
             alias="",

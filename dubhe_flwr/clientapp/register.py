@@ -6,6 +6,7 @@ from flwr.clientapp import ClientApp
 from dubhe_flwr.adapter.records import STAGES, message_type
 from dubhe_flwr.clientapp.mod import answer
 from dubhe_flwr.clientapp.node import LabelCounts, Node
+from dubhe_flwr.errors import SettingsError
 
 __all__ = ["register_dubhe"]
 
@@ -25,11 +26,18 @@ def register_dubhe(app: ClientApp, label_counts: LabelCounts, **options: object)
     **options
         Further arguments of `Node`.
 
+    Raises
+    ------
+    SettingsError
+        If it is no ClientApp, or an argument of `Node` cannot work.
+
     Examples
     --------
     >>> app = ClientApp()
     >>> register_dubhe(app, label_counts=lambda context: [120, 3, 40])
     """
+    if not isinstance(app, ClientApp):
+        raise SettingsError(f"{type(app).__name__} is no ClientApp; give the app, then the rest.")
     node = Node(label_counts, **options)  # type: ignore[arg-type]
 
     def handler(message: Message, context: Context) -> Message:

@@ -5,6 +5,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Final
 
+import torch
+
 from dubhe_flwr.experiments.apps import build_client_app, build_server_app, build_strategy
 from dubhe_flwr.experiments.engine import simulate
 from dubhe_flwr.experiments.findings import federation_summary, provenance
@@ -57,6 +59,8 @@ def compare(
     scenario = scenario_of(settings)
     client_app = build_client_app(settings)
     cohort = Cohort() if trains_together(settings, device.type) else None
+    # The first optimizer imports what takes seconds, which are not the first method's training.
+    torch.optim.Adam([torch.zeros(1)])
     methods = {}
     for method in settings.methods:
         strategy = build_strategy(method, scenario, partial(on_round, method))

@@ -3,7 +3,7 @@
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from dubhe_flwr.report import ComparisonResults
+from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.report.style import method_label
 
 __all__ = ["summary_sentence", "summary_table"]
@@ -20,6 +20,7 @@ def summary_table(results: ComparisonResults) -> Table:
         What the comparison found.
     """
     federation = results.federation
+    num_last = max(len(method.final_accuracies) for method in results.methods.values())
     table = Table(
         title=f"{federation.name}, {federation.num_clients} clients",
         box=SIMPLE_HEAD,
@@ -28,7 +29,7 @@ def summary_table(results: ComparisonResults) -> Table:
     )
     table.add_column("Method", style="bold")
     for heading in (
-        "Accuracy\n(last 5)",
+        f"Accuracy\n(last {num_last})",
         "Mean\nEMD",
         "Local\nEMD",
         "Coverage",
@@ -66,7 +67,7 @@ def summary_sentence(results: ComparisonResults) -> str:
         dubhe, random = methods["dubhe"], methods["random"]
         points = 100 * (dubhe.final_accuracy - random.final_accuracy)
         return (
-            f"With Dubhe the last five rounds have a mean accuracy of {dubhe.final_accuracy:.1%}, "
+            f"With Dubhe the mean accuracy is {dubhe.final_accuracy:.1%} {_over_last(dubhe)}, "
             f"with random selection {random.final_accuracy:.1%} ({points:+.1f} points); the mean "
             f"distance of their training data from uniform was {dubhe.mean_emd:.2f} and "
             f"{random.mean_emd:.2f}."
@@ -74,6 +75,11 @@ def summary_sentence(results: ComparisonResults) -> str:
     best = max(methods, key=lambda name: methods[name].final_accuracy)
     return (
         f"Best was {method_label(best)} with a mean accuracy of {methods[best].final_accuracy:.1%} "
-        "in the last five rounds; the mean "
+        f"{_over_last(methods[best])}; the mean "
         f"distance of its training data from uniform was {methods[best].mean_emd:.2f}."
     )
+
+
+def _over_last(method: MethodResult) -> str:
+    number = len(method.final_accuracies)
+    return "in the last round" if number == 1 else f"over the last {number} evaluations"

@@ -164,6 +164,10 @@ def _read(
         logger.warning("dubhe: label_counts raised %s; %s.", type(error).__name__, consequence)
         return JoinStatus.INVALID_LABEL_COUNTS, None
     status = _check(counts, num_classes)
+    if status is JoinStatus.INVALID_LABEL_COUNTS:
+        logger.warning(
+            "dubhe: label_counts returned no list of whole numbers from 0 up; %s.", consequence
+        )
     if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
         logger.warning(
             "dubhe: label_counts returned %s numbers for %s classes, and has to return the number "

@@ -65,9 +65,13 @@ class MethodResult:
     @property
     def final_accuracy(self) -> float:
         """Mean accuracy of the last five rounds that were evaluated."""
+        return sum(self.final_accuracies) / len(self.final_accuracies)
+
+    @property
+    def final_accuracies(self) -> list[float]:
+        """Accuracies of the last five rounds that were evaluated, or of all if they are fewer."""
         evaluated = [accuracy for accuracy in self.accuracy[1:] if accuracy is not None]
-        last = evaluated[-_FINAL_EVALUATIONS:]
-        return sum(last) / len(last)
+        return evaluated[-_FINAL_EVALUATIONS:]
 
     @property
     def mean_emd(self) -> float:

@@ -151,7 +151,9 @@ def draw_averages(
     axes.set_title(title)
 
 
-def draw_balance(axes: Axes, *, points: Mapping[str, tuple[float, float]], title: str) -> None:
+def draw_balance(
+    axes: Axes, *, points: Mapping[str, tuple[float, float]], num_rounds: int, title: str
+) -> None:
     """Draw the mean distance from uniform over the share of clients reached, for each method."""
     colours = method_colours(points)
     for name, (reached, distance) in points.items():
@@ -172,6 +174,6 @@ def draw_balance(axes: Axes, *, points: Mapping[str, tuple[float, float]], title
     axes.set_ylim(bottom=0)
     axes.set_xticks(np.arange(0, 1.1, 0.2))
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    axes.set_xlabel("Clients that trained within 100 rounds")
+    axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
     axes.set_title(title)

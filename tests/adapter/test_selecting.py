@@ -90,6 +90,18 @@ def test_a_class_is_no_strategy(dubhe: Any, wrapped: type) -> None:
         dubhe(wrapped, num_participants=3, reference_set=(1, 2))
 
 
+@pytest.mark.parametrize(
+    ("dubhe", "wrapped"),
+    [(Dubhe, FedAvg), (MessageDubhe, flwr.serverapp.strategy.FedAvg)],
+    ids=["fit", "train"],
+)
+def test_clients_are_selected_once(dubhe: Any, wrapped: type) -> None:
+    """One strategy that selects is not wrapped in another."""
+    inner = dubhe(wrapped(), num_participants=3, reference_set=(1, 2))
+    with pytest.raises(SettingsError, match="Dubhe selects already; wrap the strategy"):
+        dubhe(inner, num_participants=3, reference_set=(1, 2))
+
+
 @pytest.mark.parametrize("wrapped", [None, "FedAvg", 3])
 @pytest.mark.parametrize("dubhe", [Dubhe, MessageDubhe])
 def test_what_is_no_strategy_is_refused(dubhe: Any, wrapped: object) -> None:

@@ -165,6 +165,7 @@ def test_what_seeded_draws_raises_stays_on_the_node(caplog: pytest.LogCaptureFix
     ("given", "message"),
     [
         ({"label_counts": [120, 3, 40]}, "must be a function of the Context"),
+        ({"willing": True}, "willing must be a function of the Context and a round"),
         ({"min_cohort": 0}, "min_cohort=0 must be a whole number of at least 1"),
         ({"min_cohort": 2.5}, r"min_cohort=2\.5"),
         ({"min_key_bits": "2048"}, "min_key_bits='2048'"),

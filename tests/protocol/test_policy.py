@@ -75,6 +75,15 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
     assert read_label_counts(policy(counts), ANNOUNCED) == (status, None)
 
 
+def test_counts_that_are_none_are_told_to_the_owner(caplog: pytest.LogCaptureFixture) -> None:
+    """The node's log says what they have to be, and shows no count."""
+    with caplog.at_level(logging.WARNING):
+        read_label_counts(policy([41.5, 42.0, 43.0]), ANNOUNCED)
+    assert caplog.messages == [
+        "dubhe: label_counts returned no list of whole numbers from 0 up; the node stays out."
+    ]
+
+
 def test_a_wrong_number_of_classes_is_told_to_the_owner(caplog: pytest.LogCaptureFixture) -> None:
     """Both numbers stand in the node's log, and no count."""
     with caplog.at_level(logging.WARNING):

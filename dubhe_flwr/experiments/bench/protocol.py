@@ -131,12 +131,14 @@ def _shares(costs: Sequence[RoundCost], of_training: float | None) -> Mapping[st
 
 
 def _stages(rule: str, num_clients: int, costs: Sequence[RoundCost], num_real: int) -> Table:
-    first, last = costs[0], costs[-1]
+    first, *following = costs
+    # The one whose time the shares are made of.
+    then = sorted(following, key=lambda cost: cost.server_seconds)[len(following) // 2]
     rows = [
         *_rows("registers: ", first.stages),
         _total("registers: all", first),
-        *_rows("then: ", last.stages),
-        _total("then: all", last),
+        *_rows("then: ", then.stages),
+        _total("then: all", then),
     ]
     sample = "" if num_real == num_clients else f", as measured for {num_real} of them"
     return Table(

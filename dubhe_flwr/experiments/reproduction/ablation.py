@@ -103,7 +103,11 @@ def _cells(options: Options) -> list[Cell]:
 def _report(options: Options, found: Found) -> Section:
     scale = options.scale
     participants, skews = _PARTICIPANTS[scale], _skews(options)
-    columns = ("selection", "EMD*", "bias", "local EMD", "coverage in 100", "effective clients")
+    columns = (
+        *("selection", "EMD*", "bias", "local EMD"),
+        f"coverage in {_reached_in(options)}",
+        "effective clients",
+    )
     tables = [
         Table(
             f"K = 20, {_ROUNDS[scale]} rounds, mean and spread over seeds",
@@ -180,8 +184,15 @@ def _pictures(options: Options, found: Found) -> list[Picture]:
     if not points:
         return []
     caption = "Each option between balance (down) and spread over the clients (right), K = 20."
-    panel = partial(draw_balance, points=points, title="Balance and spread")
+    panel = partial(
+        draw_balance, points=points, num_rounds=_reached_in(options), title="Balance and spread"
+    )
     return [Picture("ablation", caption, picture([[panel]], (9, 5.4)))]
+
+
+def _reached_in(options: Options) -> int:
+    """Return the rounds within which it is counted how many clients were reached."""
+    return min(100, _ROUNDS[options.scale])
 
 
 def _figures(results: list[dict[str, Any]]) -> list[str]:

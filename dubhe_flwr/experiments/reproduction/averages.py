@@ -10,7 +10,6 @@ from dubhe_flwr.experiments.reproduction.options import Options
 from dubhe_flwr.experiments.reproduction.trained import (
     METHODS,
     accuracies,
-    standing_in,
     trainings,
 )
 from dubhe_flwr.report.picture import picture
@@ -57,7 +56,6 @@ def _report(options: Options, found: Found) -> Section:
                 "The paper shows these as a figure without numbers. Where EMD_avg = 0 or rho = 1 "
                 "there is little to balance, and all ways of selecting should be close."
             ),
-            *standing_in(options),
         ],
         [Table("Accuracy over the last rounds", ("federation", *map(str, METHODS)), rows)],
         _pictures(options, reached),

@@ -19,7 +19,7 @@ from dubhe_flwr.experiments.reproduction.options import Options
 from dubhe_flwr.report.page import render_page
 from dubhe_flwr.report.section import Section
 
-__all__ = ["EXPERIMENTS", "page", "sections"]
+__all__ = ["EXPERIMENTS", "page", "remarks", "sections"]
 
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "motivation": motivation.EXPERIMENT,
@@ -43,12 +43,16 @@ _METHODS: Final = (
     "random, dubhe-paper and greedy are the paper's three ways of selecting, H being the number "
     "of tries; dubhe is the selection of this package as it comes."
 )
+_SMALL: Final = (
+    "Small scale: a small network on 8 x 8 digits and fewer clients stand for the paper's, for a "
+    "few rounds. The numbers show that everything runs; they are not comparable."
+)
 
 
 def sections(
     names: Sequence[str], options: Options, finished: Mapping[str, Mapping[str, Any]]
 ) -> list[Section]:
-    """Return what the experiments make of the finished cells.
+    """Return what the experiments make of the finished cells, where they make anything of them.
 
     Parameters
     ----------
@@ -64,21 +68,41 @@ def sections(
     for name in names:
         experiment = EXPERIMENTS[name]
         there = [cell.key in found for cell in experiment.cells(options)]
-        complete = all(there) if experiment.needs_all else any(there)
-        if complete:
+        if all(there) if experiment.needs_all else any(there):
             made.append(experiment.report(options, found))
-        else:
-            made.append(
-                Section(name, name.capitalize(), [f"{sum(there)} of {len(there)} cells are there."])
-            )
     return made
+
+
+def remarks(
+    names: Sequence[str], options: Options, finished: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Return what a reader has to know before the numbers: their scale, and which are missing.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Which experiments.
+    options : Options
+        As when the cells were measured.
+    finished : mapping of str to mapping
+        What `run_cells` returned.
+    """
+    sentences = [] if options.is_full else [_SMALL]
+    for name in names:
+        keys = {cell.key for cell in EXPERIMENTS[name].cells(options)}
+        if missing := len(keys - finished.keys()):
+            sentences.append(
+                f"Not measured yet: {missing} of {len(keys)} measurements of {name}; the same "
+                "command goes on with them."
+            )
+    return sentences
 
 
 def page(
     made: Sequence[Section],
     options: Options,
     finished: Mapping[str, Mapping[str, Any]],
-    missing: Sequence[str] = (),
+    said: Sequence[str] = (),
 ) -> str:
     """Return the page of some sections.
 
@@ -90,14 +114,14 @@ def page(
         As when the cells were measured.
     finished : mapping of str to mapping
         What `run_cells` returned.
-    missing : sequence of str
-        Sentences on data that is not there.
+    said : sequence of str
+        What `remarks` returned, and sentences on data that is not there.
     """
     sources = [content["provenance"] for content in finished.values()]
     dates = sorted(source["date"] for source in sources)
     settings = {
         "scale": options.scale,
-        "cells": str(len(sources)),
+        "measurements": str(len(sources)),
         "seeds": _distinct(source["seed"] for source in sources if source["seed"] is not None),
         "devices": _distinct(source["device"] for source in sources),
         "versions": _distinct(
@@ -109,7 +133,7 @@ def page(
     introduction = [
         _ABOUT,
         _METHODS,
-        *missing,
+        *said,
     ]
     return render_page("Dubhe, reproduced", introduction, made, settings)
 

@@ -8,7 +8,6 @@ from dubhe_flwr.experiments.reproduction.options import Options
 from dubhe_flwr.experiments.reproduction.trained import (
     accuracies,
     curves_of,
-    standing_in,
     trainings,
 )
 from dubhe_flwr.report.section import Section, Table
@@ -45,7 +44,7 @@ def _report(options: Options, found: Found) -> Section:
     return Section(
         "curves",
         "Accuracy over the rounds",
-        standing_in(options),
+        [],
         [Table("Accuracy over the last rounds", ("federation", "method", "accuracy"), rows)],
         curves_of("curves", federations, found),
     )

@@ -9,7 +9,6 @@ from dubhe_flwr.experiments.reproduction.options import Options
 from dubhe_flwr.experiments.reproduction.paper import FEMNIST_ACCURACY
 from dubhe_flwr.experiments.reproduction.trained import (
     accuracies,
-    standing_in,
     together,
     trainings,
 )
@@ -39,7 +38,7 @@ def _report(options: Options, found: Found) -> Section:
     return Section(
         "femnist",
         "Handwritten letters with their writers",
-        [*_federation(results), *standing_in(options)],
+        _federation(results),
         [Table("Accuracy over the last rounds", ("method", "paper", "accuracy"), rows)],
         [] if results is None else [_picture(results)],
     )

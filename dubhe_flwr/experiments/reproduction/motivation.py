@@ -7,7 +7,7 @@ from dubhe_flwr.experiments.reproduction.cell import Cell
 from dubhe_flwr.experiments.reproduction.experiment import Experiment, Found, spread
 from dubhe_flwr.experiments.reproduction.methods import Method
 from dubhe_flwr.experiments.reproduction.options import Options
-from dubhe_flwr.experiments.reproduction.trained import accuracies, standing_in, trainings
+from dubhe_flwr.experiments.reproduction.trained import accuracies, trainings
 from dubhe_flwr.report.picture import Panel, picture
 from dubhe_flwr.report.results import ClassProportions
 from dubhe_flwr.report.section import Picture, Section, Table
@@ -65,7 +65,7 @@ def _report(options: Options, found: Found) -> Section:
     return Section(
         "motivation",
         "Motivation: random selection under skew",
-        standing_in(options),
+        [],
         [Table("Accuracy over the last rounds", ("", "federation", "accuracy"), rows)],
         pictures,
     )

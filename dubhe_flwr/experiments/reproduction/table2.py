@@ -19,7 +19,6 @@ from dubhe_flwr.experiments.reproduction.selecting import study_cell
 from dubhe_flwr.experiments.reproduction.trained import (
     accuracies,
     curves_of,
-    standing_in,
     trainings,
 )
 from dubhe_flwr.report.section import Section, Table
@@ -94,7 +93,6 @@ def _report(options: Options, found: Found) -> Section:
                 "which K = 20 train. EMD* is the mean of ||p_o - p_u||_1 over the rounds. After "
                 "the sign ± stands the largest distance of a seed from the mean of all."
             ),
-            *(standing_in(options) if trained else ()),
         ],
         tables,
         curves_of("table2", {f"{d}-10/1.5": _trainings(options, d) for d in trained}, found),
@@ -120,7 +118,7 @@ def _distances(options: Options, found: Found) -> Table:
     kinds = get_args(PartitionKind)
     return Table(
         "EMD* of each way of selecting, the other label term of the bound, and the share of "
-        "clients selected within the first 100 rounds",
+        f"clients selected within {_ROUNDS[options.scale]} rounds",
         (
             "method",
             "EMD* paper",

@@ -21,7 +21,6 @@ __all__ = [
     "accuracies",
     "curves_of",
     "final_accuracy",
-    "standing_in",
     "together",
     "trainings",
 ]
@@ -148,17 +147,4 @@ def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
             title="Clients from the selected data",
             label=r"mean of $\|p_l^k - p_o\|_1$",
         ),
-    ]
-
-
-def standing_in(options: Options) -> list[str]:
-    """Return a sentence on what stands for the paper's data at small scale."""
-    if options.is_full:
-        return []
-    return [
-        (
-            "Small scale: a small network on 8 x 8 digits and fewer clients stand for the "
-            "paper's, for a few rounds. The numbers show that everything runs; they are not "
-            "comparable."
-        )
     ]

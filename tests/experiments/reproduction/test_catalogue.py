@@ -7,7 +7,7 @@ from reproduction_results import finished
 
 from dubhe_flwr.experiments.methods import METHODS
 from dubhe_flwr.experiments.reproduction import Options
-from dubhe_flwr.experiments.reproduction.catalogue import EXPERIMENTS, page, sections
+from dubhe_flwr.experiments.reproduction.catalogue import EXPERIMENTS, page, remarks, sections
 from dubhe_flwr.experiments.reproduction.options import Scale
 from dubhe_flwr.report.section import Section
 
@@ -82,14 +82,21 @@ def test_the_registry_names_the_paper_s_empty_categories() -> None:
 
 
 def test_what_is_finished_can_be_shown_alone() -> None:
-    """Experiments with training show a part of their cells, others say how many there are."""
+    """Experiments with training show a part of their cells, others nothing; how much is said."""
     options = Options()
     cells = EXPERIMENTS["averages"].cells(options)
     (made,) = sections(["averages"], options, finished(cells[:1]))
     assert sum(bool(of[1]) for of in made.tables[0].rows) == 1
     cells = EXPERIMENTS["unbiasedness"].cells(options)
-    (made,) = sections(["unbiasedness"], options, finished(cells[:2]))
-    assert made.paragraphs == [f"2 of {len(cells)} cells are there."]
+    assert not sections(["unbiasedness"], options, finished(cells[:2]))
+    scale, left = remarks(["unbiasedness"], options, finished(cells[:2]))
+    assert scale.startswith("Small scale")
+    assert f"{len(cells) - 2} of {len(cells)} measurements of unbiasedness" in left
+    assert not remarks(
+        ["unbiasedness"],
+        Options(scale="full"),
+        finished(EXPERIMENTS["unbiasedness"].cells(Options(scale="full"))),
+    )
 
 
 def test_trainings_are_shared() -> None:
