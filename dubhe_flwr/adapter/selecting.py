@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from dubhe_flwr.adapter.exchange import counted, log
 from dubhe_flwr.adapter.resuming import Resuming
-from dubhe_flwr.adapter.wrapped import check_wrapped
+from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector
 
@@ -80,6 +80,11 @@ class Selecting(Resuming):
                 f"expected_nodes={expected_nodes!r} must be a whole number from 0 up."
             )
         check_wrapped(strategy)
+        for layer in layers(strategy):
+            if isinstance(layer, Selecting):
+                raise SettingsError(
+                    f"{type(layer).__name__} selects already; wrap the strategy that it wraps."
+                )
         method = "configure_train" if hasattr(type(self), "configure_train") else "configure_fit"
         if not hasattr(strategy, method):
             raise SettingsError(

@@ -60,10 +60,6 @@ def check_wrapped(strategy: Any) -> None:
             f"{strategy.__name__}()."
         )
     for layer in layers(strategy):
-        if hasattr(layer, "selector"):
-            raise SettingsError(
-                f"{type(layer).__name__} selects already; wrap the strategy that it wraps."
-            )
         for parent in type(layer).__mro__:
             if reason := _REFUSED.get(parent.__name__):
                 raise SettingsError(

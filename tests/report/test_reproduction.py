@@ -94,7 +94,7 @@ def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:
     points = {"random": (0.9, 0.6), "dubhe": (0.4, 0.1)}
     draw_balance(axes, points=points, num_rounds=20, title="balance")
     assert axes.get_xlabel() == "Clients that trained within 20 rounds"
-    points = [line.get_xydata() for line in axes.lines]
-    assert np.asarray(points).reshape(-1, 2).tolist() == [[0.9, 0.6], [0.4, 0.1]]
+    drawn = [line.get_xydata() for line in axes.lines]
+    assert np.asarray(drawn).reshape(-1, 2).tolist() == [[0.9, 0.6], [0.4, 0.1]]
     assert [text.get_text() for text in axes.texts] == ["random", "Dubhe"]
     assert axes.get_ylim()[0] == 0.0
