@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.report.comparison import ComparisonResults
@@ -18,6 +19,7 @@ __all__ = [
     "draw_emd",
     "draw_local_emd",
     "draw_share_bars",
+    "label_percents",
     "moving_average",
 ]
 
@@ -50,10 +52,16 @@ def moving_average(values: ArrayLike, window: int) -> NDArray[np.float64]:
     return np.asarray(sums / np.convolve(np.ones_like(series), kernel, mode="same"))
 
 
+def label_percents(axis: Axis) -> None:
+    """Label an axis of shares in percent, at even steps and without rounding."""
+    axis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _position: f"{round(100 * share, 6):g}%"))
+
+
 def draw_accuracy(axes: Axes, results: ComparisonResults) -> None:
     """Draw the test accuracy over the rounds, smoothed where there are many."""
     draw_by_round(axes, {n: m.accuracy for n, m in results.methods.items()}, first_round=0)
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    label_percents(axes.yaxis)
     axes.set_ylabel("Test accuracy")
     axes.set_title("Accuracy over rounds")
 
@@ -83,11 +91,11 @@ def draw_class_proportions(axes: Axes, results: Results) -> None:
     if num_classes <= _MOST_BARS:
         _draw_bars(axes, results)
         axes.set_xticks(range(num_classes))
-        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+        label_percents(axes.yaxis)
     else:
         _draw_lines(axes, results)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=1))
+        label_percents(axes.yaxis)
     axes.axhline(
         1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
     )

@@ -6,9 +6,8 @@ from itertools import combinations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from dubhe_flwr.report.panels import draw_by_round, draw_share_bars
+from dubhe_flwr.report.panels import draw_by_round, draw_share_bars, label_percents
 from dubhe_flwr.report.results import ClassProportions
 from dubhe_flwr.report.style import UNIFORM_COLOUR, method_colours, method_label
 
@@ -106,8 +105,7 @@ def draw_shares(
         1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
     )
     axes.set_xticks(range(num_classes))
-    axes.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    label_percents(axes.yaxis)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("Class (lines: standard deviation over rounds)")
     axes.set_title(title)
@@ -124,7 +122,7 @@ def draw_curves(
     of_accuracy = label == "Test accuracy"
     draw_by_round(axes, series, first_round=0 if of_accuracy else 1)
     if of_accuracy:
-        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+        label_percents(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
     axes.set_ylabel(label)
@@ -145,7 +143,7 @@ def draw_averages(
             distances, values, "o-", ms=5, color=colours[name], label=method_label(name), lw=1.8
         )
     axes.set_xticks(list(distances))
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    label_percents(axes.yaxis)
     axes.set_xlabel(r"$EMD^{avg}$")
     axes.set_ylabel("Accuracy, last rounds")
     axes.set_title(title)
@@ -172,8 +170,8 @@ def draw_balance(
         )
     axes.set_xlim(0, 1.15)
     axes.set_ylim(bottom=0)
+    label_percents(axes.xaxis)
     axes.set_xticks(np.arange(0, 1.1, 0.2))
-    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
     axes.set_title(title)

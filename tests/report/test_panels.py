@@ -19,6 +19,7 @@ from dubhe_flwr.report.panels import (
     draw_class_proportions,
     draw_emd,
     draw_local_emd,
+    label_percents,
     moving_average,
 )
 
@@ -115,3 +116,14 @@ def test_moving_average_is_that_of_the_neighbours(values: list[float], window: i
     half = window // 2
     wanted = [np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
     np.testing.assert_allclose(moving_average(values, window), wanted, atol=1e-6)
+
+
+def test_percents_are_labelled_as_they_are() -> None:
+    """No tick between two whole percents is rounded to one of them."""
+    axes = Figure().subplots()
+    for low, high in ((0.1, 0.28), (0.90, 0.93), (0.0, 1.0), (0.0, 0.002)):
+        axes.set_ylim(low, high)
+        label_percents(axes.yaxis)
+        ticks = axes.get_yticks()
+        shown = [axes.yaxis.get_major_formatter()(tick) for tick in ticks]
+        assert [float(text.rstrip("%")) for text in shown] == pytest.approx(100 * ticks)
