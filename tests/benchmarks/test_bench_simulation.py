@@ -71,6 +71,8 @@ def test_a_thousand_nodes_cost_little_more_than_their_cryptography() -> None:
         num_participants=20,
         reference_set=(1, 2, 4),
         thresholds={1: 0.7, 2: 0.2},
+        participation="paper",
+        determination="tries",
         tries=10,
         seed=7,
     )

@@ -1,0 +1,56 @@
+"""Tests of the page that sets our numbers beside the paper's: they are those of the files."""
+
+import json
+import re
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from dubhe_flwr.experiments.reproduction.trained import final_accuracy
+
+DOCS = Path(__file__).parents[2] / "docs"
+CELLS = sorted((DOCS / "reproduction" / "cells" / "training").glob("*.json"))
+PAGE = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## Table 2, the accuracy")[2].partition("\n## ")[0]
+
+
+def accuracies() -> dict[str, list[float]]:
+    """Return the accuracy of each seed of each way of selecting on MNIST-10/1.5."""
+    found: dict[str, list[float]] = {}
+    for path in CELLS:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        federation, method, *rest = content["cell"]["name"].split(", ")
+        if federation == "MNIST-10/1.5":
+            name = ", ".join([method, *rest[:-1]])
+            found.setdefault(name, []).append(final_accuracy(content["result"]))
+    return found
+
+
+def test_the_table_holds_what_was_measured() -> None:
+    """Mean, spread and share of greedy's gain of each row, from three seeds."""
+    found = accuracies()
+    assert set(found) == {"random", "dubhe-paper, H=1", "dubhe-paper, H=10", "dubhe", "greedy"}
+    least, most = fmean(found["random"]), fmean(found["greedy"])
+    for name, own in found.items():
+        assert len(own) == 3
+        mean = fmean(own)
+        spread = max(abs(value - mean) for value in own)
+        (row,) = re.findall(rf"^\| `{re.escape(name)}` \|(.*)$", SECTION, flags=re.MULTILINE)
+        assert f"| {mean:.1%} ± {spread:.1%} |".replace("%", "") in row.replace(" %", "")
+        assert f"| {(mean - least) / (most - least):.0%} |".replace("%", "") in row.replace(
+            " %", ""
+        )
+
+
+@pytest.mark.parametrize("path", CELLS, ids=lambda path: path.stem)
+def test_each_measurement_says_where_it_comes_from(path: Path) -> None:
+    """Seed, device, versions and a command without anybody's folders."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    provenance = content["provenance"]
+    assert provenance["seed"] in {0, 1, 2}
+    assert provenance["device"]
+    assert {"torch", "flwr", "dubhe_flwr"} <= provenance["versions"].keys()
+    assert provenance["command"].startswith("dubhe reproduce")
+    assert " /" not in provenance["command"]
