@@ -128,8 +128,6 @@ _REMEDIES_OF_DECLINED: Final = {
 }
 _REMEDY_OF_NO_DATA: Final = "let label_counts read the data that a node trains on; it is all zeros"
 _REMEDIES: Final = {
-    "unwilling at join": "wait for more nodes, and see in a node's log whether `willing` raised an "
-    "error",
     "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
     "register_dubhe)",
     **_REMEDIES_OF_DECLINED,
