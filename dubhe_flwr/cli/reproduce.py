@@ -90,7 +90,7 @@ def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
     ) -> None:
         options = Options(
             scale=cast("Scale", scale),
-            datasets=() if datasets == "none" else names(datasets.upper()),
+            datasets=() if datasets.lower() == "none" else names(datasets.upper()),
             seeds=() if seeds is None else numbers("seeds", seeds, int),
             tries=() if tries is None else numbers("tries", tries, int),
             num_rounds=num_rounds,

@@ -93,7 +93,7 @@ def remarks(
         if missing := len(keys - finished.keys()):
             sentences.append(
                 f"Not measured yet: {missing} of {len(keys)} measurements of {name}; the same "
-                "command goes on with them."
+                "command, without --report-only, goes on with them."
             )
     return sentences
 
