@@ -1,6 +1,5 @@
 """The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
 
-from dubhe_flwr.core.calibration import calibrated_probability, moments
 from dubhe_flwr.core.codebook import Category, Codebook
 from dubhe_flwr.core.determination import (
     best_try,
@@ -50,7 +49,6 @@ __all__ = [
     "best_groups",
     "best_scored_try",
     "best_try",
-    "calibrated_probability",
     "candidate_grid",
     "check_thresholds",
     "coverage",
@@ -67,7 +65,6 @@ __all__ = [
     "groups_of_round",
     "imbalance_ratio",
     "label_distribution",
-    "moments",
     "overall_registry",
     "participation_probability",
     "population_distribution",

@@ -1,0 +1,23 @@
+"""How likely a node volunteers: a rule is one class in one module."""
+
+from dubhe_flwr.protocol.rules.paper import Paper
+from dubhe_flwr.protocol.rules.rule import (
+    Population,
+    Rule,
+    Settled,
+    Slots,
+    Unsettled,
+    announced_rule,
+    register_rule,
+)
+
+__all__ = [
+    "Paper",
+    "Population",
+    "Rule",
+    "Settled",
+    "Slots",
+    "Unsettled",
+    "announced_rule",
+    "register_rule",
+]
