@@ -82,6 +82,8 @@ class StageReport:
 
     def without(self, number: int, reason: str) -> "StageReport":
         """Return the report after that many accepted replies turned out to be unfit."""
+        if number == 0:
+            return self
         dropped = {**self.dropped, reason: self.dropped.get(reason, 0) + number}
         return replace(self, accepted=self.accepted - number, dropped=dropped)
 

@@ -123,9 +123,9 @@ class Paper(Rule):
         )
 
     def max_exchanges(self, num_classes: int, num_clients: int) -> int:
-        """Return 1 for a search."""
+        """Return 2 for a search: what is expected is told, and then what was found."""
         del num_classes, num_clients
-        return int(len(self.candidates) > 1)
+        return 2 if len(self.candidates) > 1 else 0
 
     def contribution(self, label_counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a one-hot registry for each candidate."""
@@ -157,7 +157,7 @@ class Paper(Rule):
             for row, slot in zip(overall, slots, strict=True)
         )
         if len(slots) == 1:
-            return Settled(probabilities[0], tuple(self.candidates[0].values()))
+            return Settled(probabilities[0])
         distribution = fixed_point_distribution(label_counts)
         told = search_contribution(distribution, slots, overall, volunteers)
         return Unsettled(probabilities[self._usual], told.ravel(), probabilities)

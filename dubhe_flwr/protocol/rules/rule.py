@@ -167,7 +167,7 @@ class Rule(ABC):
         return None
 
     def max_exchanges(self, num_classes: int, num_clients: int) -> int:
-        """Return how many sums at most follow that of the registrations."""
+        """Return how many times at most nodes are given a sum before they draw."""
         del num_classes, num_clients
         return 0
 
