@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, dubhe, session_state, skewed_counts
+from protocol.federation import Federation, dubhe, joined, skewed_counts
 
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.he import RecipientKey, SecretKey
-from dubhe_flwr.protocol import CoordinatorState, Fields, SessionState, Stage, encode
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import Message
+from dubhe_flwr.protocol import CoordinatorState, Fields, Memory, Stage, encode
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import Message
 
 NUM_CLIENTS = 9
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -22,17 +22,20 @@ SETTINGS: dict[str, Any] = {
     "tries": 4,
     "registration_interval": 10,
     "max_draws_per_epoch": 48,
-    "max_clients": 20,
+    "max_registered": 20,
 }
 SCALE = 2**20
 
+_READING = frozenset(
+    f"joined.registered.reading.{name}"
+    for name in ("digests", "num-registered", "is-refused", "probability", "memory")
+)
 _CHARGES: dict[str, frozenset[str]] = {
-    Stage.DETERMINE: frozenset({"num-sums"}),
-    Stage.SEARCH: frozenset({"num-sums", "expectations-digest"}),
-    Stage.CALIBRATE: frozenset({"moments-digest"}),
+    Stage.DETERMINE: frozenset({"joined.registered.num-sums"}),
+    Stage.SETTLE: _READING,
+    Stage.PARTICIPATE: _READING,
 }
-_READ = frozenset({"registry-digest", "num-registered", "candidate"})
-"""What an agent has read before it decrypts sums."""
+"""What a refused request of a stage may cost."""
 
 
 def federation(**overrides: Any) -> Federation[CoordinatorState]:
@@ -57,26 +60,26 @@ def refuses(
 ) -> None:
     """Check that a request is refused for that reason, and changes nothing but what it costs."""
     session = nodes.session(node_id)
-    kept = session.state
+    kept = session.memory
     before = None if kept is None else encode(kept)
     with pytest.raises(error, match=match):
         session.handle(request)
     assert kept is None or encode(kept) == before
-    assert only_charged(kept, session.state, request)
+    assert only_charged(kept, session.memory, request)
 
 
 def only_charged(
-    before: SessionState | None, after: SessionState | None, request: Mapping[str, object]
+    before: Memory | None, after: Memory | None, request: Mapping[str, object]
 ) -> bool:
-    """Tell whether a refused request changed nothing, or an agent was charged for its sums."""
+    """Return whether a refused request changed nothing, or no more than what it costs."""
     if after is before:
         return True
     assert before is not None
     assert after is not None
     old, new = encode(before), encode(after)
-    changed = {name for name in new if new[name] != old[name]}
+    changed = {name for name in old.keys() | new.keys() if new.get(name) != old.get(name)}
     charges = _CHARGES.get(str(request["stage"]), frozenset())
-    return bool(changed & charges) and changed <= charges | _READ | {"sequence"}
+    return bool(changed & charges) and changed <= charges | {"sequence"}
 
 
 def seal(epoch: bytes, stage: Stage, sequence: int, body: Message) -> Fields:
@@ -86,7 +89,7 @@ def seal(epoch: bytes, stage: Stage, sequence: int, body: Message) -> Fields:
 
 def public_key_of(nodes: Federation[CoordinatorState], node_id: int) -> bytes:
     """Return the public half of a node's key for delivery."""
-    return RecipientKey.from_bytes(session_state(nodes, node_id).recipient_key).public_bytes
+    return RecipientKey.from_bytes(joined(nodes, node_id).delivery_key).public_bytes
 
 
 def numbers(num_sums: list[int], num_clients: list[int]) -> dict[str, bytes]:

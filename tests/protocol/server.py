@@ -16,7 +16,7 @@ SETTINGS: dict[str, Any] = {
     "reference_set": (1, 2, 4),
     "thresholds": {1: 0.6, 2: 0.3},
     "tries": 3,
-    "max_clients": 20,
+    "max_registered": 20,
 }
 
 
