@@ -1,12 +1,7 @@
 """The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
 
 from dubhe_flwr.core.codebook import Category, Codebook
-from dubhe_flwr.core.determination import (
-    best_try,
-    fill_or_trim,
-    scaled_distances,
-    tries_of_round,
-)
+from dubhe_flwr.core.determination import fill_or_trim, tries_of_round
 from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
     average_emd,
@@ -48,7 +43,6 @@ __all__ = [
     "best_candidate",
     "best_groups",
     "best_scored_try",
-    "best_try",
     "candidate_grid",
     "check_thresholds",
     "coverage",
@@ -70,7 +64,6 @@ __all__ = [
     "population_distribution",
     "private_draws",
     "registry",
-    "scaled_distances",
     "scaled_scores",
     "search_contribution",
     "seeded_draws",

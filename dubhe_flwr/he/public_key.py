@@ -33,7 +33,7 @@ def check_key_bits(key_bits: int) -> None:
     """
     if key_bits < MIN_KEY_BITS or key_bits % 16:
         raise SettingsError(
-            f"key_bits={key_bits} is no multiple of 16 from {MIN_KEY_BITS} on: take 2048 or 3072."
+            f"key_bits={key_bits} is not a multiple of 16 from {MIN_KEY_BITS} on: take 2048 or 3072."
         )
 
 
@@ -113,11 +113,11 @@ class PublicKey:
         Raises
         ------
         MalformedMessageError
-            If the bytes are no odd number of that size.
+            If the bytes are not an odd number of that size.
         """
         n = int.from_bytes(data, "big")
         if len(data) * 8 != key_bits or n.bit_length() != key_bits or n % 2 == 0:
-            raise MalformedMessageError(f"The modulus is no odd number of {key_bits} bits.")
+            raise MalformedMessageError(f"The modulus is not an odd number of {key_bits} bits.")
         return cls(n)
 
     def digest(self) -> bytes:

@@ -30,7 +30,7 @@ def check_keys(data: object, wanted: Sequence[str], where: str) -> dict[str, Any
     Raises
     ------
     CheckpointError
-        If it is none, or a key is missing or unknown; the message names it.
+        If it is not a dictionary, or a key is missing or unknown; the message names it.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def check_keys(data: object, wanted: Sequence[str], where: str) -> dict[str, Any
 version of dubhe-flwr wrote.
     """
     if not isinstance(data, dict):
-        raise CheckpointError(f"{where}: {type(data).__name__} is no dictionary of a saved state.")
+        raise CheckpointError(f"{where}: {type(data).__name__} is not a dictionary of a saved state.")
     for problem, names in (
         ("is missing", [name for name in wanted if name not in data]),
         ("is unknown", [name for name in data if name not in wanted]),

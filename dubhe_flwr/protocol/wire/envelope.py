@@ -85,7 +85,7 @@ def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
     Raises
     ------
     MalformedMessageError
-        If the fields are no request.
+        If the fields are not a request.
     StaleMessageError
         If the request is of another version of the protocol.
     """
@@ -105,7 +105,7 @@ def open_reply(fields: Mapping[str, object], expected: Envelope) -> Message:
     Raises
     ------
     MalformedMessageError
-        If the fields are no reply.
+        If the fields are not a reply.
     StaleMessageError
         If the reply answers another request, epoch or version.
     """
