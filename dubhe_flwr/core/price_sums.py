@@ -242,7 +242,7 @@ class PriceNumbers:
     def _triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return np.triu_indices(self.num_classes - 1)
 
-    def _blocks(self, opening: bool, kappa: float) -> dict[str, tuple[int, float, float]]:  # noqa: FBT001
+    def _blocks(self, opening: bool, kappa: float) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""
         classes, size = self.num_classes, self.largest_weight
         # |x_j| <= size, and ||x||^2 <= 2 size^2.

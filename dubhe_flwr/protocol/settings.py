@@ -76,6 +76,9 @@ class Settings:
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
         sample of them, so that a round costs the same however large the federation is.
+    equal_weights : bool (default: True)
+        Whether all clients count the same when they are aggregated (eq. 1), or by their number of
+        samples; what is balanced is what is aggregated.
     min_cohort : int (default: 3)
         Fewest clients that any decrypted sum covers. Nodes have a floor of their own.
     quorum : int, optional (default: `min_cohort`)
@@ -130,6 +133,7 @@ clients a round or lower min_cohort.
     registration_interval: int = 50
     rounds_per_draw: int = 1
     max_registered: int = 2000
+    equal_weights: bool = True
     min_cohort: int = 3
     quorum: int | None = None
     on_failure: OnFailure = "raise"
@@ -235,6 +239,7 @@ clients a round or lower min_cohort.
             volunteer_tries=index(self.tries) if grouped else 1,
             group_size=index(self.clients_in_group) if grouped else None,
             draw_seed=None if self.simulation is None else self.seed,
+            weighted=not self.equal_weights,
             encrypted=self.simulation != "plain",
         )
 

@@ -85,6 +85,8 @@ class Registered(_Hidden):
     ----------
     key : EpochKey, optional
         The epoch's Paillier key; None in a simulation that does not encrypt.
+    weight : float
+        How much the node counts.
     reading : Reading, optional
         What it read of the rule's sums; None before the first one.
     num_draws, num_sums : int
@@ -92,6 +94,7 @@ class Registered(_Hidden):
     """
 
     key: EpochKey | None = None
+    weight: float = 1.0
     reading: Reading | None = None
     num_draws: int = 0
     num_sums: int = 0
@@ -105,6 +108,8 @@ class Joined(_Hidden):
     ----------
     epoch : bytes
         Identity of the epoch.
+    sequence : int
+        Number of the request to join.
     announced : JoinRequest
         What the node was told of it.
     delivery_key : bytes
@@ -116,6 +121,7 @@ class Joined(_Hidden):
     """
 
     epoch: bytes
+    sequence: int
     announced: JoinRequest
     delivery_key: bytes
     label_counts: tuple[int, ...]

@@ -35,7 +35,7 @@ def participate(
     policy: NodePolicy, joined: Joined, request: ParticipateRequest
 ) -> tuple[ParticipateReply, Joined]:
     """Draw whether to take part, for each round and try."""
-    registered, _ = read_sum(joined, registration_of(joined), request)
+    registered, _ = read_sum(policy, joined, registration_of(joined), request)
     with charging(joined, registered):
         registered = spend_draws(joined, registered, request.num_rounds * request.num_tries)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
@@ -106,7 +106,7 @@ def _best_of_round(
     joined: Joined, found: Sequence[NDArray[np.int64] | None], num_clients: NDArray[np.int64]
 ) -> list[int]:
     """Return the best try or groups among those that add up."""
-    announced, local_skew = joined.announced, joined.terms.rule.local_skew
+    announced, local_skew = joined.announced, joined.terms.local_skew
     usable = {index: each for index, each in enumerate(found) if each is not None}
     if not usable:
         raise RefusedError("No sum of a round covers the clients it is said to cover.")

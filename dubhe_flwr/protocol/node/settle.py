@@ -2,23 +2,23 @@
 
 from dataclasses import replace
 
+from dubhe_flwr.core import generator, private_draws
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import charging, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.rules import Population, Settled, Unsettled
+from dubhe_flwr.protocol.rules import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
-__all__ = ["read_sum", "settle"]
+__all__ = ["own_of", "read_sum", "settle"]
 
 
 def settle(
     policy: NodePolicy, joined: Joined, request: SettleRequest
 ) -> tuple[SettleReply, Joined]:
     """Go on with the rule: add to the next sum, or say that it is settled."""
-    del policy
-    registered, outcome = read_sum(joined, registration_of(joined), request)
+    registered, outcome = read_sum(policy, joined, registration_of(joined), request)
     if outcome is None:
         raise RefusedError("This node answered that exchange before.")
     with charging(joined, registered):
@@ -29,8 +29,21 @@ def settle(
     return reply, replace(joined, registered=registered)
 
 
+def own_of(policy: NodePolicy, joined: Joined, registered: Registered) -> Own:
+    """Return what the rule is told of the node itself."""
+    seed = joined.announced.draw_seed
+    if policy.simulated and seed is not None:
+        lot = generator(seed, "lot", policy.alias, joined.sequence).random()
+    else:
+        lot = float(private_draws(1)[0])
+    return Own(joined.counts, registered.weight, lot)
+
+
 def read_sum(
-    joined: Joined, registered: Registered, request: SettleRequest | ParticipateRequest
+    policy: NodePolicy,
+    joined: Joined,
+    registered: Registered,
+    request: SettleRequest | ParticipateRequest,
 ) -> tuple[Registered, Settled | Unsettled | None]:
     """Read a sum over all nodes, unless it was read before.
 
@@ -58,17 +71,25 @@ def read_sum(
     _check_number(joined, reading, request)
     num_registered = num_clients if reading is None else reading.num_registered
     charged = replace(registered, reading=Reading(digests, num_registered))
-    population = Population(
-        num_clients,
-        joined.announced.num_participants,
-        joined.announced.num_volunteers(num_registered),
-    )
-    field = SETTLEMENT if exchange else REGISTRATION
-    kept = () if reading is None else reading.memory
+    terms, announced = joined.terms, joined.announced
+    num_volunteers = announced.num_volunteers(num_registered)
     with charging(joined, charged):
         try:
-            sums = joined.decrypt(charged, field, request.sums, num_clients)
-            outcome = joined.terms.rule.settle(joined.counts, population, kept, sums)
+            outcome: Settled | Unsettled
+            if exchange >= terms.rule.num_sums(terms.frame, num_registered):
+                outcome = Settled(min(1.0, num_volunteers / num_registered))
+            else:
+                sums = joined.decrypt(
+                    charged, SETTLEMENT if exchange else REGISTRATION, request.sums, num_clients
+                )
+                outcome = terms.rule.settle(
+                    own_of(policy, joined, registered),
+                    Population(
+                        terms.frame, num_clients, announced.num_participants, num_volunteers
+                    ),
+                    () if reading is None else reading.memory,
+                    sums,
+                )
         except DubheError:
             # Which check failed would tell something of what was decrypted.
             raise RefusedError("The sum is not what it is said to be.") from None
@@ -90,8 +111,7 @@ def _check_number(
     most = announced.max_clients if reading is None else reading.num_registered
     if not announced.min_cohort <= num_clients <= most:
         raise RefusedError(f"A sum over {num_clients} clients covers too few or too many.")
-    if reading is None:
-        return
-    rule, num_classes = joined.terms.rule, len(joined.label_counts)
-    if request.exchange > rule.max_exchanges(num_classes, reading.num_registered):
-        raise RefusedError("The rule is settled with fewer sums.")
+    if reading is not None:
+        terms = joined.terms
+        if request.exchange >= terms.rule.num_sums(terms.frame, reading.num_registered):
+            raise RefusedError("The rule is settled with fewer sums.")

@@ -51,6 +51,13 @@ class Joined:
         return terms_of(self.announced, self.num_classes)
 
     @property
+    def mean_examples(self) -> float | None:
+        """Mean number of samples, where nodes count by them."""
+        if not self.announced.weighted:
+            return None
+        return sum(reply.num_examples or 0 for reply in self.members.values()) / len(self.members)
+
+    @property
     def public_keys(self) -> bytes:
         """Keys for sealed delivery, end to end."""
         return b"".join(reply.public_key for reply in self.members.values())
@@ -110,6 +117,8 @@ class Join(Awaiting):
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).name.lower().replace("_", " ")
+            if (reply.num_examples is not None) != self.announced.weighted:
+                return "number of samples not asked for, or missing"
             statement = join_statement(identity, self.announced, reply.public_key)
             if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
                 return reason
