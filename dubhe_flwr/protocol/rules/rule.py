@@ -162,7 +162,7 @@ class Rule(ABC):
         return None
 
     @property
-    def target(self) -> tuple[float, ...] | None:
+    def target(self) -> Sequence[float] | None:
         """The distribution that is wanted of all who train together; None for the uniform one."""
         return None
 

@@ -52,6 +52,13 @@ def _kinds(message_class: Any) -> tuple[_Kind, ...]:
     return tuple(found)
 
 
+@cache
+def _first_key(message_class: Any) -> str:
+    """Return a key that every message of a class has: it tells whether an optional one is there."""
+    first = next(field for field in _kinds(message_class) if not field.is_optional)
+    return f"{first.key}.{_first_key(first.kind)}" if first.is_nested else first.key
+
+
 def encode(message: object) -> Fields:
     r"""Return the fields of a message.
 
@@ -138,7 +145,7 @@ def _decode(message_class: type[T], fields: Mapping[str, object], prefix: str) -
         key, kind = prefix + field.key, field.kind
         if field.is_nested:
             value: object = None
-            if not field.is_optional or any(str(k).startswith(f"{key}.") for k in fields):
+            if not field.is_optional or f"{key}.{_first_key(kind)}" in fields:
                 value, num_inner = _decode(kind, fields, f"{key}.")
                 num_read += num_inner
             values.append(value)
