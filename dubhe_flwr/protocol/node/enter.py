@@ -14,7 +14,14 @@ from dubhe_flwr.he import (
     seal,
     sealed_bytes,
 )
-from dubhe_flwr.protocol.node.memory import REMEMBERED_EPOCHS, EpochKey, Joined, Memory, Registered
+from dubhe_flwr.protocol.node.memory import (
+    REMEMBERED_EPOCHS,
+    Allowance,
+    EpochKey,
+    Joined,
+    Memory,
+    Registered,
+)
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
@@ -46,7 +53,11 @@ __all__ = ["join", "make_key", "register"]
 
 
 def join(
-    policy: NodePolicy, memory: Memory | None, header: Envelope, request: JoinRequest
+    policy: NodePolicy,
+    memory: Memory | None,
+    allowance: Allowance,
+    header: Envelope,
+    request: JoinRequest,
 ) -> tuple[JoinReply, Memory]:
     """Begin an epoch: read the label counts anew and make a key for delivery."""
     status, counts = read_label_counts(policy, request)
@@ -62,13 +73,15 @@ def join(
         labels = tuple(counts.tolist())
         joined = Joined(header.epoch, header.sequence, request, delivery_key.to_bytes(), labels)
     epochs = (past + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
-    return reply, Memory(header.sequence, epochs, joined)
+    return reply, Memory(header.sequence, epochs, allowance, joined)
 
 
 def make_key(
     policy: NodePolicy, joined: Joined, request: KeygenRequest
 ) -> tuple[KeygenReply, Joined]:
     """Make a new key pair and seal its secret half to each of the others."""
+    if joined.has_made_key:
+        raise RefusedError("This node has made a key in that epoch.")
     announced, terms = joined.announced, joined.terms
     own = RecipientKey.from_bytes(joined.delivery_key).public_bytes
     recipients = list(split(request.public_keys, PUBLIC_KEY_BYTES))
@@ -90,7 +103,8 @@ def make_key(
             )
             for recipient in recipients
         )
-    return KeygenReply(public_key.to_bytes(), sealed, signatures), joined
+    reply = KeygenReply(public_key.to_bytes(), sealed, signatures)
+    return reply, replace(joined, has_made_key=True)
 
 
 def register(

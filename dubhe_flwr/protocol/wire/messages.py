@@ -44,7 +44,7 @@ PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 _MAX_RULE_BYTES: Final = 2**16
 _MAX_FINDING: Final = 64
-_CONTROLS: Final = frozenset({"Cc", "Zl", "Zp"})
+_CONTROLS: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
 
 
 class Stage(StrEnum):
@@ -87,12 +87,12 @@ def _require_signatures(signatures: bytes | None) -> None:
 
 
 def _require_alias(alias: str) -> None:
-    """Refuse an alias that is not a name, or would break the line of a log that names it."""
+    """Refuse an alias that is not a name, or changes how the line of a log looks that names it."""
     fits = 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
-    in_line = alias.isprintable() or not any(category(char) in _CONTROLS for char in alias)
+    in_line = not any(category(char) in _CONTROLS for char in alias)
     _require(
         fits and in_line,
-        "An alias has 1 to 256 bytes, and no line break or other control character.",
+        "An alias has 1 to 256 bytes, and no line break, control or invisible character.",
     )
 
 

@@ -110,6 +110,7 @@ class Join(Awaiting):
         identity = self.batch.header.epoch
         seen: set[bytes] = set()
         signers: set[bytes] = set()
+        named: set[str] = set()
         declined: set[int] = set()
         trusted = context.settings.trusted
 
@@ -124,7 +125,10 @@ class Join(Awaiting):
                 return reason
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
+            if reply.alias in named:
+                return "alias of another node"
             seen.add(reply.public_key)
+            named.add(reply.alias)
             return None
 
         context, accepted = context.accepted(self.batch, replies, refuse)
