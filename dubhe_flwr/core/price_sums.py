@@ -51,6 +51,8 @@ class Evaluation:
         Mean of x under the weights q.
     covariance : ndarray, shape (C, C)
         Covariance of x under the weights q; above 32 classes a model, exact along the probes.
+    trace : float
+        Trace of the covariance, which the model need not have.
     spread : ndarray, shape (C,)
         At the opening the sums of ``s_i (s_i, x_i)``, or in a later epoch ``(s_i, x_i)``, without
         the last component; else empty.
@@ -62,6 +64,7 @@ class Evaluation:
     weight: float
     mean: Floats
     covariance: Floats
+    trace: float
     spread: Floats
 
 
@@ -114,12 +117,25 @@ class PriceNumbers:
         """Largest number that a node may put in a slot."""
         return max(2**_FEWEST_BITS - 1, (2**_SLOT_BITS - 1) // self.max_clients)
 
+    @property
+    def least_spread(self) -> float:
+        """Trace of the covariance below which clients may differ by rounding alone."""
+        noise = 4.0 * np.sqrt(self.num_classes) / self.max_value
+        return float(max(3e-4, noise)) * self.largest_weight**2
+
     def num_slots(self, *, opening: bool) -> int:
         """Return how many numbers a node gives, at the opening or at a later evaluation."""
         return sum(size for size, _, _ in self._blocks(opening, 0.0).values())
 
     def encode(
-        self, position: Floats, points: ArrayLike, kappa: float, probes: Floats, *, opening: bool
+        self,
+        position: Floats,
+        points: ArrayLike,
+        kappa: float,
+        probes: Floats,
+        rng: np.random.Generator,
+        *,
+        opening: bool,
     ) -> NDArray[np.int64]:
         """Return a node's numbers at a point.
 
@@ -133,6 +149,8 @@ class PriceNumbers:
             Price of ``||x||^2``.
         probes : ndarray, shape (C, num_probes)
             Directions of length 1.
+        rng : numpy.random.Generator
+            The node's own, for rounding.
         opening : bool
             Whether these numbers travel with the registration.
 
@@ -163,7 +181,9 @@ class PriceNumbers:
             (np.ravel(numbers[name]) - lower) / (upper - lower)
             for name, (_, lower, upper) in blocks.items()
         ]
-        return np.rint(np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value).astype(np.int64)
+        units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
+        # Up or down at random, so that the errors of many nodes alike cancel.
+        return np.floor(units + rng.random(units.size)).clip(0, self.max_value).astype(np.int64)
 
     def decode(
         self, sums: ArrayLike, num_clients: int, kappa: float, probes: Floats, *, opening: bool
@@ -209,8 +229,9 @@ class PriceNumbers:
             and softplus[0] >= volunteers - (_LARGEST_LOGIT + 2.0) * slack
             and np.abs(moment).max() <= size * (volunteers + self.num_classes * slack)
         )
-        if not possible or weight <= slack:
+        if not possible:
             raise _refusal()
+        weight = max(weight, slack)
         mean = first / weight
         if "matrix" in values:
             second = np.zeros((self.num_classes, self.num_classes))
@@ -219,6 +240,7 @@ class PriceNumbers:
             second[-1] = -second.sum(axis=0)
             second[:, -1] = -second.sum(axis=1)
             covariance = second / weight - np.outer(mean, mean)
+            trace = float(np.trace(covariance))
             lowest, vectors = np.linalg.eigh(covariance)
             if lowest[0] * weight < -((self.num_classes * size) ** 2) * slack:
                 raise _refusal()
@@ -227,6 +249,7 @@ class PriceNumbers:
             variances = values["squares"] / weight - mean**2
             images = values["images"].reshape(self.num_classes, -1) / weight
             images -= np.outer(mean, mean @ probes)
+            trace = float(variances.sum())
             covariance = modelled_covariance(variances, probes, images)
         return Evaluation(
             softplus,
@@ -235,6 +258,7 @@ class PriceNumbers:
             weight,
             mean,
             covariance,
+            trace,
             values.get("spread", np.empty(0)),
         )
 

@@ -67,7 +67,6 @@ _LONGEST_STEP: Final = 8.0
 
 _SHORTEST_STEP: Final = 0.05
 _BETTER: Final = 1e-3
-_NO_SPREAD: Final = 1e-6
 
 
 def position(distribution: ArrayLike, target: ArrayLike, weight: float = 1.0) -> Floats:
@@ -211,8 +210,9 @@ class PriceDesign:
     >>> p = np.repeat([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [50, 10, 40], axis=0)
     >>> numbers = PriceNumbers(num_classes=2, max_clients=100)
     >>> design, state = PriceDesign(5, 20.0, coverage=1.0), PriceState.first(numbers)
+    >>> rng = np.random.default_rng(0)
     >>> while not state.settled:
-    ...     sums = sum(design.numbers_of(numbers, state, x) for x in p - 0.5)
+    ...     sums = sum(design.numbers_of(numbers, state, x, rng) for x in p - 0.5)
     ...     state = design.advance(numbers, state, sums, len(p))
     >>> [round(design.probability(state, x - 0.5, 100, dither=None), 2) for x in p[[0, 50, 60]]]
     [0.04, 0.12, 0.42]
@@ -235,10 +235,17 @@ class PriceDesign:
                 "up, and neither above 1000."
             )
 
-    def numbers_of(self, numbers: PriceNumbers, state: PriceState, x: Floats) -> NDArray[np.int64]:
+    def numbers_of(
+        self, numbers: PriceNumbers, state: PriceState, x: Floats, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Return what a node at position x adds to the sums of the next evaluation."""
         return numbers.encode(
-            x, state.points(), state.kappa, _matrix(numbers, state), opening=not state.evaluations
+            x,
+            state.points(),
+            state.kappa,
+            _matrix(numbers, state),
+            rng,
+            opening=not state.evaluations,
         )
 
     def advance(
@@ -277,12 +284,12 @@ class PriceDesign:
         seen = numbers.decode(sums, num_clients, state.kappa, probes, opening=opening)
         state = replace(state, evaluations=state.evaluations + 1)
         if opening and not state.kappa:
-            return self._guess(state, seen, num_clients)
+            return self._guess(numbers, state, seen, num_clients)
         if opening:
             mean = _closed(seen.spread[1:]) / num_clients
             trace = float(seen.spread[0]) / num_clients - float(mean @ mean)
-            kappa = self._kappa(trace)
-            if abs(kappa / state.kappa - 1.0) > 0.1:
+            kappa = self._kappa(numbers, trace)
+            if kappa and abs(kappa / state.kappa - 1.0) > 0.1:
                 return self._newton(replace(state, kappa=kappa), seen, np.inf)
         value, shorter = self._values(state, seen)
         if shorter is not None:
@@ -329,9 +336,9 @@ class PriceDesign:
         below, above = (_sigmoid(lowest + step * number) for number in (level, level + 1))
         return above if _sigmoid(logit) - below > dither * (above - below) else below
 
-    def _kappa(self, trace: float) -> float:
+    def _kappa(self, numbers: PriceNumbers, trace: float) -> float:
         """Return the price of ||x||^2; 0 where clients do not differ."""
-        if trace < _NO_SPREAD:
+        if trace < numbers.least_spread:
             return 0.0
         kappa = (1.0 + self.local_skew) / (self.coverage * trace)
         return max(1.0, round(kappa * _GRID)) / _GRID
@@ -339,15 +346,17 @@ class PriceDesign:
     def _ridge(self, kappa: float) -> float:
         return (1.0 + self.local_skew) / kappa / (2.0 * (self.num_participants - 1))
 
-    def _guess(self, state: PriceState, seen: Evaluation, num_clients: int) -> PriceState:
+    def _guess(
+        self, numbers: PriceNumbers, state: PriceState, seen: Evaluation, num_clients: int
+    ) -> PriceState:
         """Solve for the prices as if probabilities were linear in them, from equal ones."""
         share = self.num_volunteers / num_clients
         equal = _rounded([_logit(share), *np.zeros_like(seen.mean)])
-        kappa = self._kappa(float(np.trace(seen.covariance)))
+        kappa = self._kappa(numbers, seen.trace)
         if not kappa:
             return replace(state, settled=True, base=equal, point=equal)
         mean, covariance = seen.mean, seen.covariance
-        square = float(np.trace(covariance) + mean @ mean)
+        square = seen.trace + float(mean @ mean)
         spread = float(seen.spread[0]) / num_clients - square**2
         joint = _closed(seen.spread[1:]) / num_clients - square * mean
         ridge = self._ridge(kappa) * np.eye(mean.size)
