@@ -107,6 +107,8 @@ class PriceState:
         Whether V is met and the last step was small: no exchange is needed any more.
     reach : float
         How much of the way from `base` to `point` the known sums support.
+    radius : float
+        Distance beyond which the curvature counts nodes as nearer.
     kappa, base_kappa : float
         Prices of ``||x||^2`` at the point and at the base; 0 where all are equally likely.
     base_value : float
@@ -120,6 +122,7 @@ class PriceState:
     evaluations: int
     settled: bool
     reach: float
+    radius: float
     kappa: float
     base_kappa: float
     base_value: float
@@ -135,7 +138,7 @@ class PriceState:
         signs = generator(0, "probes", classes).integers(2, size=(classes, num_probes))
         probes = _directions((2.0 * signs - 1.0).T, num_probes) if num_probes else np.empty((0, 0))
         flat = tuple(probes.ravel().tolist())
-        return cls(0, False, 1.0, 0.0, 0.0, np.inf, at, at, flat)
+        return cls(0, False, 1.0, numbers.largest_radius, 0.0, 0.0, np.inf, at, at, flat)
 
     def renewed(self) -> Self:
         """Return the state of the next epoch, which begins with the prices of this one."""
@@ -167,19 +170,20 @@ class PriceState:
 
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on C alone."""
-        head = (self.evaluations, self.settled, self.reach, self.kappa, self.base_kappa)
-        return (*map(float, head), self.base_value, *self.base, *self.point, *self.probes)
+        head = (self.evaluations, self.settled, self.reach, self.radius)
+        head += (self.kappa, self.base_kappa, self.base_value)
+        return (*map(float, head), *self.base, *self.point, *self.probes)
 
     @classmethod
     def from_floats(cls, numbers: PriceNumbers, values: Sequence[float]) -> Self:
         """Undo `as_floats`; `SettingsError` if there are more or fewer numbers than belong."""
         width, num_probes = 1 + numbers.num_classes, numbers.num_probes
-        wanted = 6 + 2 * width + numbers.num_classes * num_probes
+        wanted = 7 + 2 * width + numbers.num_classes * num_probes
         if len(values) != wanted:
             raise SettingsError(f"{len(values)} floats are no state of prices; give {wanted}.")
-        evaluations, settled, *rest = values[:6]
-        base, point = values[6 : 6 + width], values[6 + width : 6 + 2 * width]
-        probes = tuple(values[6 + 2 * width :])
+        evaluations, settled, *rest = values[:7]
+        base, point = values[7 : 7 + width], values[7 + width : 7 + 2 * width]
+        probes = tuple(values[7 + 2 * width :])
         return cls(int(evaluations), bool(settled), *rest, tuple(base), tuple(point), probes)
 
 
@@ -243,6 +247,7 @@ class PriceDesign:
             x,
             state.points(),
             state.kappa,
+            state.radius,
             _matrix(numbers, state),
             rng,
             opening=not state.evaluations,
@@ -281,14 +286,18 @@ class PriceDesign:
                 f"num_volunteers={self.num_volunteers} must be below the {num_clients} nodes."
             )
         opening, probes = not state.evaluations, _matrix(numbers, state)
-        seen = numbers.decode(sums, num_clients, state.kappa, probes, opening=opening)
+        seen = numbers.decode(
+            sums, num_clients, state.kappa, state.radius, probes, opening=opening
+        )
         state = replace(state, evaluations=state.evaluations + 1)
         if opening and not state.kappa:
             return self._guess(numbers, state, seen, num_clients)
         if opening:
             mean = _closed(seen.spread[1:]) / num_clients
-            trace = float(seen.spread[0]) / num_clients - float(mean @ mean)
-            kappa = self._kappa(numbers, trace)
+            square = float(seen.spread[0]) / num_clients
+            trace = square - float(mean @ mean)
+            state = replace(state, radius=_radius(numbers, square))
+            kappa = self._kappa(numbers, trace, num_clients)
             if kappa and abs(kappa / state.kappa - 1.0) > 0.1:
                 return self._newton(replace(state, kappa=kappa), seen, np.inf)
         value, shorter = self._values(state, seen)
@@ -336,9 +345,9 @@ class PriceDesign:
         below, above = (_sigmoid(lowest + step * number) for number in (level, level + 1))
         return above if _sigmoid(logit) - below > dither * (above - below) else below
 
-    def _kappa(self, numbers: PriceNumbers, trace: float) -> float:
+    def _kappa(self, numbers: PriceNumbers, trace: float, num_clients: int) -> float:
         """Return the price of ||x||^2; 0 where clients do not differ."""
-        if trace < numbers.least_spread:
+        if trace < numbers.least_spread(num_clients):
             return 0.0
         kappa = (1.0 + self.local_skew) / (self.coverage * trace)
         return max(1.0, round(kappa * _GRID)) / _GRID
@@ -352,7 +361,7 @@ class PriceDesign:
         """Solve for the prices as if probabilities were linear in them, from equal ones."""
         share = self.num_volunteers / num_clients
         equal = _rounded([_logit(share), *np.zeros_like(seen.mean)])
-        kappa = self._kappa(numbers, seen.trace)
+        kappa = self._kappa(numbers, seen.trace, num_clients)
         if not kappa:
             return replace(state, settled=True, base=equal, point=equal)
         mean, covariance = seen.mean, seen.covariance
@@ -370,6 +379,7 @@ class PriceDesign:
         a = _logit(share) + kappa * square - float(b @ mean) - excess
         return replace(
             state,
+            radius=_radius(numbers, square),
             kappa=kappa,
             reach=_rounded([min(1.0, 1.0 / max(variance, 1e-9) ** 0.5)])[0],
             base=equal,
@@ -439,6 +449,11 @@ def _directions(rows: Floats, number: int) -> Floats:
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     columns = np.linalg.qr(rows.T)[0][:, :number]
     return np.asarray(np.rint(columns * _GRID) / _GRID)
+
+
+def _radius(numbers: PriceNumbers, square: float) -> float:
+    """Return four times the root of the mean square of ||x||, or the most that it can be."""
+    return min(numbers.largest_radius, _rounded([4.0 * square**0.5])[0])
 
 
 def _matrix(numbers: PriceNumbers, state: PriceState) -> Floats:
