@@ -126,7 +126,7 @@ def register(
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
     key = None if delivered is None else _open(policy, joined, delivered)
     registered, terms = Registered(key, _weight(joined, request.mean_examples)), joined.terms
-    own = own_of(policy, joined, registered)
+    own = own_of(policy, joined, registered, 0)
     reply = RegisterReply(
         joined.encrypt(registered, REGISTRATION, terms.rule.contribution(own, terms.frame)),
         joined.encrypt(registered, DISTRIBUTION, terms.balance(own)),

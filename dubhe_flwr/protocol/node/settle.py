@@ -1,8 +1,11 @@
 """A node settles the rule: it reads sums over all nodes, each one once, and answers them."""
 
+import secrets
 from dataclasses import replace
 
-from dubhe_flwr.core import generator, private_draws
+import numpy as np
+
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import charging, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
@@ -29,14 +32,14 @@ def settle(
     return reply, replace(joined, registered=registered)
 
 
-def own_of(policy: NodePolicy, joined: Joined, registered: Registered) -> Own:
+def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange: int) -> Own:
     """Return what the rule is told of the node itself."""
     seed = joined.announced.draw_seed
     if policy.simulated and seed is not None:
-        lot = generator(seed, "lot", policy.alias, joined.sequence).random()
+        rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
-        lot = float(private_draws(1)[0])
-    return Own(joined.counts, registered.weight, lot)
+        rng = np.random.default_rng(secrets.randbits(128))
+    return Own(joined.counts, registered.weight, rng)
 
 
 def read_sum(
@@ -83,7 +86,7 @@ def read_sum(
                     charged, SETTLEMENT if exchange else REGISTRATION, request.sums, num_clients
                 )
                 outcome = terms.rule.settle(
-                    own_of(policy, joined, registered),
+                    own_of(policy, joined, registered, exchange + 1),
                     Population(
                         terms.frame, num_clients, announced.num_participants, num_volunteers
                     ),

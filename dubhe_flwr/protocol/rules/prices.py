@@ -103,7 +103,7 @@ class Prices(Rule):
         """Return a node's numbers at the opening, where all are equally likely."""
         numbers = _numbers(frame)
         design = self._design(2, 2.0)
-        return design.numbers_of(numbers, PriceState.first(numbers), self._position(own))
+        return design.numbers_of(numbers, PriceState.first(numbers), self._position(own), own.rng)
 
     def settle(
         self,
@@ -124,10 +124,10 @@ class Prices(Rule):
             state = _advanced(design, numbers, state, sums.tobytes(), num_clients)
         except SettingsError:
             raise RefusedError("The sums are not those of prices.") from None
-        probability = design.probability(state, x, num_clients, own.lot)
+        probability = design.probability(state, x, num_clients, own.rng.random())
         if state.settled or state.evaluations >= self.num_sums(frame, num_clients):
             return Settled(probability)
-        contribution = design.numbers_of(numbers, state, x)
+        contribution = design.numbers_of(numbers, state, x, own.rng)
         return Unsettled(probability, contribution, state.as_floats())
 
     def announced(self) -> dict[str, Any]:

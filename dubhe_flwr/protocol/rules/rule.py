@@ -9,12 +9,13 @@ Every node computes the same from the same sums, so that nobody's word is taken.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 
 __all__ = [
@@ -75,13 +76,13 @@ class Own:
         Its samples of each class; at least one.
     weight : float (default: 1)
         How much it counts when clients are aggregated, relative to the mean.
-    lot : float (default: 0.5)
-        Uniform in [0, 1) and its own: it decides where a probability is rounded.
+    rng : numpy.random.Generator
+        Its own, for what is rounded at random; no secret hangs on it.
     """
 
     label_counts: NDArray[np.int64]
     weight: float = 1.0
-    lot: float = 0.5
+    rng: np.random.Generator = field(default_factory=lambda: generator(0), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
