@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from protocol.wire.examples import MESSAGES, OPTIONAL, REPLIES, REQUESTS
 
+from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage, decode, encode
 from dubhe_flwr.protocol.wire import messages
 from dubhe_flwr.protocol.wire.messages import JoinRequest, Message
@@ -57,6 +58,15 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
 def test_a_value_at_the_limit_is_accepted(message: Any, change: dict[str, Any]) -> None:
     """The limits themselves are within; what is beyond is among the vectors."""
     assert replace(message, **change) != message
+
+
+@pytest.mark.parametrize("name", ["rule", "rule_settings"])
+def test_settings_of_a_rule_have_an_end(name: str) -> None:
+    """What no vector shows for its length: more than 65,536 characters."""
+    change: dict[str, Any] = {name: " " * (2**16 + 1)}
+    assert isinstance(JOIN, JoinRequest)
+    with pytest.raises(MalformedMessageError, match="too long"):
+        replace(JOIN, **change)
 
 
 def test_volunteers_and_what_their_draws_cost() -> None:

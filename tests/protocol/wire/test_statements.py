@@ -50,7 +50,9 @@ def test_every_part_is_in_a_statement() -> None:
         key_statement(*whole),
     ]
     for place, other in enumerate(others):
-        statements.append(key_statement(*whole[:place], other, *whole[place + 1 :]))
+        changed = [*whole]
+        changed[place] = other
+        statements.append(key_statement(*changed))
     assert len(set(statements)) == len(statements)
 
 
