@@ -354,9 +354,12 @@ def own_probabilities(
 
 def expectations(announced: Announced, counts: Sequence[int], overall: Sequence[int]) -> list[int]:
     """Return what a client adds to the expected data of each candidate, end to end."""
-    shares = [*fixed_point(counts), SCALE]
-    found = own_probabilities(announced, counts, overall)
-    return [round(p * share) for p in found for share in shares]
+    shares, found = [*fixed_point(counts), SCALE], own_probabilities(announced, counts, overall)
+    length = len(overall) // len(found)
+    there = [overall[k * length + own] > 0 for k, own in enumerate(slots_of(announced, counts))]
+    return [
+        round(p * share) * here for p, here in zip(found, there, strict=True) for share in shares
+    ]
 
 
 def best_candidate(sums: Sequence[int], num_classes: int) -> int:

@@ -176,6 +176,12 @@ def _settles() -> Iterator[Case]:
     yield session("a search finds thresholds", registered(SEARCHED), first, second, third)
     third = third | {"request": ask("participate", draw(SEARCHED, 1), 4)["request"]}
     yield session("a draw may bring the last sum", registered(SEARCHED), first, third)
+    without = overall(SEARCHED)
+    place = 5 + ref.slots_of(SEARCHED, COUNTS[1])[1]
+    without[place], without[5] = 0, without[5] + without[place]
+    told = ref.expectations(SEARCHED, COUNTS[1], without)
+    asked = ask("settle", given(SEARCHED, total=without), decrypts_to={"contribution": told})
+    yield session("a search without the node's own", registered(SEARCHED), asked)
     reply["decisions"] = decisions(p[ref.usual_candidate(SEARCHED)])
     alone = answers(ask("participate", draw(SEARCHED)), reply)
     yield session("a search that is not finished", registered(SEARCHED), alone)
