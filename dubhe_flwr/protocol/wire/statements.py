@@ -37,7 +37,11 @@ def parameters_digest(announced: JoinRequest) -> bytes:
     """
     parts: list[bytes] = []
     for name, value in sorted(encode(announced).items()):
-        written = value.encode() if isinstance(value, str) else struct.pack(">q", value)
+        if isinstance(value, str):
+            # Half of a surrogate pair has no UTF-8 form, and yet a server may announce it.
+            written = value.encode(errors="surrogatepass")
+        else:
+            written = struct.pack(">q", value)
         parts += [name.encode(), written]
     return hashlib.sha256(_joined(*parts)).digest()
 

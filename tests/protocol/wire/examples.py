@@ -3,17 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dubhe_flwr.protocol import Fields
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import (
-    CalibrateReply,
-    CalibrateRequest,
-    CheckReply,
-    CheckRequest,
+from dubhe_flwr.protocol.wire.codec import Fields
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import (
+    DeliveredKey,
     DetermineReply,
     DetermineRequest,
-    ExpectReply,
-    ExpectRequest,
     HelloReply,
     HelloRequest,
     JoinReply,
@@ -21,44 +16,33 @@ from dubhe_flwr.protocol.messages import (
     KeygenReply,
     KeygenRequest,
     Message,
-    MomentsReply,
-    MomentsRequest,
     ParticipateReply,
     ParticipateRequest,
     RegisterReply,
     RegisterRequest,
-    SearchReply,
-    SearchRequest,
+    SettleReply,
+    SettleRequest,
     Stage,
 )
 
+RULE: Final = '{"reference_set": [1, 2, 10], "thresholds": {"1": 0.7, "2": 0.1}}'
 REQUESTS: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloRequest(),
-    Stage.JOIN: JoinRequest(
-        (1, 2, 10), (0.7, 0.1), 20, 2048, 1000, 3, 1000, 500, -1, 10, 4, True, 1.0, 0.1, 0.05, 9
-    ),
+    Stage.JOIN: JoinRequest("paper", RULE, 20, 2048, 1000, 3, 1000, 500, 10, 4, 7, encrypted=True),
     Stage.KEYGEN: KeygenRequest(bytes(range(96)), bytes(3 * 96)),
     Stage.REGISTER: RegisterRequest(
-        b"\x81" * 256, bytes(32), b"sealed", b"\x0a" * 32, b"\x0b" * 96
+        DeliveredKey(b"\x81" * 256, bytes(32), b"sealed", b"\x0b" * 96)
     ),
-    Stage.CHECK: CheckRequest(b"\x0c" * 1024, b"\x0d" * 1024, (9, 10)),
-    Stage.EXPECT: ExpectRequest(b"\x02" * 512, 100, 20),
-    Stage.SEARCH: SearchRequest(b"\x0a" * 512, 20, 98),
-    Stage.MOMENTS: MomentsRequest(b"\x02" * 512, 100, 1),
-    Stage.CALIBRATE: CalibrateRequest(b"\x02" * 512, 100, b"\x08" * 1024, 98, 1),
-    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 7, 5, 10, b"\x09" * 512, 1),
+    Stage.SETTLE: SettleRequest(b"\x02" * 512, 100, 1),
+    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 1, 7, 5, 10),
     Stage.DETERMINE: DetermineRequest(b"\x03" * 2560, (3, 2), (4, 4, 5, 4, 5)),
 }
 REPLIES: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloReply("client 3: Grüße", willing=True),
-    Stage.JOIN: JoinReply(0, "3", bytes(range(32)), b"\x0b" * 96),
-    Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed", b"\x0b" * 96),
+    Stage.JOIN: JoinReply(0, "3", 10, bytes(range(32)), b"\x0b" * 96),
+    Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed", b"\x0b" * 288),
     Stage.REGISTER: RegisterReply(b"\x04" * 512, b"\x05" * 512),
-    Stage.CHECK: CheckReply(b"\x03"),
-    Stage.EXPECT: ExpectReply(b"\x0a" * 512, b"\x0b" * 3),
-    Stage.SEARCH: SearchReply(8),
-    Stage.MOMENTS: MomentsReply(b"\x08" * 1024),
-    Stage.CALIBRATE: CalibrateReply(b"\x09" * 512),
+    Stage.SETTLE: SettleReply(b"\x0a" * 512, (0.7, 0.1)),
     Stage.PARTICIPATE: ParticipateReply(b"\x06" * 7, b"\x07"),
     Stage.DETERMINE: DetermineReply((0, 9, 3, 0, 1)),
 }
@@ -66,6 +50,10 @@ MESSAGES: Final = [
     *((stage, message) for stage, message in REQUESTS.items()),
     *((stage, message) for stage, message in REPLIES.items()),
 ]
+OPTIONAL: Final = {
+    "group-size", "draw-seed", "signatures", "signature", "key.signature", "contribution"
+}  # fmt: skip
+"""Fields that may be left out."""
 
 FOREIGN_VALUES: Final = (None, True, 1, 1.0, "1", b"1", [1], (1,), {"a": 1}, bytearray(8), 2**64)
 
@@ -79,12 +67,14 @@ def misfits(valid: Fields) -> Iterator[tuple[str, dict[Any, Any]]]:
     """Yield the fields with one missing, one too many, or one of another type or size."""
     fields: dict[Any, Any] = dict(valid)
     for name, value in fields.items():
-        yield f"without {name}", {n: v for n, v in fields.items() if n != name}
+        if name not in OPTIONAL:
+            yield f"without {name}", {n: v for n, v in fields.items() if n != name}
         yield f"{name} misspelt", {n.replace(name, f"{name}s"): v for n, v in fields.items()}
         for other in FOREIGN_VALUES:
             if type(other) is not type(value) or other == 2**64:
                 yield f"{name} is {other!r}", {**fields, name: other}
     yield "a field too many", {**fields, "label": 3}
+    yield "a field too many within another", {**fields, "key.label": 3}
     yield "a number as name", {**fields, 3: 3}
     yield "a tuple as name", {**fields, ("epoch",): 3}
     yield "nothing", {}

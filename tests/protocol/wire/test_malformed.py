@@ -9,16 +9,17 @@ import logging
 import random
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol.federation import Federation, dubhe, secret_key, session_state, skewed_counts
+from protocol.federation import Federation, dubhe, skewed_counts
 from protocol.node import only_charged
 from protocol.pinned import pin, signing_key
 
+from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.errors import ProtocolError, QuorumError
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import (
@@ -26,9 +27,9 @@ from dubhe_flwr.protocol import (
     ClientSession,
     CoordinatorState,
     Fields,
+    Memory,
     NodeFailure,
     NodePolicy,
-    SessionState,
     Stage,
 )
 
@@ -41,19 +42,19 @@ FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf")
 
 
 def federation(determination: str = "tries") -> Federation[CoordinatorState]:
-    """Return twelve nodes and a server that searches and calibrates; with groups, pinned keys."""
-    one_by_one = determination == "tries"
+    """Return twelve nodes and a server that searches; with groups, pinned keys."""
+    options: dict[str, Any] = {
+        "num_participants": 3,
+        "tries": 3,
+        "group_size": 3,
+        "max_registered": 20,
+    }
     nodes = dubhe(
         COUNTS,
-        num_participants=3,
-        reference_set=(1, 2, 4) if one_by_one else (1, 4),
-        thresholds="search" if one_by_one else "search-tries",
-        participation="calibrated",
+        reference_set=(1, 2, 4),
+        thresholds="search",
         determination=determination,
-        tries=3,
-        group_size=3,
-        max_clients=20,
-        block_size=4,
+        **options,
     )
     if determination == "grouped":
         keys = [signing_key(number) for number in range(NUM_CLIENTS)]
@@ -127,12 +128,12 @@ def spoilt(fields: Fields, rng: random.Random) -> dict[Any, Any]:
     return changed
 
 
-Situation = tuple[NodePolicy, SessionState | None, Fields]
+Situation = tuple[NodePolicy, Memory | None, Fields]
 
 
 @pytest.fixture(scope="module")
 def situations() -> list[Situation]:
-    """Each request of a round, and the states of two nodes it can meet."""
+    """Each request of a round, and the memories of two nodes it can meet."""
     found: list[Situation] = []
     for nodes in (federation(), federation("grouped")):
 
@@ -141,7 +142,7 @@ def situations() -> list[Situation]:
         ) -> Fields:
             for other in (node_id, nodes.ids[0]):
                 session = nodes.session(other)
-                found.append((session.policy, session.state, request))
+                found.append((session.policy, session.memory, request))
             return request
 
         nodes.alter_request = note
@@ -149,22 +150,26 @@ def situations() -> list[Situation]:
     return found
 
 
-def secrets(nodes: Federation[CoordinatorState]) -> Iterator[str]:
-    """Yield what no text may hold, as it would be written."""
-    states = [session_state(nodes, node_id) for node_id in nodes.ids]
-    for counts in COUNTS:
-        yield from map(str, counts)
-    for state in states:
-        yield from (str(share) for share in state.distribution if share > 10_000)
-    numbers = [int.from_bytes(state.recipient_key, "big") for state in states]
-    if states[0].secret_key:
-        key = secret_key(states[0])
-        p = int.from_bytes(key.to_bytes(), "big")
-        numbers += [p, key.public_key.n // p]
-    for number in numbers:
-        yield str(number)
-        yield f"{number:x}"
-        yield repr(number.to_bytes(32, "big"))[2:-1]
+def secrets(memories: Iterable[Memory | None]) -> set[str]:
+    """Return what no text may hold, as it would be written."""
+    found = {str(count) for row in COUNTS for count in row}
+    shares = (share for row in COUNTS for share in fixed_point_distribution(row).tolist())
+    found |= {str(share) for share in shares if share > 10_000}
+    for kept in (memory.joined for memory in memories if memory is not None):
+        if kept is None:
+            continue
+        numbers = [int.from_bytes(kept.delivery_key, "big")]
+        if kept.registered is not None and (key := kept.registered.key) is not None:
+            p = int.from_bytes(key.prime, "big")
+            numbers += [p, int.from_bytes(key.modulus, "big") // p]
+        for number in numbers:
+            found |= {str(number), f"{number:x}", repr(number.to_bytes(32, "big"))[2:-1]}
+    return found
+
+
+def memories(nodes: Federation[CoordinatorState]) -> list[Memory | None]:
+    """Return what all nodes keep."""
+    return [nodes.session(node_id).memory for node_id in nodes.ids]
 
 
 def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture) -> None:
@@ -176,14 +181,14 @@ def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture
     @given(seed=st.integers(0, 2**64))
     def send(seed: int) -> None:
         rng = random.Random(seed)
-        policy, state, request = rng.choice(situations)
-        session, sent = ClientSession(policy, state), spoilt(request, rng)
+        policy, memory, request = rng.choice(situations)
+        session, sent = ClientSession(policy, memory), spoilt(request, rng)
         try:
             session.handle(sent)
         except ProtocolError as error:
             refusals[type(error).__name__] += 1
             texts.add(f"{error} {error!r} {error.args}")
-            assert only_charged(state, session.state, sent)
+            assert only_charged(memory, session.memory, sent)
 
     with log.at_level(logging.DEBUG):
         send()
@@ -192,34 +197,22 @@ def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture
     assert min(refusals.values()) > num_messages // 50
     assert refusals.total() > num_messages // 2
     everything = "\n".join([*texts, log.text])
-    for _, state, _ in situations:
-        for part in () if state is None else (state.recipient_key, state.secret_key):
-            assert not part or repr(part)[2:-1] not in everything
-            assert not part or str(int.from_bytes(part, "big")) not in everything
-    for row in COUNTS:
-        assert not any(str(count) in everything for count in row)
-
-
-def test_a_node_answers_or_refuses(situations: list[Situation], caplog: LogCapture) -> None:
-    """Nothing but a protocol error comes of any request, and a refusal changes no state."""
-    check_a_node(situations, NUM_MESSAGES, caplog)
-
-
-@pytest.mark.slow
-def test_a_node_answers_or_refuses_at_length(
-    situations: list[Situation], caplog: LogCapture
-) -> None:
-    """The same for twenty times as many messages."""
-    check_a_node(situations, 20 * NUM_MESSAGES, caplog)
+    kept = secrets(memory for _, memory, _ in situations)
+    assert not any(secret in everything for secret in kept)
 
 
 @pytest.mark.parametrize(
-    ("stage", "determination"),
-    [
-        *((stage, "tries") for stage in list(Stage)[1:]),
-        *((stage, "grouped") for stage in (Stage.EXPECT, Stage.SEARCH, Stage.DETERMINE)),
-    ],
+    "num_messages", [NUM_MESSAGES, pytest.param(20 * NUM_MESSAGES, marks=pytest.mark.slow)]
 )
+def test_a_node_answers_or_refuses(
+    situations: list[Situation], num_messages: int, caplog: LogCapture
+) -> None:
+    """Nothing but a protocol error comes of any request; a refusal costs what was decrypted."""
+    check_a_node(situations, num_messages, caplog)
+
+
+@pytest.mark.parametrize("determination", ["tries", "grouped"])
+@pytest.mark.parametrize("stage", list(Stage)[1:])
 def test_the_server_goes_on_or_gives_up(
     stage: Stage, determination: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -248,15 +241,15 @@ def test_the_server_goes_on_or_gives_up(
                 texts.append(str(error))
                 continue
             outcomes[type(outcome).__name__] += 1
-            assert isinstance(outcome, Batch) == (state.batch is not None)
-            report = state.stages[-1]
+            assert isinstance(outcome, Batch) == (state.stage is not None)
+            report = state.round.reports[-1]
             assert report.accepted + sum(report.dropped.values()) == report.sent == len(replies)
             dropped.update(report.dropped)
     assert dropped["MalformedMessageError"] > 20
     assert dropped["StaleMessageError"] > 2
     assert outcomes["Batch"] + outcomes["Plan"] > 20
     everything = "\n".join([*texts, caplog.text])
-    assert not any(secret in everything for secret in secrets(nodes))
+    assert not any(secret in everything for secret in secrets(memories(nodes)))
 
 
 @pytest.mark.parametrize("determination", ["tries", "grouped"])
@@ -291,7 +284,7 @@ def test_errors_do_not_show_secrets_in_their_chain() -> None:
     nodes = federation()
     node_id, request = next(iter(nodes.until(Stage.REGISTER).fields()))
     with pytest.raises(ProtocolError) as refusal:
-        nodes.handle(node_id, {**request, "sealed-key": bytes(80)})
+        nodes.handle(node_id, {**request, "key.sealed-key": bytes(80)})
     assert refusal.value.__cause__ is None
     assert refusal.value.__suppress_context__
 
@@ -304,7 +297,8 @@ def test_a_session_shows_no_secret() -> None:
         repr(thing)
         for node_id in nodes.ids
         for session in [nodes.session(node_id)]
-        for thing in (session, session.state, session.policy, [session.state])
+        for thing in (session, session.memory, session.policy, [session.memory])
     ]
-    assert not any(secret in text for secret in secrets(nodes) for text in written)
-    assert not any(secret in repr(nodes.state) for secret in secrets(nodes))
+    kept = secrets(memories(nodes))
+    assert not any(secret in text for secret in kept for text in written)
+    assert not any(secret in repr(nodes.state) for secret in secrets(memories(nodes)))

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import decode, encode, wire_size
-from dubhe_flwr.protocol.codec import encoded_size
+from dubhe_flwr.protocol.wire.codec import encoded_size
+
+
+@dataclass(frozen=True)
+class Inner:
+    """What stands within another."""
+
+    number: int
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -24,10 +32,14 @@ class Example:
     data: bytes
     whole_numbers: tuple[int, ...]
     shares: tuple[float, ...]
+    inner_one: Inner
+    inner_two: Inner | None = None
+    some_numbers: tuple[int, ...] | None = None
 
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 floats = st.floats(allow_nan=False)
+inner = st.builds(Inner, int64, st.none() | st.text())
 examples = st.builds(
     Example,
     st.booleans(),
@@ -37,8 +49,11 @@ examples = st.builds(
     st.binary(),
     st.lists(int64).map(tuple),
     st.lists(floats).map(tuple),
+    inner,
+    st.none() | inner,
+    st.none() | st.lists(int64).map(tuple),
 )
-EXAMPLE = Example(True, 1, 0.5, "a", b"b", (3, 4), (0.25,))
+EXAMPLE = Example(True, 1, 0.5, "a", b"b", (3, 4), (0.25,), Inner(5))
 
 
 @given(example=examples)
@@ -48,8 +63,8 @@ def test_round_trip(example: Example) -> None:
 
 
 def test_fields_are_flat_and_plain() -> None:
-    """Names are in kebab case, and tuples are big-endian bytes."""
-    assert encode(EXAMPLE) == {
+    """Names are in kebab case, tuples are big-endian bytes, and what is not there is left out."""
+    plain = {
         "flag": True,
         "number": 1,
         "share": 0.5,
@@ -57,7 +72,13 @@ def test_fields_are_flat_and_plain() -> None:
         "data": b"b",
         "whole-numbers": struct.pack(">qq", 3, 4),
         "shares": struct.pack(">d", 0.25),
+        "inner-one.number": 5,
     }
+    assert encode(EXAMPLE) == plain
+    whole = replace(EXAMPLE, inner_two=Inner(6, ""), some_numbers=())
+    more = {"inner-two.number": 6, "inner-two.note": "", "some-numbers": b""}
+    assert encode(whole) == plain | more
+    assert decode(Example, plain | more) == whole
 
 
 @pytest.mark.parametrize("name", encode(EXAMPLE))
@@ -89,6 +110,12 @@ def test_every_field_is_needed(name: str) -> None:
         ("whole-numbers", bytes(7)),
         ("whole-numbers", bytearray(8)),
         ("shares", bytes(9)),
+        ("inner-one.number", "5"),
+        ("inner-two.number", None),
+        ("inner-two.note", "no number beside"),
+        ("inner-two.notes", ""),
+        ("some-numbers", bytes(7)),
+        ("some-numbers", None),
     ],
 )
 def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
@@ -97,7 +124,7 @@ def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
         decode(Example, {**encode(EXAMPLE), name: value})
 
 
-@pytest.mark.parametrize("name", ["whole_numbers", "x", 7, ("x",)])
+@pytest.mark.parametrize("name", ["whole_numbers", "inner-one", "inner-one.x", "x", 7, ("x",)])
 def test_an_unknown_field_is_refused(name: object) -> None:
     """Neither a strange name nor a name that is no string gets in."""
     fields: dict[Any, Any] = {**encode(EXAMPLE), name: 1}
