@@ -9,13 +9,14 @@ more sum, and takes the candidate whose expected data is closest to uniform.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
+    MAX_REGISTRY_LENGTH,
     Codebook,
     best_candidate,
     candidate_grid,
@@ -38,8 +39,6 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 __all__ = ["Paper"]
-
-_MAX_CANDIDATES: Final = 64
 
 
 @register_rule
@@ -79,12 +78,13 @@ class Paper(Rule):
                 f"thresholds={self.thresholds!r} must be 'search', or a share for each size of "
                 "the reference set."
             )
-        if (num_candidates := len(self.candidates)) > _MAX_CANDIDATES:
+        # A server may announce anything: no node counts subsets or candidates beyond these limits.
+        if self.num_classes > MAX_REGISTRY_LENGTH:
             raise SettingsError(
-                f"A search over the sizes of reference_set={self.codebook.reference_set} has "
-                f"{num_candidates} candidates, above {_MAX_CANDIDATES}; leave out a size or give "
-                "thresholds."
+                f"reference_set is for {self.num_classes} classes; at most {MAX_REGISTRY_LENGTH} "
+                "are allowed."
             )
+        _ = self.candidates
 
     @cached_property
     def codebook(self) -> Codebook:
