@@ -42,11 +42,6 @@ class TestCharging:
         assert caught.value.reason is reason
         assert caught.value.joined == replace(JOINED, registered=Registered())
 
-    def test_what_is_answered_costs_what_the_answer_says(self) -> None:
-        """Without an error nothing happens."""
-        with charging(JOINED, Registered()):
-            pass
-
 
 class TestReadBefore:
     """Each exchange has one sum, which is read once and in its turn."""

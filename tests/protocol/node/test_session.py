@@ -6,7 +6,7 @@ from protocol.node import federation, next_request, refuses, seal, set_policy
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinStatus, KeygenRequest
+from dubhe_flwr.protocol.wire.messages import HelloRequest
 
 ENTERED = list(Stage)[2:]
 """The stages of an epoch that a node has joined."""
@@ -18,11 +18,11 @@ class TestHello:
     """A node says who it is, in or out of an epoch."""
 
     def test_hello_needs_and_leaves_no_memory(self) -> None:
-        """Before any epoch the node gives its alias."""
-        nodes = federation()
+        """Before any epoch the node gives its alias, and whether its owner lets it take part."""
+        nodes = federation(policy={"willing": lambda r: r != 0})
         session = nodes.session(nodes.ids[3])
         reply = session.handle(HELLO)
-        assert (reply["alias"], reply["willing"]) == ("3", True)
+        assert (reply["alias"], reply["willing"]) == ("3", False)
         assert session.memory is None
 
     def test_hello_leaves_an_epoch_alone(self) -> None:
@@ -33,11 +33,6 @@ class TestHello:
         nodes.handle(node_id, HELLO)
         assert nodes.memories[node_id] == kept
         nodes.handle(node_id, request)
-
-    def test_hello_says_who_is_unwilling(self) -> None:
-        """The owner decides whether the node takes part at all."""
-        nodes = federation(policy={"willing": lambda r: r != 0})
-        assert nodes.handle(nodes.ids[0], HELLO)["willing"] is False
 
     def test_an_alias_that_cannot_travel_is_refused(self) -> None:
         """A node with an empty name says so instead of sending it."""
@@ -130,17 +125,6 @@ def test_an_error_tells_its_type_only() -> None:
     node_id, request = next_request(nodes, Stage.REGISTER)
     spoilt = {**request, "key.sealed-key": b""}
     refuses(nodes, node_id, spoilt, RefusedError, r"^register failed: SealError\.$")
-
-
-def test_a_server_cannot_make_the_agent_work_for_ever() -> None:
-    """A node that refused a huge key does not make one when asked to."""
-    nodes = federation()
-    batch = nodes.until(Stage.JOIN)
-    node_id, request = next(iter(batch.fields()))
-    reply = nodes.handle(node_id, {**request, "key-bits": 2**30})
-    assert reply["status"] == JoinStatus.REFUSES_PARAMETERS
-    asked = seal(batch.header.epoch, Stage.KEYGEN, 5, KeygenRequest(bytes(96)))
-    refuses(nodes, node_id, asked, RefusedError, "did not join that epoch")
 
 
 def test_terms_are_kept_as_announced() -> None:

@@ -13,7 +13,6 @@ from protocol.federation import (
     epoch_of,
     joined,
     registered,
-    secret_key,
 )
 from protocol.node import (
     COUNTS,
@@ -23,22 +22,16 @@ from protocol.node import (
     federation,
     next_request,
     refuses,
-    seal,
     secret_prime,
 )
 
 from dubhe_flwr.core import (
     Codebook,
     best_candidate,
-    fixed_point_distribution,
     overall_registry,
-    participation_probability,
-    search_contribution,
 )
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.he import generate_secret_key
 from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
-from dubhe_flwr.protocol.wire.messages import SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 from dubhe_flwr.rules import Paper
 
@@ -68,71 +61,36 @@ def slots_of(nodes: Nodes, node_id: int, request: Any) -> NDArray[np.int64]:
     return decrypted(joined(nodes, node_id), field, request["sums"])
 
 
-SPOILT: dict[str, Callable[[Any, Any, int], Any]] = {
-    "zero": lambda vector, _key, _p: bytes(len(vector)),
-    "n": lambda vector, key, _p: key.n.to_bytes(len(vector), "big"),
-    "p": lambda vector, _key, p: p.to_bytes(len(vector), "big"),
-    "n squared": lambda vector, key, _p: key.n_square.to_bytes(len(vector), "big"),
-    "too large": lambda vector, _key, _p: b"\xff" * len(vector),
-    "a byte less": lambda vector, _key, _p: vector[:-1],
-    "twice as long": lambda vector, _key, _p: vector * 2,
-    "nothing": lambda _vector, _key, _p: b"",
-    "of another key": lambda vector, _k, _p: generate_secret_key(512).encrypt([1])[: len(vector)],
-}
+Change = Callable[[Nodes, int, Fields, Any], Any]
+
+
+def multiple_of_a_prime(nodes: Nodes, node_id: int, request: Any, _slots: Any) -> Fields:
+    """Return what would give the key away, decrypted."""
+    prime = secret_prime(nodes, node_id)
+    return {**request, "sums": prime.to_bytes(len(request["sums"]), "big")}
+
+
+SPOILT: list[tuple[int, Change]] = [
+    *((exchange, lambda _n, _i, r, _s: {**r, "sums": b""}) for exchange in (0, 1)),
+    *((exchange, multiple_of_a_prime) for exchange in (0, 1)),
+    *((exchange, lambda n, i, r, s: with_slots(n, i, r, s * 0)) for exchange in (0, 1)),
+    *((0, lambda _n, _i, r, _s, k=k: {**r, "num-clients": k}) for k in (8, 10, 20)),
+    (0, lambda n, i, r, s: with_slots(n, i, r, s * (np.arange(len(s)) < 88))),
+    (0, lambda n, i, r, s: with_slots(n, i, r, np.full_like(s, 31))),
+    (1, lambda n, i, r, s: with_slots(n, i, r, s + np.eye(9, 5, dtype=np.int64).ravel() * 60)),
+    (1, lambda n, i, r, s: with_slots(n, i, r, s * (np.arange(len(s)) // 5 != 4))),
+]
 
 
 class TestChargedFirst:
     """A sum counts as read before it is looked at, and all refusals of it sound the same."""
 
-    @pytest.mark.parametrize("exchange", [0, 1])
-    @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-    def test_what_is_not_a_ciphertext_is_refused(
-        self, spoil: Callable[[Any, Any, int], Any], exchange: int
-    ) -> None:
-        """Zero, multiples of the primes, foreign ciphertexts and wrong sizes give no plaintext."""
+    @pytest.mark.parametrize(("exchange", "change"), SPOILT)
+    def test_what_is_not_the_sum_is_refused(self, exchange: int, change: Change) -> None:
+        """Whatever is wrong with it, in each exchange."""
         nodes, node_id, request = asked(exchange)
-        key = secret_key(joined(nodes, node_id)).public_key
-        spoilt = spoil(request["sums"], key, secret_prime(nodes, node_id))
-        self.check(nodes, node_id, request, {**request, "sums": spoilt})
-
-    @pytest.mark.parametrize(
-        ("change", "number"),
-        [
-            (lambda r: r, 8),
-            (lambda r: r, 10),
-            (lambda r: r, 20),
-            (lambda r: r * 2, 9),
-            (lambda r: r * 0, 9),
-            (lambda r: np.where(np.arange(len(r)) < 88, r, 0), 9),
-            (lambda r: np.full_like(r, 31), 9),
-            (lambda r: np.append(r, np.ones_like(r)), 9),
-        ],
-    )
-    def test_a_registry_that_does_not_add_up_is_refused(self, change: Any, number: int) -> None:
-        """Under each candidate the total is the number of clients."""
-        nodes, node_id, request = asked()
-        spoilt = with_slots(nodes, node_id, request, change(slots_of(nodes, node_id, request)))
-        self.check(nodes, node_id, request, {**spoilt, "num-clients": number})
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda t: t + np.eye(9, 5, dtype=np.int64) * 46,
-            lambda t: t - np.array([0, 0, 0, 0, 46]),
-            lambda t: np.where(np.arange(9)[:, None] == 4, 0, t),
-            lambda t: t * 0,
-            lambda t: np.full_like(t, 2**25 - 1),
-        ],
-    )
-    def test_expectations_that_do_not_add_up_are_refused(self, change: Any) -> None:
-        """P p_l sums up to P, but for the rounding of nine clients, and someone takes part."""
-        nodes, node_id, request = asked(1)
-        table = np.tile([SCALE // 4] * 4 + [SCALE], (9, 1))
-        kept = nodes.memories[node_id]
-        rounded = table + np.array([0, 0, 0, 0, 45])
-        nodes.handle(node_id, with_slots(nodes, node_id, request, rounded))
-        nodes.memories[node_id] = kept
-        self.check(nodes, node_id, request, with_slots(nodes, node_id, request, change(table)))
+        slots = slots_of(nodes, node_id, request)
+        self.check(nodes, node_id, request, change(nodes, node_id, request, slots))
 
     @staticmethod
     def check(nodes: Nodes, node_id: int, honest: Fields, spoilt: Fields) -> None:
@@ -161,11 +119,6 @@ class TestChargedFirst:
         refuses(nodes, node_id, {**request, "num-clients": number}, RefusedError, "too few or too")
         nodes.handle(node_id, request)
 
-    def test_no_exchange_is_over_more_clients_than_the_first(self) -> None:
-        """Nobody can register after the others."""
-        nodes, node_id, request = asked(1)
-        refuses(nodes, node_id, {**request, "num-clients": 10}, RefusedError, "too few or too many")
-
 
 class TestOneSum:
     """There is one sum of each exchange, and one probability in an epoch."""
@@ -181,12 +134,6 @@ class TestOneSum:
         for altered in (same, {**later, "num-clients": 8}):
             refuses(nodes, node_id, altered, RefusedError, "and this is another")
         refuses(nodes, node_id, later, RefusedError, "answered that exchange before")
-
-    def test_an_exchange_that_was_missed_is_not_made_up(self) -> None:
-        """A node that was not given a sum takes no later one."""
-        nodes, node_id, request = asked()
-        later = {**request, "exchange": 1}
-        refuses(nodes, node_id, later, RefusedError, "A sum before this one did not reach")
 
     def test_no_sum_after_the_rule_is_settled(self) -> None:
         """A server could choose one that tells more."""
@@ -207,14 +154,6 @@ class TestOneSum:
         following: Any = nodes.step(replies)
         later = {**dict(following.fields())[node_id], "sequence": 60}
         refuses(nodes, node_id, later, RefusedError, "settled with fewer sums")
-
-    def test_no_more_exchanges_than_the_rule_has(self) -> None:
-        """One that is settled by the registrations takes no other sum."""
-        nodes = federation()
-        nodes.play(1)
-        told = SettleRequest(epoch_of(nodes).last_sum.vector, 9, 1)
-        forged = seal(epoch_of(nodes).identity, Stage.SETTLE, 60, told)
-        refuses(nodes, nodes.ids[0], forged, RefusedError, "settled with fewer sums")
 
 
 class TestOwnLabels:
@@ -249,44 +188,29 @@ class TestOwnLabels:
 class TestSearch:
     """Every node tells what it adds under each candidate, and finds the best one."""
 
-    def test_contributions_are_those_of_the_core(self) -> None:
-        """One row for each candidate, under the epoch's key; until then the paper's holds."""
-        nodes, *_ = asked(1)
-        rule = Paper((1, 2, 4), "search")
-        found = [overall_registry(COUNTS, rule.codebook, sigma) for sigma in rule.candidates]
-        overall = [counts for counts, _ in found]
-        replies: Any = {e.node_id: e.reply for e in nodes.exchanges if e.stage == Stage.SETTLE}
-        for row, node_id in enumerate(nodes.ids):
-            own, slots = joined(nodes, node_id), [slots[row] for _, slots in found]
-            told = decrypted(own, SETTLEMENT, replies[node_id]["contribution"]).reshape(9, 5)
-            expected = search_contribution(fixed_point_distribution(COUNTS[row]), slots, overall, 4)
-            np.testing.assert_array_equal(told, expected)
-            reading = registered(nodes, node_id).reading
-            assert reading is not None
-            probabilities = [
-                participation_probability(r, 4)[s] for r, s in zip(overall, slots, strict=True)
-            ]
-            assert reading.memory == tuple(probabilities)
-            assert reading.probability == probabilities[4]
-
     def test_every_node_finds_the_same(self) -> None:
-        """Of the least distance, told as finding; nobody's word is taken."""
+        """The best by what all of them told, named as finding; nobody's word is taken."""
         nodes, node_id, request = asked(1)
         candidates = Paper((1, 2, 4), "search").candidates
-        best = best_candidate(slots_of(nodes, node_id, request).reshape(9, 5))
+        table = slots_of(nodes, node_id, request)
+        told: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.SETTLE]
+        own = joined(nodes, node_id)
+        vectors = [decrypted(own, SETTLEMENT, reply["contribution"]) for reply in told]
+        np.testing.assert_array_equal(np.sum(vectors, axis=0), table)
         plan = nodes.play(1)
+        best = tuple(candidates[best_candidate(table.reshape(9, 5))].values())
         replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.SETTLE]
         findings = {reply["finding"] for reply in replies[-NUM_CLIENTS:]}
-        assert findings == {np.array([*candidates[best].values()], ">f8").tobytes()}
-        assert plan.finding == tuple(candidates[best].values())
+        assert findings == {np.array(best, ">f8").tobytes()}
+        assert plan.finding == best
 
-    @pytest.mark.parametrize("candidate", [0, 5, 8])
+    @pytest.mark.parametrize("candidate", [0, 8])
     def test_the_most_uniform_one_is_found(self, candidate: int) -> None:
-        """Whichever it is, with the probability that the node has under it."""
+        """With the probability that the node has under it; rounding by nine clients may be off."""
         nodes, node_id, request = asked(1)
         before = registered(nodes, node_id).reading
         table = np.tile([SCALE, 0, 0, 0, SCALE], (9, 1))
-        table[candidate] = [SCALE // 4] * 4 + [SCALE]
+        table[candidate] = [SCALE // 4] * 4 + [SCALE + 45]
         reply = nodes.handle(node_id, with_slots(nodes, node_id, request, table))
         sigma = Paper((1, 2, 4), "search").candidates[candidate]
         assert reply["finding"] == np.array([*sigma.values()], ">f8").tobytes()
