@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from protocol.federation import Federation, dubhe, joined, registered, secret_key, skewed_counts
+from protocol.federation import Federation, dubhe, joined, secret_key, skewed_counts
 
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he import PinnedKeys, RecipientKey
@@ -147,22 +147,6 @@ def numbers(num_sums: list[int], num_clients: list[int]) -> dict[str, bytes]:
 def secret_prime(nodes: Federation[Any], node_id: int) -> int:
     """Return p."""
     return int.from_bytes(secret_key(joined(nodes, node_id)).to_bytes(), "big")
-
-
-def change_registered(nodes: Federation[Any], node_id: int, **changes: Any) -> None:
-    """Let a node remember something else of what it did since it registered."""
-    memory, own = nodes.session(node_id).memory, joined(nodes, node_id)
-    assert memory is not None
-    changed = replace(own, registered=replace(registered(nodes, node_id), **changes))
-    nodes.memories[node_id] = replace(memory, joined=changed).to_fields()
-
-
-def change_announced(nodes: Federation[Any], node_id: int, **changes: Any) -> None:
-    """Let a node remember other terms of the epoch."""
-    memory, own = nodes.session(node_id).memory, joined(nodes, node_id)
-    assert memory is not None
-    changed = replace(own, announced=replace(own.announced, **changes))
-    nodes.memories[node_id] = replace(memory, joined=changed).to_fields()
 
 
 def signing_key(number: int) -> Ed25519PrivateKey:
