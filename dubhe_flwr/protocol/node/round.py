@@ -116,8 +116,9 @@ def _best_of_round(
         if len(set(num_clients.tolist())) > 1:
             raise RefusedError("The tries of a round cover different numbers of clients.")
         return [indices[best_scored_try(sums, local_skew)]]
-    wanted = group_sizes(announced.num_participants, announced.group_size)
-    if len(wanted) > len(sums):
+    # A server may announce any K: no array of that length is made.
+    if announced.num_participants // announced.group_size > len(sums):
         raise RefusedError("There are fewer groups than are wanted.")
+    wanted = group_sizes(announced.num_participants, announced.group_size)
     best = best_groups(sums, num_clients[indices], wanted, local_skew)
     return [indices[int(index)] for index in best]
