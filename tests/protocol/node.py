@@ -123,7 +123,7 @@ def only_charged(
     old, new = encode(before), encode(after)
     changed = {name for name in old.keys() | new.keys() if new.get(name) != old.get(name)}
     charges = _CHARGES.get(str(request["stage"]), frozenset())
-    return bool(charges) and changed <= charges | {"sequence"}
+    return bool(changed & charges) and changed <= charges | {"sequence"}
 
 
 def seal(epoch: bytes, stage: Stage, sequence: int, body: Message) -> Fields:

@@ -42,6 +42,12 @@ class TestCharging:
         assert caught.value.reason is reason
         assert caught.value.joined == replace(JOINED, registered=Registered())
 
+    def test_what_cost_nothing_is_an_error_like_any_other(self) -> None:
+        """The memory stays as it was."""
+        before = replace(JOINED, registered=Registered())
+        with pytest.raises(RefusedError, match="no"), charging(before, registration_of(before)):
+            raise RefusedError("no")
+
 
 class TestReadBefore:
     """Each exchange has one sum, which is read once and in its turn."""
