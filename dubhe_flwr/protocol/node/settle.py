@@ -1,7 +1,9 @@
 """A node settles the rule: it reads sums over all nodes, each one once, and answers them."""
 
+import logging
 import secrets
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +17,12 @@ from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleReply, S
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 __all__ = ["own_of", "read_sum", "settle"]
+
+# Flower's own log, by its name alone.
+logger = logging.getLogger("flwr")
+
+_IS_ANOTHER: Final = "The sum is not what it is said to be."
+"""Says the same whatever check failed, which would tell something of what was decrypted."""
 
 
 def settle(
@@ -71,7 +79,7 @@ def read_sum(
         raise RefusedError("A sum of this epoch was refused.")
     if reading is not None and digests == reading.digests:
         return registered, None
-    _check_number(joined, reading, request)
+    _check_number(joined, registered, request)
     num_registered = num_clients if reading is None else reading.num_registered
     charged = replace(registered, reading=Reading(digests, num_registered))
     terms, announced = joined.terms, joined.announced
@@ -90,31 +98,37 @@ def read_sum(
                     Population(
                         terms.frame, num_clients, announced.num_participants, num_volunteers
                     ),
-                    () if reading is None else reading.memory,
+                    () if reading is None else reading.memory or (),
                     sums,
                 )
         except DubheError:
-            # Which check failed would tell something of what was decrypted.
-            raise RefusedError("The sum is not what it is said to be.") from None
+            raise RefusedError(_IS_ANOTHER) from None
+        except Exception as error:  # noqa: BLE001 - a rule may raise anything
+            kind = type(error).__name__
+            logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, kind)
+            raise RefusedError(_IS_ANOTHER) from None
     reading = Reading(
         digests,
         num_registered,
         is_refused=False,
-        probability=outcome.probability,
-        memory=outcome.memory if isinstance(outcome, Unsettled) else (),
+        probability=float(outcome.probability),
+        memory=outcome.memory if isinstance(outcome, Unsettled) else None,
     )
     return replace(charged, reading=reading), outcome
 
 
 def _check_number(
-    joined: Joined, reading: Reading | None, request: SettleRequest | ParticipateRequest
+    joined: Joined, registered: Registered, request: SettleRequest | ParticipateRequest
 ) -> None:
     """Refuse a sum over too few clients or more than before, and one too many."""
     num_clients, announced = request.num_clients, joined.announced
+    reading = registered.reading
     most = announced.max_clients if reading is None else reading.num_registered
     if not announced.min_cohort <= num_clients <= most:
         raise RefusedError(f"A sum over {num_clients} clients covers too few or too many.")
-    if reading is not None:
-        terms = joined.terms
-        if request.exchange >= terms.rule.num_sums(terms.frame, reading.num_registered):
-            raise RefusedError("The rule is settled with fewer sums.")
+    if reading is None:
+        return
+    most_sums = joined.terms.rule.num_sums(joined.terms.frame, reading.num_registered)
+    # A node has one probability in an epoch: what it settled on or drew by does not change.
+    if reading.memory is None or registered.num_draws or request.exchange >= most_sums:
+        raise RefusedError("The rule is settled with fewer sums.")
