@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -113,7 +114,12 @@ def test_what_is_announced_of_a_simulation(
             for name, value in (
                 *(("quorum", 3.0), ("tries", 2.5), ("num_participants", "20")),
                 *(("key_bits", None), ("seed", 7.0), ("group_size", 4.0)),
+                *(("tries", True), ("quorum", False)),
             )
+        ),
+        *(
+            ({name: np.int64(9)}, f"{name}=.*9.* must be a whole number, an int of Python")
+            for name in ("tries", "seed", "rounds_per_draw", "registration_interval", "key_bits")
         ),
         *(
             ({"max_unregistered": value}, f"max_unregistered={value!r} must be a share from 0 to 1")
