@@ -247,11 +247,12 @@ clients a round or lower min_cohort.
             raise SettingsError(
                 f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
             )
-        if self.num_participants > self.max_registered:
-            raise SettingsError(
-                f"num_participants={self.num_participants} is above max_registered="
-                f"{self.max_registered}; raise max_registered."
-            )
+        for name, number in (("num_participants", self.num_participants), ("quorum", self.quorum)):
+            if number is not None and number > self.max_registered:
+                raise SettingsError(
+                    f"{name}={number} is above max_registered={self.max_registered}; raise "
+                    "max_registered."
+                )
         fits = self.min_cohort <= self.clients_in_group <= self.num_participants
         if self.determination != "tries" and not fits:
             raise SettingsError(
