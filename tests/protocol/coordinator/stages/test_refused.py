@@ -146,6 +146,18 @@ class TestForgotten:
         assert plan.num_registered == 12
 
 
+def test_only_an_epoch_that_held_ends_the_halving() -> None:
+    """Not a round that was given up: the next one goes on among as few."""
+    nodes = federation(24, on_failure="random")
+    with altered(nodes, "participate", failed):
+        assert nodes.play(1).fallback
+    assert nodes.state.run.num_refused == 6
+    del nodes.exchanges[:]
+    plan = nodes.play(2)
+    assert (len(asked(nodes, "join")), plan.num_registered, plan.fallback) == (4, 4, False)
+    assert nodes.state.run.num_refused == 0
+
+
 @pytest.mark.parametrize("on_failure", ["raise", "random"])
 def test_six_epochs_may_be_refused_in_a_round(on_failure: str) -> None:
     """Where every registration fails the server is not kept busy: the round is given up."""
