@@ -286,9 +286,7 @@ class PriceDesign:
                 f"num_volunteers={self.num_volunteers} must be below the {num_clients} nodes."
             )
         opening, probes = not state.evaluations, _matrix(numbers, state)
-        seen = numbers.decode(
-            sums, num_clients, state.kappa, state.radius, probes, opening=opening
-        )
+        seen = numbers.decode(sums, num_clients, state.kappa, state.radius, probes, opening=opening)
         state = replace(state, evaluations=state.evaluations + 1)
         if opening and not state.kappa:
             return self._guess(numbers, state, seen, num_clients)
