@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core.price_covariance import modelled_covariance
 from dubhe_flwr.errors import RefusedError, SettingsError
 
-__all__ = ["SHORTER_STEPS", "Evaluation", "PriceNumbers"]
+__all__ = ["SHORTER_STEPS", "Evaluation", "PriceNumbers", "Query"]
 
 Floats = NDArray[np.float64]
 
@@ -22,16 +22,42 @@ SHORTER_STEPS: Final = (0.5, 0.2)
 """Parts of a step after which the dual is evaluated beside its end."""
 
 _WHOLE_MATRIX_UP_TO: Final = 32
-"""Classes; there the matrix takes nine ciphertexts, and images of four directions four."""
+"""Classes. There it takes ten ciphertexts, and images of four directions four."""
 
 _NUM_PROBES: Final = 4
 _LARGEST_LOGIT: Final = 1024.0
 
 _BITS: Final = 20
-"""Of a number. Fewer cost exchanges by their noise; more would cost ciphertexts."""
+"""Of a number. With fewer, noise costs exchanges; more would cost ciphertexts."""
 
 _ONE_CIPHERTEXT: Final = (10, 2047, 26)
-"""Classes and nodes up to which all 78 numbers fill one of 2048 bits, with slots so wide."""
+"""Classes and nodes up to which the 77 numbers fill one of 2048 bits, with slots so wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What all nodes are to evaluate.
+
+    Parameters
+    ----------
+    points : ndarray, shape (3, 1 + n)
+        ``(a, b)`` of the point and of the `SHORTER_STEPS` towards it; at the opening the point
+        alone.
+    kappa : float
+        Price of s, the squared length of x.
+    radius : float
+        In the curvature, features that are longer count as if they had this length.
+    probes : ndarray, shape (n, m)
+        Directions of length 1 of which images are wanted; none where the whole matrix is summed.
+    opening : bool
+        Whether this travels with the registration.
+    """
+
+    points: Floats
+    kappa: float
+    radius: float
+    probes: Floats
+    opening: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +67,20 @@ class Evaluation:
     Parameters
     ----------
     softplus : ndarray, shape (3,)
-        Sum of the softplus of the logits, at the point and at the `SHORTER_STEPS` towards it; at
-        the opening the first of them only.
+        Sum of the softplus of the logits at each of the points; at the opening there is one.
     volunteers : float
         ``sum P_i``.
-    moment : ndarray, shape (C,)
-        ``sum P_i x_i``.
+    moment : ndarray, shape (n,)
+        ``sum P_i f_i`` over the features f.
     weight : float
         ``sum q_i``, with ``q_i = P_i (1 - P_i)``.
-    mean : ndarray, shape (C,)
-        Mean of x under the weights q.
-    covariance : ndarray, shape (C, C)
-        Covariance of x under the weights q; above 32 classes a model, exact along the probes.
+    mean, covariance : ndarray, shapes (n,) and (n, n)
+        Of the features under the weights q. Above 32 classes the covariance is a model, exact
+        along the probes.
     trace : float
-        Trace of the covariance, which the model need not have.
-    spread : ndarray, shape (C,)
-        At the opening the sums of ``s_i (s_i, x_i)``, or in a later epoch ``(s_i, x_i)``, without
-        the last component; else empty.
+        Sum of the variances of x, which the model need not have.
+    spread : ndarray, shape (1 + n,)
+        At the opening the sums of ``(s_i, f_i)``, or times s_i where `kappa` is 0; else empty.
     """
 
     softplus: Floats
@@ -74,9 +97,6 @@ class Evaluation:
 class PriceNumbers:
     """How a node's numbers stand in the slots of a field, and how their sums are read.
 
-    Up to 32 classes these are 6 + C + C (C + 1) / 2 numbers. Above, the matrix among them gives
-    way to its diagonal and its images of four directions, the probes.
-
     Parameters
     ----------
     num_classes : int
@@ -84,7 +104,8 @@ class PriceNumbers:
     max_clients : int
         Most nodes in a sum.
     largest_weight : float (default: 1)
-        Largest weight of a node; 1 where all weigh the same.
+        Largest weight of a node. With 1 all weigh the same and x is all there is to a node; above
+        it the weight is another feature.
 
     Raises
     ------
@@ -103,11 +124,21 @@ class PriceNumbers:
     largest_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (self.num_classes >= 2 and self.max_clients >= 1 and self.largest_weight > 0.0):
+        if not (self.num_classes >= 2 and self.max_clients >= 1 and self.largest_weight >= 1.0):
             raise SettingsError(
                 f"num_classes={self.num_classes} must be at least 2, max_clients="
-                f"{self.max_clients} at least 1 and largest_weight={self.largest_weight} above 0."
+                f"{self.max_clients} and largest_weight={self.largest_weight} at least 1."
             )
+
+    @property
+    def weighted(self) -> bool:
+        """Whether nodes differ in weight."""
+        return self.largest_weight > 1.0
+
+    @property
+    def num_features(self) -> int:
+        """``n``: classes, and one more where nodes differ in weight."""
+        return self.num_classes + self.weighted
 
     @property
     def num_probes(self) -> int:
@@ -118,14 +149,14 @@ class PriceNumbers:
     def max_value(self) -> int:
         """Largest number that a node may put in a slot."""
         classes, nodes, slot_bits = _ONE_CIPHERTEXT
-        if self.num_classes > classes or self.max_clients > nodes:
+        if self.weighted or self.num_classes > classes or self.max_clients > nodes:
             return 2**_BITS - 1
         return (2**slot_bits - 1) // self.max_clients
 
     @property
     def largest_radius(self) -> float:
-        """Most that ``||x||`` can be."""
-        return float(np.sqrt(2.0)) * self.largest_weight
+        """Most that the length of the features can be."""
+        return float(np.sqrt(3.0 if self.weighted else 2.0)) * self.largest_weight
 
     def least_spread(self, num_clients: int) -> float:
         """Return the trace of the covariance below which N clients may differ by rounding alone."""
@@ -137,77 +168,57 @@ class PriceNumbers:
         return sum(size for size, _, _ in self._blocks(opening, 0.0, 1.0).values())
 
     def encode(
-        self,
-        position: Floats,
-        points: ArrayLike,
-        kappa: float,
-        radius: float,
-        probes: Floats,
-        rng: np.random.Generator,
-        *,
-        opening: bool,
+        self, features: Floats, square: float, query: Query, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return a node's numbers at a point.
+        """Return a node's numbers.
 
         Parameters
         ----------
-        position : ndarray, shape (C,)
-            ``x`` of the node.
-        points : array_like of float, shape (3, C + 1)
-            ``(a, b)`` of the point and of the `SHORTER_STEPS` towards it; at the opening (1, C+1).
-        kappa : float
-            Price of ``||x||^2``.
-        radius : float
-            In the curvature, whoever is farther away counts as if he were at this distance.
-        probes : ndarray, shape (C, num_probes)
-            Directions of length 1.
+        features : ndarray, shape (n,)
+            x, whose C components sum to 0, and where nodes differ in weight how much more the node
+            weighs than the mean.
+        square : float
+            s, the squared length of x.
+        query : Query
+            What to evaluate.
         rng : numpy.random.Generator
-            The node's own, for rounding.
-        opening : bool
-            Whether these numbers travel with the registration.
+            The node's own, for rounding: up or down at random, so that the errors of many nodes
+            that are alike cancel.
 
         Returns
         -------
         ndarray of int64, shape (num_slots,)
             Each from 0 to `max_value`.
         """
-        square = float(position @ position)
-        at = np.asarray(points, dtype=np.float64)
-        logits = at[:, 0] + at[:, 1:] @ position - kappa * square
-        share = 1.0 / (1.0 + np.exp(-np.clip(logits[0], -500.0, 500.0)))
-        weight = share * (1.0 - share)
-        near = position * min(1.0, radius / max(square**0.5, 1e-12))
+        logits = query.points[:, 0] + query.points[:, 1:] @ features - query.kappa * square
+        logits = np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+        bend = np.log1p(np.exp(-np.abs(logits)))
+        share = float(np.exp(min(logits[0], 0.0) - bend[0]))
+        weight = share * float(np.exp(min(-logits[0], 0.0) - bend[0]))
+        length = float(np.linalg.norm(features))
+        near = features * min(1.0, query.radius / max(length, 1e-12))
+        sent = self._sent(near)
         numbers = {
             "above": np.maximum(logits, 0.0),
-            "bend": np.log1p(np.exp(-np.abs(logits))),
+            "bend": bend,
             "volunteers": share,
-            "moment": share * position[:-1],
+            "moment": share * self._sent(features),
             "weight": weight,
-            "mean": weight * near[:-1],
-            "matrix": weight * np.outer(near, near)[self._triangle],
+            "mean": weight * sent,
+            "matrix": weight * np.outer(sent, sent)[np.triu_indices(sent.size)],
             "squares": weight * near**2,
-            "images": weight * np.outer(near, near @ probes),
-            "spread": (1.0 if kappa else square) * np.append(square, position[:-1]),
+            "images": weight * np.outer(near, near @ query.probes),
+            "spread": (1.0 if query.kappa else square) * np.append(square, self._sent(features)),
         }
-        blocks = self._blocks(opening, kappa, radius)
         scaled = [
             (np.ravel(numbers[name]) - lower) / (upper - lower)
-            for name, (_, lower, upper) in blocks.items()
+            for name, (_, lower, upper) in self._blocks_of(query).items()
         ]
         units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
-        # Up or down at random, so that the errors of many nodes alike cancel.
-        return np.floor(units + rng.random(units.size)).clip(0, self.max_value).astype(np.int64)
+        whole = np.floor(units + rng.random(units.size))
+        return np.minimum(whole, self.max_value).astype(np.int64)
 
-    def decode(
-        self,
-        sums: ArrayLike,
-        num_clients: int,
-        kappa: float,
-        radius: float,
-        probes: Floats,
-        *,
-        opening: bool,
-    ) -> Evaluation:
+    def decode(self, sums: ArrayLike, num_clients: int, query: Query) -> Evaluation:
         """Read the sums of the numbers of all nodes.
 
         Parameters
@@ -216,106 +227,105 @@ class PriceNumbers:
             The sums.
         num_clients : int
             ``N``: nodes in the sums.
-        kappa, radius, probes, opening
-            As in `encode`.
+        query : Query
+            What the nodes evaluated.
 
         Raises
         ------
         RefusedError
             If no nodes can have given such numbers. It does not say why.
         """
-        integers = np.asarray(sums, dtype=np.int64)
-        blocks = self._blocks(opening, kappa, radius)
-        if (
-            integers.shape != (self.num_slots(opening=opening),)
-            or integers.min() < 0
-            or integers.max() > num_clients * self.max_value
-        ):
-            raise _refusal()
-        ends = np.cumsum([size for size, _, _ in blocks.values()])
-        values: dict[str, Floats] = {}
-        for (name, (_, lower, upper)), part in zip(
-            blocks.items(), np.split(integers, ends[:-1]), strict=True
-        ):
-            values[name] = num_clients * lower + part * ((upper - lower) / self.max_value)
-        volunteers, weight = float(values["volunteers"][0]), float(values["weight"][0])
-        softplus = values["above"] + values["bend"]
-        moment, first = _all_classes(values["moment"]), _all_classes(values["mean"])
-        # Rounding moves a sum by at most half a unit for each node.
+        values = self._values(np.asarray(sums), num_clients, query)
+        # Rounding moves a sum by at most a unit for each node.
         slack = num_clients / self.max_value
-        size = self.largest_weight
-        possible = (
-            -slack <= weight <= volunteers * (1.0 - volunteers / num_clients) + slack
-            and softplus[0] >= volunteers - (_LARGEST_LOGIT + 2.0) * slack
-            and np.abs(moment).max() <= size * (volunteers + self.num_classes * slack)
-        )
-        if not possible:
+        softplus = values["above"] + values["bend"]
+        volunteers, weight = float(values["volunteers"][0]), float(values["weight"][0])
+        moment, first = self._all(values["moment"]), self._all(values["mean"])
+        if (
+            volunteers * (1.0 - volunteers / num_clients) + slack < weight
+            or softplus[0] + (_LARGEST_LOGIT + 1.0) * slack < volunteers
+            or np.abs(moment).max() > self.largest_weight * (volunteers + num_clients * slack)
+        ):
             raise _refusal()
         weight = max(weight, slack)
         mean = first / weight
-        if "matrix" in values:
-            second = np.zeros((self.num_classes, self.num_classes))
-            second[self._triangle] = values["matrix"]
-            second += np.triu(second, 1).T
-            second[-1] = -second.sum(axis=0)
-            second[:, -1] = -second.sum(axis=1)
-            covariance = second / weight - np.outer(mean, mean)
-            trace = float(np.trace(covariance))
-            lowest, vectors = np.linalg.eigh(covariance)
-            if lowest[0] * weight < -((self.num_classes * radius) ** 2) * slack:
-                raise _refusal()
-            covariance = (vectors * np.maximum(lowest, 0.0)) @ vectors.T
-        else:
+        if self.num_probes:
             variances = values["squares"] / weight - mean**2
-            images = values["images"].reshape(self.num_classes, -1) / weight
-            images -= np.outer(mean, mean @ probes)
-            trace = float(variances.sum())
-            covariance = modelled_covariance(variances, probes, images)
-        return Evaluation(
-            softplus,
-            volunteers,
-            moment,
-            weight,
-            mean,
-            covariance,
-            trace,
-            values.get("spread", np.empty(0)),
-        )
+            images = values["images"].reshape(mean.size, -1) / weight
+            images -= np.outer(mean, mean @ query.probes)
+            covariance = modelled_covariance(variances, self.num_classes, query.probes, images)
+        else:
+            covariance = self._matrix(values["matrix"]) / weight - np.outer(mean, mean)
+            variances = np.diag(covariance)
+            shares, vectors = np.linalg.eigh(covariance)
+            if shares[0] * weight < -((mean.size * query.radius) ** 2) * slack:
+                raise _refusal()
+            covariance = (vectors * np.maximum(shares, 0.0)) @ vectors.T
+        trace = float(variances[: self.num_classes].sum())
+        spread = values.get("spread", np.empty(0))
+        if spread.size:
+            spread = np.append(spread[:1], self._all(spread[1:]))
+        return Evaluation(softplus, volunteers, moment, weight, mean, covariance, trace, spread)
 
-    @property
-    def _triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return np.triu_indices(self.num_classes - 1)
+    def _values(self, sums: NDArray[np.int64], num_clients: int, query: Query) -> dict[str, Floats]:
+        """Undo the scaling of the sums."""
+        blocks = self._blocks_of(query)
+        if (
+            sums.shape != (self.num_slots(opening=query.opening),)
+            or sums.min() < 0
+            or sums.max() > num_clients * self.max_value
+        ):
+            raise _refusal()
+        parts = np.split(sums, np.cumsum([size for size, _, _ in blocks.values()])[:-1])
+        return {
+            name: num_clients * lower + part * ((upper - lower) / self.max_value)
+            for (name, (_, lower, upper)), part in zip(blocks.items(), parts, strict=True)
+        }
+
+    def _blocks_of(self, query: Query) -> dict[str, tuple[int, float, float]]:
+        return self._blocks(query.opening, query.kappa, query.radius)
 
     def _blocks(
         self, opening: bool, kappa: float, radius: float
     ) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""
-        classes, size = self.num_classes, self.largest_weight
-        # |x_j| <= size and 2 |x_j x_k| <= ||x||^2 <= 2 size^2, and a weight is at most 1/4.
+        size, sent = self.largest_weight, self.num_features - 1
         num_points = 1 if opening else 1 + len(SHORTER_STEPS)
         blocks = {
             # Softplus in two parts, the one wide and the other fine.
             "above": (num_points, 0.0, _LARGEST_LOGIT),
             "bend": (num_points, 0.0, np.log(2.0)),
             "volunteers": (1, 0.0, 1.0),
-            "moment": (classes - 1, -size, size),
+            "moment": (sent, -size, size),
+            # q is at most 1/4.
             "weight": (1, 0.0, 0.25),
-            "mean": (classes - 1, -radius / 4, radius / 4),
+            "mean": (sent, -radius / 4, radius / 4),
         }
         if self.num_probes:
-            blocks["squares"] = (classes, 0.0, radius**2 / 4)
-            blocks["images"] = (classes * self.num_probes, -(radius**2) / 4, radius**2 / 4)
+            blocks["squares"] = (sent + 1, 0.0, radius**2 / 4)
+            blocks["images"] = ((sent + 1) * self.num_probes, -(radius**2) / 4, radius**2 / 4)
         else:
-            blocks["matrix"] = (classes * (classes - 1) // 2, -(radius**2) / 4, radius**2 / 4)
+            blocks["matrix"] = (sent * (sent + 1) // 2, -(radius**2) / 4, radius**2 / 4)
         if opening:
             largest = 2.0 * size**2 * (1.0 if kappa else 2.0 * size**2)
-            blocks["spread"] = (classes, -largest, largest)
+            blocks["spread"] = (1 + sent, -largest, largest)
         return blocks
 
+    def _sent(self, features: Floats) -> Floats:
+        """Leave out the last class, since the components of x sum to 0."""
+        return np.delete(features, self.num_classes - 1)
 
-def _all_classes(components: Floats) -> Floats:
-    """Append the last component, since those of x sum to 0."""
-    return np.append(components, -components.sum())
+    def _all(self, sent: Floats) -> Floats:
+        """Undo `_sent`, along the first axis."""
+        last = self.num_classes - 1
+        return np.insert(sent, last, -sent[:last].sum(axis=0), axis=0)
+
+    def _matrix(self, triangle: Floats) -> Floats:
+        sent = self.num_features - 1
+        matrix = np.zeros((sent, sent))
+        matrix[np.triu_indices(sent)] = triangle
+        matrix += np.triu(matrix, 1).T
+        return self._all(self._all(matrix).T)
 
 
 def _refusal() -> RefusedError:
