@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
-from dubhe_flwr.core.price_sums import SHORTER_STEPS, PriceNumbers, Query
+from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Floats, Query
+from dubhe_flwr.core.prices.sums import PriceNumbers
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["Position", "PriceState", "directions", "rounded"]
+__all__ = ["UNKNOWN", "Position", "PriceState", "directions", "rounded"]
 
-Floats = NDArray[np.float64]
+UNKNOWN: Final = 2.0**1000
+"""Stands for a value that is worse than any other."""
 
 _GRID: Final = 2.0**14
 _NUM_SCALARS: Final = 8
@@ -108,7 +110,7 @@ class PriceState:
     kappa, base_kappa : float
         Price of s at the point and at the base; 0 where all are equally likely.
     base_value : float
-        The dual at the base; infinite where it is not known.
+        The dual at the base, or `UNKNOWN`.
     base, point : tuple of float, 1 + n each
         ``(a, b)`` where the last step began, and where to evaluate next.
     probes : tuple of float, n times 0 or 4
@@ -138,12 +140,11 @@ class PriceState:
         (14, True)
         """
         num_features, num_probes = numbers.num_features, numbers.num_probes
-        signs = generator(0, "probes", num_features).integers(2, size=(num_probes, num_features))
-        probes = (
-            directions(2.0 * signs - 1.0, numbers.num_classes, num_probes).ravel()
-            if num_probes
-            else np.empty(0)
-        )
+        probes = np.empty(0)
+        if num_probes:
+            rng = generator(0, "probes", num_features)
+            signs = rng.choice([-1.0, 1.0], size=(num_probes, num_features))
+            probes = directions(signs, numbers.num_classes, num_probes).ravel()
         at = (0.0,) * (1 + num_features)
         return cls(
             evaluations=0,
@@ -153,7 +154,7 @@ class PriceState:
             radius=numbers.largest_radius,
             kappa=0.0,
             base_kappa=0.0,
-            base_value=np.inf,
+            base_value=UNKNOWN,
             base=at,
             point=at,
             probes=tuple(probes.tolist()),
@@ -170,7 +171,7 @@ class PriceState:
             reach=1.0,
             kappa=kappa,
             base_kappa=kappa,
-            base_value=np.inf,
+            base_value=UNKNOWN,
             base=at,
             point=at,
         )
@@ -197,6 +198,12 @@ class PriceState:
             return position.x
         return np.append(position.x, position.weight - self.mean_weight)
 
+    def contribution(
+        self, numbers: PriceNumbers, position: Position, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return what a client adds to the sums of the next evaluation; rng is its own."""
+        return numbers.encode(self.features(position), position.square, self.query(), rng)
+
     def logit(self, position: Position) -> float:
         """Return the logit of a client's probability if there is no further exchange."""
         prices, kappa = self.prices()
@@ -204,18 +211,40 @@ class PriceState:
 
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on the numbers alone."""
-        scalars = (self.evaluations, self.settled, self.reach, self.mean_weight, self.radius)
-        scalars += (self.kappa, self.base_kappa, self.base_value)
-        return (*map(float, scalars), *self.base, *self.point, *self.probes)
+        scalars = (
+            float(self.evaluations),
+            float(self.settled),
+            self.reach,
+            self.mean_weight,
+            self.radius,
+            self.kappa,
+            self.base_kappa,
+            self.base_value,
+        )
+        return (*scalars, *self.base, *self.point, *self.probes)
 
     @classmethod
     def from_floats(cls, numbers: PriceNumbers, values: Sequence[float]) -> Self:
-        """Undo `as_floats`; `SettingsError` if there are more or fewer numbers than belong."""
+        """Undo `as_floats`; `SettingsError` if that cannot be what it gave."""
         width = 1 + numbers.num_features
         wanted = _NUM_SCALARS + 2 * width + numbers.num_features * numbers.num_probes
         if len(values) != wanted:
             raise SettingsError(f"{len(values)} floats are no state of prices; give {wanted}.")
+        if not np.all(np.isfinite(values)):
+            raise SettingsError("A state of prices has a number that is not finite; register anew.")
         evaluations, settled, *scalars = values[:_NUM_SCALARS]
-        rest = tuple(values[_NUM_SCALARS:])
-        vectors = rest[:width], rest[width : 2 * width], rest[2 * width :]
-        return cls(int(evaluations), bool(settled), *scalars, *vectors)
+        reach, mean_weight, radius, kappa, base_kappa, base_value = scalars
+        vectors = tuple(values[_NUM_SCALARS:])
+        return cls(
+            evaluations=int(evaluations),
+            settled=bool(settled),
+            reach=reach,
+            mean_weight=mean_weight,
+            radius=radius,
+            kappa=kappa,
+            base_kappa=base_kappa,
+            base_value=base_value,
+            base=vectors[:width],
+            point=vectors[width : 2 * width],
+            probes=vectors[2 * width :],
+        )

@@ -1,6 +1,6 @@
 """The numbers of a node of which only the sum over all nodes is read, in fixed point.
 
-`prices` says what they are for. Each has a range that is known beforehand and takes the whole
+Each has a range that is known beforehand and takes the whole
 width of its slot: the lower end of the range is 0, the upper end the largest number of the field.
 So negative numbers pack, and no sum overflows.
 """
@@ -11,15 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core.price_covariance import modelled_covariance
+from dubhe_flwr.core.prices.covariance import modelled_covariance
+from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Evaluation, Floats, Query
 from dubhe_flwr.errors import RefusedError, SettingsError
 
-__all__ = ["SHORTER_STEPS", "Evaluation", "PriceNumbers", "Query"]
-
-Floats = NDArray[np.float64]
-
-SHORTER_STEPS: Final = (0.5, 0.2)
-"""Parts of a step after which the dual is evaluated beside its end."""
+__all__ = ["PriceNumbers"]
 
 _WHOLE_MATRIX_UP_TO: Final = 32
 """Classes. There it takes ten ciphertexts, and images of four directions four."""
@@ -32,65 +28,6 @@ _BITS: Final = 20
 
 _ONE_CIPHERTEXT: Final = (10, 2047, 26)
 """Classes and nodes up to which the 77 numbers fill one of 2048 bits, with slots so wide."""
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What all nodes are to evaluate.
-
-    Parameters
-    ----------
-    points : ndarray, shape (3, 1 + n)
-        ``(a, b)`` of the point and of the `SHORTER_STEPS` towards it; at the opening the point
-        alone.
-    kappa : float
-        Price of s, the squared length of x.
-    radius : float
-        In the curvature, features that are longer count as if they had this length.
-    probes : ndarray, shape (n, m)
-        Directions of length 1 of which images are wanted; none where the whole matrix is summed.
-    opening : bool
-        Whether this travels with the registration.
-    """
-
-    points: Floats
-    kappa: float
-    radius: float
-    probes: Floats
-    opening: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What the sums over all nodes say of a point.
-
-    Parameters
-    ----------
-    softplus : ndarray, shape (3,)
-        Sum of the softplus of the logits at each of the points; at the opening there is one.
-    volunteers : float
-        ``sum P_i``.
-    moment : ndarray, shape (n,)
-        ``sum P_i f_i`` over the features f.
-    weight : float
-        ``sum q_i``, with ``q_i = P_i (1 - P_i)``.
-    mean, covariance : ndarray, shapes (n,) and (n, n)
-        Of the features under the weights q. Above 32 classes the covariance is a model, exact
-        along the probes.
-    trace : float
-        Sum of the variances of x, which the model need not have.
-    spread : ndarray, shape (1 + n,)
-        At the opening the sums of ``(s_i, f_i)``, or times s_i where `kappa` is 0; else empty.
-    """
-
-    softplus: Floats
-    volunteers: float
-    moment: Floats
-    weight: float
-    mean: Floats
-    covariance: Floats
-    trace: float
-    spread: Floats
 
 
 @dataclass(frozen=True)
@@ -150,8 +87,8 @@ class PriceNumbers:
         """Largest number that a node may put in a slot."""
         classes, nodes, slot_bits = _ONE_CIPHERTEXT
         if self.weighted or self.num_classes > classes or self.max_clients > nodes:
-            return 2**_BITS - 1
-        return (2**slot_bits - 1) // self.max_clients
+            return int(2**_BITS - 1)
+        return int((2**slot_bits - 1) // self.max_clients)
 
     @property
     def largest_radius(self) -> float:
@@ -161,7 +98,7 @@ class PriceNumbers:
     def least_spread(self, num_clients: int) -> float:
         """Return the trace of the covariance below which N clients may differ by rounding alone."""
         noise = self.num_classes * self.largest_weight**2 / self.max_value / num_clients**0.5
-        return max(3e-4, 4.0 * noise)
+        return float(max(3e-4, 4.0 * noise))
 
     def num_slots(self, *, opening: bool) -> int:
         """Return how many numbers a node gives, at the opening or at a later evaluation."""
@@ -198,7 +135,7 @@ class PriceNumbers:
         length = float(np.linalg.norm(features))
         near = features * min(1.0, query.radius / max(length, 1e-12))
         sent = self._sent(near)
-        numbers = {
+        numbers: dict[str, Floats | float] = {
             "above": np.maximum(logits, 0.0),
             "bend": bend,
             "volunteers": share,
@@ -216,7 +153,7 @@ class PriceNumbers:
         ]
         units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
         whole = np.floor(units + rng.random(units.size))
-        return np.minimum(whole, self.max_value).astype(np.int64)
+        return np.asarray(np.minimum(whole, self.max_value), dtype=np.int64)
 
     def decode(self, sums: ArrayLike, num_clients: int, query: Query) -> Evaluation:
         """Read the sums of the numbers of all nodes.
@@ -278,7 +215,7 @@ class PriceNumbers:
             raise _refusal()
         parts = np.split(sums, np.cumsum([size for size, _, _ in blocks.values()])[:-1])
         return {
-            name: num_clients * lower + part * ((upper - lower) / self.max_value)
+            name: np.asarray(num_clients * lower + part * ((upper - lower) / self.max_value))
             for (name, (_, lower, upper)), part in zip(blocks.items(), parts, strict=True)
         }
 
