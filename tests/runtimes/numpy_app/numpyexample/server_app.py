@@ -8,6 +8,7 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from dubhe_flwr.rules import Paper
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.serverapp.grid import SelectedGrid
 
@@ -60,8 +61,8 @@ def main(grid: Grid, context: Context) -> None:
     strategy = Dubhe(
         FedAvg(fraction_evaluate=0.0),
         num_participants=int(context.run_config["num-participants"]),
-        reference_set=REFERENCE_SET,
-        thresholds=THRESHOLDS,
+        rule=Paper(REFERENCE_SET, THRESHOLDS),
+        equal_weights=True,
         expected_nodes=int(context.run_config["expected-nodes"]),
         stage_timeout=timeout,
         checkpoint_dir=str(context.run_config["checkpoint-dir"]),
