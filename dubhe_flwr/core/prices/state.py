@@ -19,7 +19,7 @@ UNKNOWN: Final = 2.0**1000
 """Stands for a value that is worse than any other."""
 
 _GRID: Final = 2.0**14
-_NUM_SCALARS: Final = 8
+_NUM_SCALARS: Final = 9
 
 
 def rounded(values: ArrayLike) -> tuple[float, ...]:
@@ -103,6 +103,8 @@ class PriceState:
         Whether V is met and the last step was small: no exchange is needed any more.
     reach : float
         How much of the way from `base` to `point` the known sums support.
+    shift : float
+        Correction of a at the base, by which V is met there.
     mean_weight : float
         Mean weight of the nodes.
     radius : float
@@ -120,6 +122,7 @@ class PriceState:
     evaluations: int
     settled: bool
     reach: float
+    shift: float
     mean_weight: float
     radius: float
     kappa: float
@@ -137,7 +140,7 @@ class PriceState:
         --------
         >>> state = PriceState.first(PriceNumbers(num_classes=2, max_clients=9))
         >>> len(state.as_floats()), state.query().opening
-        (14, True)
+        (15, True)
         """
         num_features, num_probes = numbers.num_features, numbers.num_probes
         probes = np.empty(0)
@@ -150,6 +153,7 @@ class PriceState:
             evaluations=0,
             settled=False,
             reach=1.0,
+            shift=0.0,
             mean_weight=1.0,
             radius=numbers.largest_radius,
             kappa=0.0,
@@ -169,6 +173,7 @@ class PriceState:
             evaluations=0,
             settled=False,
             reach=1.0,
+            shift=0.0,
             kappa=kappa,
             base_kappa=kappa,
             base_value=UNKNOWN,
@@ -179,6 +184,7 @@ class PriceState:
     def prices(self) -> tuple[Floats, float]:
         """Return ``(a, b)`` and kappa that hold if there is no further exchange."""
         base, point = np.array(self.base), np.array(self.point)
+        base[0] += self.shift
         kappa = self.base_kappa + self.reach * (self.kappa - self.base_kappa)
         return base + self.reach * (point - base), kappa
 
@@ -215,6 +221,7 @@ class PriceState:
             float(self.evaluations),
             float(self.settled),
             self.reach,
+            self.shift,
             self.mean_weight,
             self.radius,
             self.kappa,
@@ -233,12 +240,13 @@ class PriceState:
         if not np.all(np.isfinite(values)):
             raise SettingsError("A state of prices has a number that is not finite; register anew.")
         evaluations, settled, *scalars = values[:_NUM_SCALARS]
-        reach, mean_weight, radius, kappa, base_kappa, base_value = scalars
+        reach, shift, mean_weight, radius, kappa, base_kappa, base_value = scalars
         vectors = tuple(values[_NUM_SCALARS:])
         return cls(
             evaluations=int(evaluations),
             settled=bool(settled),
             reach=reach,
+            shift=shift,
             mean_weight=mean_weight,
             radius=radius,
             kappa=kappa,

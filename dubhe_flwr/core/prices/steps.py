@@ -19,6 +19,7 @@ _FIRST_STEP: Final = 2.0
 _LONGEST_STEP: Final = 8.0
 """Steps are measured by the standard deviation of the change of the logits."""
 
+_LONGEST_SHIFT: Final = 6.0
 _SHORTEST_STEP: Final = 0.05
 _BETTER: Final = 1e-3
 _SLACK: Final = 1e-3
@@ -146,13 +147,13 @@ def newton_step(problem: Problem, state: PriceState, seen: Evaluation, value: fl
     found = max(seen.volunteers, 1e-6 * wanted)
     a, b = state.point[0], np.array(state.point[1:])
     ridge = problem.ridge(state.kappa)
-    # If all grow by one factor: d log(sum P_i) / da = sum q_i / sum P_i.
     slope = min(max(seen.weight / found, 0.02), 1.0)
-    shift = min(max(float(np.log(wanted / found)) / slope, -6.0), 6.0)
-    grown = float(np.expm1(slope * shift)) / slope * seen.weight
+    shift = _shift(wanted / found, slope)
+    factor = float(np.exp(slope * shift))
+    grown = (factor - 1.0) / slope * seen.weight
     missing = (found + grown) / wanted - 1.0
     gradient = (seen.moment + grown * seen.mean) / wanted + ridge * b
-    weight = seen.weight * float(np.exp(slope * shift)) / wanted
+    weight = seen.weight * factor / wanted
     hessian = weight * seen.covariance + np.diag(ridge)
     step = -np.linalg.solve(hessian, gradient - missing * seen.mean)
     deviation = max(_deviation(step, seen.covariance), 1e-9)
@@ -163,12 +164,27 @@ def newton_step(problem: Problem, state: PriceState, seen: Evaluation, value: fl
         state,
         settled=close and value != UNKNOWN,
         reach=1.0 if close else rounded([min(1.0, 1.0 / deviation)])[0],
+        shift=rounded([shift])[0],
         base_kappa=state.kappa,
         base_value=value,
         base=state.point,
         point=rounded([a, *(b + part * step)]),
         probes=_next_probes(problem.numbers, state.probes, step),
     )
+
+
+def _shift(ratio: float, slope: float) -> float:
+    """Return by how much to raise a for the sum of the probabilities to grow by a ratio.
+
+    With ``d log(sum P_i) / da`` given as the slope, it is as if all P_i were equal where the sum
+    is to fall, and as if they grew by one factor where it is to rise.
+    """
+    if ratio < 1.0:
+        # All P_i are 1 - slope before, and that times the ratio after.
+        shift = np.log(ratio * slope / (1.0 - (1.0 - slope) * ratio))
+    else:
+        shift = np.log(ratio) / slope
+    return float(np.clip(shift, -_LONGEST_SHIFT, _LONGEST_SHIFT))
 
 
 def _next_probes(
@@ -185,9 +201,9 @@ def _next_probes(
 def radius_for(numbers: PriceNumbers, square: float, seen: Evaluation) -> float:
     """Return four times the root of the mean square of the features, or the most it can be."""
     of_weights = float(np.diag(seen.covariance)[numbers.num_classes :].sum())
-    (radius,) = rounded([4.0 * float(square + of_weights) ** 0.5])
+    (radius,) = rounded([4.0 * np.sqrt(square + of_weights)])
     return min(numbers.largest_radius, radius)
 
 
 def _deviation(step: Floats, covariance: Floats) -> float:
-    return max(float(step @ covariance @ step), 0.0) ** 0.5
+    return float(np.sqrt(max(step @ covariance @ step, 0.0)))
