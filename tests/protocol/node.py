@@ -14,7 +14,7 @@ from dubhe_flwr.he import PinnedKeys, RecipientKey
 from dubhe_flwr.protocol import CoordinatorState, Fields, Memory, Stage, encode
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
-from dubhe_flwr.rules import Population, Rule, Settled, Slots, Unsettled, register_rule
+from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, Unsettled, register_rule
 
 NUM_CLIENTS = 9
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -55,24 +55,24 @@ class Exchanges(Rule):
         if self.number < 0:
             raise SettingsError("number is below 0.")
 
-    def registration_slots(self, num_classes: int) -> Slots:
+    def registration_slots(self, frame: Frame) -> Slots:
         """One, whatever the labels are."""
         return Slots(1, 1)
 
-    def settlement_slots(self, num_classes: int) -> Slots | None:
+    def settlement_slots(self, frame: Frame) -> Slots | None:
         """One, which counts the exchanges."""
         return Slots(1, 9)
 
-    def max_exchanges(self, num_classes: int, num_clients: int) -> int:
-        """As many as are wanted."""
-        return self.number
+    def num_sums(self, frame: Frame, num_clients: int) -> int:
+        """Those of as many exchanges as are wanted, and that of the registrations."""
+        return 1 + self.number
 
-    def contribution(self, label_counts: Any) -> Any:
+    def contribution(self, own: Own, frame: Frame) -> Any:
         """Every node counts."""
         return np.ones(1, dtype=np.int64)
 
     def settle(
-        self, label_counts: Any, population: Population, memory: tuple[float, ...], sums: Any
+        self, own: Own, population: Population, memory: tuple[float, ...], sums: Any
     ) -> Settled | Unsettled:
         """V in relation to the last sum, which may be nothing."""
         probability = np.float64(population.num_volunteers / int(sums[0]))

@@ -14,7 +14,7 @@ from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Plan, Stag
 from dubhe_flwr.protocol.coordinator.context import Awaiting
 from dubhe_flwr.protocol.coordinator.questions import Question
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
-from dubhe_flwr.rules import Population, Rule, Settled, Slots, register_rule
+from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, register_rule
 
 AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
 Nodes = Federation[CoordinatorState]
@@ -179,15 +179,16 @@ class Coin(Rule):
 
     name: ClassVar[str] = f"coin of {__name__}"  # pytest imports this module twice
 
-    def registration_slots(self, num_classes: int) -> Slots:
+    def registration_slots(self, frame: Frame) -> Slots:
         """Return one slot, which counts the nodes."""
-        del num_classes
+        del frame
         return Slots(1, 1)
 
-    def contribution(self, label_counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
         """Return a one."""
-        return np.ones_like(label_counts[:1])
+        del own, frame
+        return np.ones(1, dtype=np.int64)
 
-    def settle(self, _counts: Any, population: Population, _memory: Any, _sums: Any) -> Settled:
+    def settle(self, _own: Own, population: Population, _memory: Any, _sums: Any) -> Settled:
         """Return V / N."""
         return Settled(population.num_volunteers / population.num_clients)

@@ -17,6 +17,7 @@ from dubhe_flwr.errors import DecryptionError, MalformedMessageError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
+    Allowance,
     EpochKey,
     Joined,
     Reading,
@@ -29,9 +30,11 @@ from dubhe_flwr.rules import Paper
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000, 500)
 KEY = EpochKey(b"modulus 31415", b"prime 31415")
 READING = Reading(b"digest of 31415", 31415, False, 0.31415, (0.31415, 2.0))
-REGISTERED = Registered(KEY, READING, 31415, 31415)
-JOINED = Joined(b"\xab" * 16, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), REGISTERED)
-MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, JOINED)
+REGISTERED = Registered(KEY, 2.5, READING, 31415, 31415)
+JOINED = Joined(
+    b"\xab" * 16, 31415, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
+)
+MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), JOINED)
 
 
 @given(
@@ -45,14 +48,17 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, JOINED)
         st.floats(0, 1),
         st.none() | st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
+    weight=st.floats(0.25, 4),
     key=st.none() | st.builds(EpochKey, st.binary(), st.binary()),
     num_draws=st.integers(0, 2**63 - 1),
 )
 def test_round_trip(
-    counts: Any, reading: Reading | None, key: EpochKey | None, num_draws: int
+    counts: Any, reading: Reading | None, weight: float, key: EpochKey | None, num_draws: int
 ) -> None:
     """A node finds after a request what it kept before, however far it has come."""
-    joined = replace(JOINED, label_counts=counts, registered=Registered(key, reading, num_draws))
+    joined = replace(
+        JOINED, label_counts=counts, registered=Registered(key, weight, reading, num_draws)
+    )
     for place in (joined, replace(joined, registered=None), None):
         memory = replace(MEMORY, joined=place)
         assert Memory.from_fields(memory.to_fields()) == memory
@@ -69,7 +75,10 @@ def test_round_trip(
         {"joined.places": b""},
         {"joined.announced.num-participants": None},
         {"joined.announced.num-participants": 0},
+        {"joined.has-made-key": None},
+        {"joined.registered.weight": None},
         {"joined.registered.reading.digests": None},
+        {"allowance.day": None},
         {"joined.registered.key.prime": None},
     ],
 )

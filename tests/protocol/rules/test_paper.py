@@ -18,17 +18,19 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules import announced_rule
-from dubhe_flwr.rules import Paper, Population, Settled, Slots
+from dubhe_flwr.rules import Frame, Own, Paper, Population, Settled, Slots
 
 GIVEN = Paper((1, 2, 3), {1: 0.6, 2: 0.3})
 SEARCH = Paper((1, 2, 3), "search")
 COUNTS = np.array([[9, 1, 0], [0, 9, 1], [4, 5, 1], [3, 3, 4], [8, 1, 1]])
-POPULATION = Population(num_clients=5, num_participants=2, num_volunteers=3)
+NODES = [Own(row) for row in COUNTS]
+FRAME = Frame(num_classes=3, max_clients=9)
+POPULATION = Population(FRAME, num_clients=5, num_participants=2, num_volunteers=3)
 
 
 def summed(rule: Paper) -> Any:
     """Return the sum of the registrations."""
-    return sum(rule.contribution(counts) for counts in COUNTS)
+    return sum(rule.contribution(own, FRAME) for own in NODES)
 
 
 class TestSettings:
@@ -51,7 +53,7 @@ class TestSettings:
         assert isinstance(there, Paper)
         assert there.candidates == rule.candidates
         assert there.codebook == rule.codebook
-        assert (rule.max_exchanges(4, 9), rule.settlement_slots(4)) == (0, None)
+        assert (rule.num_sums(FRAME, 9), rule.settlement_slots(FRAME)) == (1, None)
 
     @pytest.mark.parametrize("reference_set", [(1, 2, 10), (1, 3), (2, 5), (1, 2, 3, 4)])
     def test_a_search_is_over_a_grid(self, reference_set: Any) -> None:
@@ -63,10 +65,11 @@ class TestSettings:
         assert isinstance(there, Paper)
         assert there.candidates == rule.candidates
         num_classes, length = rule.num_classes, rule.codebook.length
+        frame = Frame(num_classes, 9)
         number = len(rule.candidates)
-        assert rule.registration_slots(num_classes) == Slots(number * length, 1)
-        assert rule.settlement_slots(num_classes) == Slots(number * (num_classes + 1), 2**20)
-        assert rule.max_exchanges(num_classes, 9) == 2
+        assert rule.registration_slots(frame) == Slots(number * length, 1)
+        assert rule.settlement_slots(frame) == Slots(number * (num_classes + 1), 2**20)
+        assert rule.num_sums(frame, 9) == 2
         if paper := default_thresholds(rule.codebook):
             assert paper in rule.candidates
 
@@ -94,7 +97,7 @@ class TestSettings:
         """As the largest size of the reference set."""
         assert GIVEN.num_classes == 3
         with pytest.raises(SettingsError, match="for 3 classes, and the nodes have 4; make its"):
-            GIVEN.registration_slots(4)
+            GIVEN.registration_slots(Frame(4, 9))
 
     def test_the_log_names_what_was_found(self) -> None:
         """And the reference set."""
@@ -110,45 +113,45 @@ class TestSettle:
         """With K volunteers it is the paper's own."""
         overall, slots = overall_registry(COUNTS, GIVEN.codebook, GIVEN.candidates[0])
         expected = participation_probability(overall, 3)[slots]
-        found = [GIVEN.settle(counts, POPULATION, (), summed(GIVEN)) for counts in COUNTS]
+        found = [GIVEN.settle(own, POPULATION, (), summed(GIVEN)) for own in NODES]
         assert found == [Settled(float(probability)) for probability in expected]
 
     @pytest.mark.parametrize("num_volunteers", [3, 9])
     def test_who_is_missing_from_the_sum_draws_like_any_other(self, num_volunteers: int) -> None:
         """V / N, at most 1."""
         others = np.array([0, 2, 3, 0, 0, 0, 0])
-        population = Population(5, 2, num_volunteers)
-        assert GIVEN.settle(COUNTS[0], population, (), others) == Settled(
+        population = Population(FRAME, 5, 2, num_volunteers)
+        assert GIVEN.settle(NODES[0], population, (), others) == Settled(
             min(1.0, num_volunteers / 5)
         )
 
     @given(
         slots=st.lists(st.integers(0, 2), min_size=7, max_size=7),
-        own=st.integers(0, len(COUNTS) - 1),
+        own=st.sampled_from(NODES),
     )
-    def test_a_refusal_does_not_depend_on_the_own_labels(self, slots: list[int], own: int) -> None:
+    def test_a_refusal_does_not_depend_on_the_own_labels(self, slots: list[int], own: Own) -> None:
         """Any sum is refused by all nodes or by none."""
         if sum(slots) == 5:
-            assert isinstance(GIVEN.settle(COUNTS[own], POPULATION, (), np.array(slots)), Settled)
+            assert isinstance(GIVEN.settle(own, POPULATION, (), np.array(slots)), Settled)
         else:
             with pytest.raises(RefusedError, match="overall registry is not the sum"):
-                GIVEN.settle(COUNTS[own], POPULATION, (), np.array(slots))
+                GIVEN.settle(own, POPULATION, (), np.array(slots))
 
     def test_a_search_finds_the_best_of_what_all_expect(self) -> None:
         """Every node the same, with its own probability under it."""
-        first: list[Any] = [SEARCH.settle(row, POPULATION, (), summed(SEARCH)) for row in COUNTS]
+        first: list[Any] = [SEARCH.settle(own, POPULATION, (), summed(SEARCH)) for own in NODES]
         table = sum(outcome.contribution for outcome in first)
         rows = [overall_registry(COUNTS, SEARCH.codebook, sigma) for sigma in SEARCH.candidates]
         overall = [registry for registry, _ in rows]
         expected: Any = 0
         for k, counts in enumerate(COUNTS):
-            own, slots = fixed_point_distribution(counts), [slots[k] for _, slots in rows]
-            expected = expected + search_contribution(own, slots, overall, 3)
+            distribution, slots = fixed_point_distribution(counts), [slots[k] for _, slots in rows]
+            expected = expected + search_contribution(distribution, slots, overall, 3)
         np.testing.assert_array_equal(table, expected.ravel())
         best = best_candidate(expected)
         finding = tuple(SEARCH.candidates[best].values())
-        for counts, outcome in zip(COUNTS, first, strict=True):
-            settled = SEARCH.settle(counts, POPULATION, outcome.memory, table)
+        for own, outcome in zip(NODES, first, strict=True):
+            settled = SEARCH.settle(own, POPULATION, outcome.memory, table)
             assert settled == Settled(outcome.memory[best], finding)
 
     def test_until_it_is_found_the_papers_own_holds(self) -> None:
@@ -157,8 +160,9 @@ class TestSettle:
             (Paper((1, 2, 10), "search"), {1: 0.7, 2: 0.1}),
             (Paper((1, 3)), {1: 0.7}),
         ):
+            frame = Frame(rule.num_classes, 10)
             counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1
-            sums: Any = sum(rule.contribution(row) for row in counts)
-            population = Population(len(counts), 2, 2)
-            outcome: Any = rule.settle(counts[0], population, (), sums)
+            sums: Any = sum(rule.contribution(Own(row), frame) for row in counts)
+            population = Population(frame, len(counts), 2, 2)
+            outcome: Any = rule.settle(Own(counts[0]), population, (), sums)
             assert outcome.probability == outcome.memory[rule.candidates.index(usual)]

@@ -9,7 +9,7 @@ from protocol.node import Exchanges, federation
 
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules import announced_rule
-from dubhe_flwr.rules import Paper, Rule, register_rule
+from dubhe_flwr.rules import Frame, Paper, Rule, register_rule
 
 
 @pytest.mark.parametrize("rule", [Exchanges(2, 0.5), Paper((1, 2, 4), {1: 0.6, 2: 0.3})])
@@ -64,7 +64,9 @@ def test_a_rule_needs_no_more_than_a_registration() -> None:
     """Any number of classes, no further exchange, no price, and a text for the log."""
     rule = Exchanges()
     assert (rule.num_classes, Rule.local_skew.fget(rule)) == (None, 0.0)  # type: ignore[attr-defined]
-    assert (Rule.settlement_slots(rule, 4), Rule.max_exchanges(rule, 4, 9)) == (None, 0)
+    frame = Frame(4, 9)
+    assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame, 9)) == (None, 1)
+    assert rule.target is None
     assert rule.describe((0.5,)) == repr(rule)
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
 

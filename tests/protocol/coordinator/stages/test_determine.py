@@ -20,7 +20,7 @@ from protocol.server import (
     with_liars,
 )
 
-from dubhe_flwr.core import best_groups, best_try, group_sizes, with_square
+from dubhe_flwr.core import best_groups, best_scored_try, group_sizes, with_square
 from dubhe_flwr.core import fixed_point_distribution as fixed_point
 from dubhe_flwr.protocol import Batch, Plan
 from dubhe_flwr.protocol.coordinator.agents import Budget
@@ -37,7 +37,7 @@ def best(question: Question) -> tuple[int, ...]:
     """Return what is best in the clear."""
     sums = [FIXED[members].sum(axis=0) for members in question.selections]
     if question.first == (0,):
-        return (best_try([slots[:-1] for slots in sums]),)
+        return (best_scored_try(sums),)
     sizes = [len(members) for members in question.selections]
     return tuple(best_groups(sums, sizes, group_sizes(10, 3)).tolist())
 
