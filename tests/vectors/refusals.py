@@ -265,8 +265,9 @@ def _search() -> Iterator[Case]:
     second = answers(ask("settle", given(SEARCHED, 1), 4), {"finding": found})
     again = refused(ask("settle", given(SEARCHED, 1), 5))
     yield session("to settle a search again", registered(SEARCHED), first, second, again)
-    third = refused(ask("settle", given(SEARCHED, 2), 5))
-    yield session("a third sum", registered(SEARCHED), first, second, third)
+    for name, total in (("a third sum", good), ("a third sum like the first", overall(SEARCHED))):
+        third = refused(ask("settle", given(SEARCHED, 2, total=total), 5))
+        yield session(name, registered(SEARCHED), first, second, third)
 
 
 def _draws() -> Iterator[Case]:

@@ -182,9 +182,11 @@ def _settles() -> Iterator[Case]:
     told = ref.expectations(SEARCHED, COUNTS[1], without)
     asked = ask("settle", given(SEARCHED, total=without), decrypts_to={"contribution": told})
     yield session("a search without the node's own", registered(SEARCHED), asked)
-    reply["decisions"] = decisions(p[ref.usual_candidate(SEARCHED)])
-    alone = answers(ask("participate", draw(SEARCHED)), reply)
-    yield session("a search that is not finished", registered(SEARCHED), alone)
+    wide = ANNOUNCED | paper([1, 2, 4], "search")
+    p = ref.own_probabilities(wide, COUNTS[1], overall(wide))
+    reply = {"decisions": decisions(p[ref.usual_candidate(wide)]), "unwilling": b"\0"}
+    alone = answers(ask("participate", draw(wide)), reply)
+    yield session("a search that is not finished", registered(wide), alone)
 
 
 def _draws() -> Iterator[Case]:
@@ -209,8 +211,11 @@ def _draws() -> Iterator[Case]:
     reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
     alone = answers(ask("participate", draw() | given(total=without)), reply)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
-    for limit, says in ((0.5, "says so"), (2.0, "is content with less")):
-        now = [0, 0, 0, 60]
+    for limit, says, now in (
+        (0.5, "says so", [0, 0, 0, 60]),
+        (2.0, "is content with less", [0, 0, 0, 60]),
+        (0.5, "a little says nothing", [21, 29, 0, 5]),
+    ):
         moved = ref.label_shift(ref.fixed_point(COUNTS[1]), ref.fixed_point(now)) > limit
         yield session(
             f"a node whose labels have moved {says}",

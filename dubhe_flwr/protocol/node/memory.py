@@ -50,15 +50,15 @@ class Reading(_Hidden):
         Whether one of them was refused, so that the node draws no more in this epoch.
     probability : float
         ``P``, the node's participation probability by then.
-    memory : tuple of float
-        What the rule keeps.
+    memory : tuple of float, optional
+        What the rule keeps; None once it is settled.
     """
 
     digests: bytes
     num_registered: int
     is_refused: bool = True
     probability: float = 0.0
-    memory: tuple[float, ...] = ()
+    memory: tuple[float, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

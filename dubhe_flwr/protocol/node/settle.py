@@ -64,7 +64,7 @@ def read_sum(
         joined.announced.num_volunteers(num_registered),
     )
     field = SETTLEMENT if exchange else REGISTRATION
-    kept = () if reading is None else reading.memory
+    kept = (() if reading is None else reading.memory) or ()
     with charging(joined, charged):
         try:
             sums = joined.decrypt(charged, field, request.sums, num_clients)
@@ -77,7 +77,7 @@ def read_sum(
         num_registered,
         is_refused=False,
         probability=outcome.probability,
-        memory=outcome.memory if isinstance(outcome, Unsettled) else (),
+        memory=outcome.memory if isinstance(outcome, Unsettled) else None,
     )
     return replace(charged, reading=reading), outcome
 
@@ -93,5 +93,6 @@ def _check_number(
     if reading is None:
         return
     rule, num_classes = joined.terms.rule, len(joined.label_counts)
-    if request.exchange > rule.max_exchanges(num_classes, reading.num_registered):
+    most = rule.max_exchanges(num_classes, reading.num_registered)
+    if reading.memory is None or request.exchange > most:
         raise RefusedError("The rule is settled with fewer sums.")
