@@ -1,8 +1,11 @@
 """Participation rules: how likely a node volunteers."""
 
 from dubhe_flwr.protocol.rules import (
+    Frame,
+    Own,
     Paper,
     Population,
+    Prices,
     Rule,
     Settled,
     Slots,
@@ -10,4 +13,4 @@ from dubhe_flwr.protocol.rules import (
     register_rule,
 )
 
-__all__ = ["Paper", "Population", "Rule", "Settled", "Slots", "Unsettled", "register_rule"]
+__all__ = ["Frame", "Own", "Paper", "Population", "Prices", "Rule", "Settled", "Slots", "Unsettled", "register_rule"]

@@ -5,6 +5,7 @@ from dubhe_flwr.core.determination import fill_or_trim, tries_of_round
 from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
     average_emd,
+    balanced_distribution,
     coverage,
     distance_to_uniform,
     fixed_point_distribution,
@@ -40,6 +41,7 @@ __all__ = [
     "Category",
     "Codebook",
     "average_emd",
+    "balanced_distribution",
     "best_candidate",
     "best_groups",
     "best_scored_try",

@@ -26,10 +26,12 @@ _WHOLE_MATRIX_UP_TO: Final = 32
 
 _NUM_PROBES: Final = 4
 _LARGEST_LOGIT: Final = 1024.0
-_SLOT_BITS: Final = 26
-"""With slots so wide the 77 numbers of ten classes fill one ciphertext of 2048 bits."""
 
-_FEWEST_BITS: Final = 14
+_BITS: Final = 20
+"""Of a number. Fewer cost exchanges by their noise; more would cost ciphertexts."""
+
+_ONE_CIPHERTEXT: Final = (10, 2047, 26)
+"""Classes and nodes up to which all 78 numbers fill one of 2048 bits, with slots so wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Evaluation:
         Mean of x under the weights q.
     covariance : ndarray, shape (C, C)
         Covariance of x under the weights q; above 32 classes a model, exact along the probes.
+    trace : float
+        Trace of the covariance, which the model need not have.
     spread : ndarray, shape (C,)
         At the opening the sums of ``s_i (s_i, x_i)``, or in a later epoch ``(s_i, x_i)``, without
         the last component; else empty.
@@ -62,6 +66,7 @@ class Evaluation:
     weight: float
     mean: Floats
     covariance: Floats
+    trace: float
     spread: Floats
 
 
@@ -112,14 +117,35 @@ class PriceNumbers:
     @property
     def max_value(self) -> int:
         """Largest number that a node may put in a slot."""
-        return max(2**_FEWEST_BITS - 1, (2**_SLOT_BITS - 1) // self.max_clients)
+        classes, nodes, slot_bits = _ONE_CIPHERTEXT
+        if self.num_classes > classes or self.max_clients > nodes:
+            return 2**_BITS - 1
+        return (2**slot_bits - 1) // self.max_clients
+
+    @property
+    def largest_radius(self) -> float:
+        """Most that ``||x||`` can be."""
+        return float(np.sqrt(2.0)) * self.largest_weight
+
+    def least_spread(self, num_clients: int) -> float:
+        """Return the trace of the covariance below which N clients may differ by rounding alone."""
+        noise = self.num_classes * self.largest_weight**2 / self.max_value / num_clients**0.5
+        return max(3e-4, 4.0 * noise)
 
     def num_slots(self, *, opening: bool) -> int:
         """Return how many numbers a node gives, at the opening or at a later evaluation."""
-        return sum(size for size, _, _ in self._blocks(opening, 0.0).values())
+        return sum(size for size, _, _ in self._blocks(opening, 0.0, 1.0).values())
 
     def encode(
-        self, position: Floats, points: ArrayLike, kappa: float, probes: Floats, *, opening: bool
+        self,
+        position: Floats,
+        points: ArrayLike,
+        kappa: float,
+        radius: float,
+        probes: Floats,
+        rng: np.random.Generator,
+        *,
+        opening: bool,
     ) -> NDArray[np.int64]:
         """Return a node's numbers at a point.
 
@@ -131,8 +157,12 @@ class PriceNumbers:
             ``(a, b)`` of the point and of the `SHORTER_STEPS` towards it; at the opening (1, C+1).
         kappa : float
             Price of ``||x||^2``.
+        radius : float
+            In the curvature, whoever is farther away counts as if he were at this distance.
         probes : ndarray, shape (C, num_probes)
             Directions of length 1.
+        rng : numpy.random.Generator
+            The node's own, for rounding.
         opening : bool
             Whether these numbers travel with the registration.
 
@@ -146,27 +176,37 @@ class PriceNumbers:
         logits = at[:, 0] + at[:, 1:] @ position - kappa * square
         share = 1.0 / (1.0 + np.exp(-np.clip(logits[0], -500.0, 500.0)))
         weight = share * (1.0 - share)
+        near = position * min(1.0, radius / max(square**0.5, 1e-12))
         numbers = {
             "above": np.maximum(logits, 0.0),
             "bend": np.log1p(np.exp(-np.abs(logits))),
             "volunteers": share,
             "moment": share * position[:-1],
             "weight": weight,
-            "mean": weight * position[:-1],
-            "matrix": weight * np.outer(position, position)[self._triangle],
-            "squares": weight * position**2,
-            "images": weight * np.outer(position, position @ probes),
+            "mean": weight * near[:-1],
+            "matrix": weight * np.outer(near, near)[self._triangle],
+            "squares": weight * near**2,
+            "images": weight * np.outer(near, near @ probes),
             "spread": (1.0 if kappa else square) * np.append(square, position[:-1]),
         }
-        blocks = self._blocks(opening, kappa)
+        blocks = self._blocks(opening, kappa, radius)
         scaled = [
             (np.ravel(numbers[name]) - lower) / (upper - lower)
             for name, (_, lower, upper) in blocks.items()
         ]
-        return np.rint(np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value).astype(np.int64)
+        units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
+        # Up or down at random, so that the errors of many nodes alike cancel.
+        return np.floor(units + rng.random(units.size)).clip(0, self.max_value).astype(np.int64)
 
     def decode(
-        self, sums: ArrayLike, num_clients: int, kappa: float, probes: Floats, *, opening: bool
+        self,
+        sums: ArrayLike,
+        num_clients: int,
+        kappa: float,
+        radius: float,
+        probes: Floats,
+        *,
+        opening: bool,
     ) -> Evaluation:
         """Read the sums of the numbers of all nodes.
 
@@ -176,7 +216,7 @@ class PriceNumbers:
             The sums.
         num_clients : int
             ``N``: nodes in the sums.
-        kappa, probes, opening
+        kappa, radius, probes, opening
             As in `encode`.
 
         Raises
@@ -185,7 +225,7 @@ class PriceNumbers:
             If no nodes can have given such numbers. It does not say why.
         """
         integers = np.asarray(sums, dtype=np.int64)
-        blocks = self._blocks(opening, kappa)
+        blocks = self._blocks(opening, kappa, radius)
         if (
             integers.shape != (self.num_slots(opening=opening),)
             or integers.min() < 0
@@ -209,8 +249,9 @@ class PriceNumbers:
             and softplus[0] >= volunteers - (_LARGEST_LOGIT + 2.0) * slack
             and np.abs(moment).max() <= size * (volunteers + self.num_classes * slack)
         )
-        if not possible or weight <= slack:
+        if not possible:
             raise _refusal()
+        weight = max(weight, slack)
         mean = first / weight
         if "matrix" in values:
             second = np.zeros((self.num_classes, self.num_classes))
@@ -219,14 +260,16 @@ class PriceNumbers:
             second[-1] = -second.sum(axis=0)
             second[:, -1] = -second.sum(axis=1)
             covariance = second / weight - np.outer(mean, mean)
+            trace = float(np.trace(covariance))
             lowest, vectors = np.linalg.eigh(covariance)
-            if lowest[0] * weight < -((self.num_classes * size) ** 2) * slack:
+            if lowest[0] * weight < -((self.num_classes * radius) ** 2) * slack:
                 raise _refusal()
             covariance = (vectors * np.maximum(lowest, 0.0)) @ vectors.T
         else:
             variances = values["squares"] / weight - mean**2
             images = values["images"].reshape(self.num_classes, -1) / weight
             images -= np.outer(mean, mean @ probes)
+            trace = float(variances.sum())
             covariance = modelled_covariance(variances, probes, images)
         return Evaluation(
             softplus,
@@ -235,6 +278,7 @@ class PriceNumbers:
             weight,
             mean,
             covariance,
+            trace,
             values.get("spread", np.empty(0)),
         )
 
@@ -242,10 +286,12 @@ class PriceNumbers:
     def _triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return np.triu_indices(self.num_classes - 1)
 
-    def _blocks(self, opening: bool, kappa: float) -> dict[str, tuple[int, float, float]]:  # noqa: FBT001
+    def _blocks(
+        self, opening: bool, kappa: float, radius: float
+    ) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""
         classes, size = self.num_classes, self.largest_weight
-        # |x_j| <= size, and ||x||^2 <= 2 size^2.
+        # |x_j| <= size and 2 |x_j x_k| <= ||x||^2 <= 2 size^2, and a weight is at most 1/4.
         num_points = 1 if opening else 1 + len(SHORTER_STEPS)
         blocks = {
             # Softplus in two parts, the one wide and the other fine.
@@ -254,14 +300,13 @@ class PriceNumbers:
             "volunteers": (1, 0.0, 1.0),
             "moment": (classes - 1, -size, size),
             "weight": (1, 0.0, 0.25),
-            "mean": (classes - 1, -size / 4, size / 4),
+            "mean": (classes - 1, -radius / 4, radius / 4),
         }
         if self.num_probes:
-            largest = np.sqrt(2.0) * size**2 / 4
-            blocks["squares"] = (classes, 0.0, size**2 / 4)
-            blocks["images"] = (classes * self.num_probes, -largest, largest)
+            blocks["squares"] = (classes, 0.0, radius**2 / 4)
+            blocks["images"] = (classes * self.num_probes, -(radius**2) / 4, radius**2 / 4)
         else:
-            blocks["matrix"] = (classes * (classes - 1) // 2, -(size**2) / 4, size**2 / 4)
+            blocks["matrix"] = (classes * (classes - 1) // 2, -(radius**2) / 4, radius**2 / 4)
         if opening:
             largest = 2.0 * size**2 * (1.0 if kappa else 2.0 * size**2)
             blocks["spread"] = (classes, -largest, largest)

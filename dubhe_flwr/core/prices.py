@@ -67,7 +67,6 @@ _LONGEST_STEP: Final = 8.0
 
 _SHORTEST_STEP: Final = 0.05
 _BETTER: Final = 1e-3
-_NO_SPREAD: Final = 1e-6
 
 
 def position(distribution: ArrayLike, target: ArrayLike, weight: float = 1.0) -> Floats:
@@ -108,6 +107,8 @@ class PriceState:
         Whether V is met and the last step was small: no exchange is needed any more.
     reach : float
         How much of the way from `base` to `point` the known sums support.
+    radius : float
+        Distance beyond which the curvature counts nodes as nearer.
     kappa, base_kappa : float
         Prices of ``||x||^2`` at the point and at the base; 0 where all are equally likely.
     base_value : float
@@ -121,6 +122,7 @@ class PriceState:
     evaluations: int
     settled: bool
     reach: float
+    radius: float
     kappa: float
     base_kappa: float
     base_value: float
@@ -136,7 +138,7 @@ class PriceState:
         signs = generator(0, "probes", classes).integers(2, size=(classes, num_probes))
         probes = _directions((2.0 * signs - 1.0).T, num_probes) if num_probes else np.empty((0, 0))
         flat = tuple(probes.ravel().tolist())
-        return cls(0, False, 1.0, 0.0, 0.0, np.inf, at, at, flat)
+        return cls(0, False, 1.0, numbers.largest_radius, 0.0, 0.0, np.inf, at, at, flat)
 
     def renewed(self) -> Self:
         """Return the state of the next epoch, which begins with the prices of this one."""
@@ -168,19 +170,20 @@ class PriceState:
 
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on C alone."""
-        head = (self.evaluations, self.settled, self.reach, self.kappa, self.base_kappa)
-        return (*map(float, head), self.base_value, *self.base, *self.point, *self.probes)
+        head = (self.evaluations, self.settled, self.reach, self.radius)
+        head += (self.kappa, self.base_kappa, self.base_value)
+        return (*map(float, head), *self.base, *self.point, *self.probes)
 
     @classmethod
     def from_floats(cls, numbers: PriceNumbers, values: Sequence[float]) -> Self:
         """Undo `as_floats`; `SettingsError` if there are more or fewer numbers than belong."""
         width, num_probes = 1 + numbers.num_classes, numbers.num_probes
-        wanted = 6 + 2 * width + numbers.num_classes * num_probes
+        wanted = 7 + 2 * width + numbers.num_classes * num_probes
         if len(values) != wanted:
             raise SettingsError(f"{len(values)} floats are no state of prices; give {wanted}.")
-        evaluations, settled, *rest = values[:6]
-        base, point = values[6 : 6 + width], values[6 + width : 6 + 2 * width]
-        probes = tuple(values[6 + 2 * width :])
+        evaluations, settled, *rest = values[:7]
+        base, point = values[7 : 7 + width], values[7 + width : 7 + 2 * width]
+        probes = tuple(values[7 + 2 * width :])
         return cls(int(evaluations), bool(settled), *rest, tuple(base), tuple(point), probes)
 
 
@@ -211,8 +214,9 @@ class PriceDesign:
     >>> p = np.repeat([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [50, 10, 40], axis=0)
     >>> numbers = PriceNumbers(num_classes=2, max_clients=100)
     >>> design, state = PriceDesign(5, 20.0, coverage=1.0), PriceState.first(numbers)
+    >>> rng = np.random.default_rng(0)
     >>> while not state.settled:
-    ...     sums = sum(design.numbers_of(numbers, state, x) for x in p - 0.5)
+    ...     sums = sum(design.numbers_of(numbers, state, x, rng) for x in p - 0.5)
     ...     state = design.advance(numbers, state, sums, len(p))
     >>> [round(design.probability(state, x - 0.5, 100, dither=None), 2) for x in p[[0, 50, 60]]]
     [0.04, 0.12, 0.42]
@@ -235,10 +239,18 @@ class PriceDesign:
                 "up, and neither above 1000."
             )
 
-    def numbers_of(self, numbers: PriceNumbers, state: PriceState, x: Floats) -> NDArray[np.int64]:
+    def numbers_of(
+        self, numbers: PriceNumbers, state: PriceState, x: Floats, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Return what a node at position x adds to the sums of the next evaluation."""
         return numbers.encode(
-            x, state.points(), state.kappa, _matrix(numbers, state), opening=not state.evaluations
+            x,
+            state.points(),
+            state.kappa,
+            state.radius,
+            _matrix(numbers, state),
+            rng,
+            opening=not state.evaluations,
         )
 
     def advance(
@@ -274,15 +286,19 @@ class PriceDesign:
                 f"num_volunteers={self.num_volunteers} must be below the {num_clients} nodes."
             )
         opening, probes = not state.evaluations, _matrix(numbers, state)
-        seen = numbers.decode(sums, num_clients, state.kappa, probes, opening=opening)
+        seen = numbers.decode(
+            sums, num_clients, state.kappa, state.radius, probes, opening=opening
+        )
         state = replace(state, evaluations=state.evaluations + 1)
         if opening and not state.kappa:
-            return self._guess(state, seen, num_clients)
+            return self._guess(numbers, state, seen, num_clients)
         if opening:
             mean = _closed(seen.spread[1:]) / num_clients
-            trace = float(seen.spread[0]) / num_clients - float(mean @ mean)
-            kappa = self._kappa(trace)
-            if abs(kappa / state.kappa - 1.0) > 0.1:
+            square = float(seen.spread[0]) / num_clients
+            trace = square - float(mean @ mean)
+            state = replace(state, radius=_radius(numbers, square))
+            kappa = self._kappa(numbers, trace, num_clients)
+            if kappa and abs(kappa / state.kappa - 1.0) > 0.1:
                 return self._newton(replace(state, kappa=kappa), seen, np.inf)
         value, shorter = self._values(state, seen)
         if shorter is not None:
@@ -329,9 +345,9 @@ class PriceDesign:
         below, above = (_sigmoid(lowest + step * number) for number in (level, level + 1))
         return above if _sigmoid(logit) - below > dither * (above - below) else below
 
-    def _kappa(self, trace: float) -> float:
+    def _kappa(self, numbers: PriceNumbers, trace: float, num_clients: int) -> float:
         """Return the price of ||x||^2; 0 where clients do not differ."""
-        if trace < _NO_SPREAD:
+        if trace < numbers.least_spread(num_clients):
             return 0.0
         kappa = (1.0 + self.local_skew) / (self.coverage * trace)
         return max(1.0, round(kappa * _GRID)) / _GRID
@@ -339,15 +355,17 @@ class PriceDesign:
     def _ridge(self, kappa: float) -> float:
         return (1.0 + self.local_skew) / kappa / (2.0 * (self.num_participants - 1))
 
-    def _guess(self, state: PriceState, seen: Evaluation, num_clients: int) -> PriceState:
+    def _guess(
+        self, numbers: PriceNumbers, state: PriceState, seen: Evaluation, num_clients: int
+    ) -> PriceState:
         """Solve for the prices as if probabilities were linear in them, from equal ones."""
         share = self.num_volunteers / num_clients
         equal = _rounded([_logit(share), *np.zeros_like(seen.mean)])
-        kappa = self._kappa(float(np.trace(seen.covariance)))
+        kappa = self._kappa(numbers, seen.trace, num_clients)
         if not kappa:
             return replace(state, settled=True, base=equal, point=equal)
         mean, covariance = seen.mean, seen.covariance
-        square = float(np.trace(covariance) + mean @ mean)
+        square = seen.trace + float(mean @ mean)
         spread = float(seen.spread[0]) / num_clients - square**2
         joint = _closed(seen.spread[1:]) / num_clients - square * mean
         ridge = self._ridge(kappa) * np.eye(mean.size)
@@ -361,6 +379,7 @@ class PriceDesign:
         a = _logit(share) + kappa * square - float(b @ mean) - excess
         return replace(
             state,
+            radius=_radius(numbers, square),
             kappa=kappa,
             reach=_rounded([min(1.0, 1.0 / max(variance, 1e-9) ** 0.5)])[0],
             base=equal,
@@ -430,6 +449,11 @@ def _directions(rows: Floats, number: int) -> Floats:
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     columns = np.linalg.qr(rows.T)[0][:, :number]
     return np.asarray(np.rint(columns * _GRID) / _GRID)
+
+
+def _radius(numbers: PriceNumbers, square: float) -> float:
+    """Return four times the root of the mean square of ||x||, or the most that it can be."""
+    return min(numbers.largest_radius, _rounded([4.0 * square**0.5])[0])
 
 
 def _matrix(numbers: PriceNumbers, state: PriceState) -> Floats:

@@ -33,7 +33,8 @@ def check_key_bits(key_bits: int) -> None:
     """
     if key_bits < MIN_KEY_BITS or key_bits % 16:
         raise SettingsError(
-            f"key_bits={key_bits} is not a multiple of 16 from {MIN_KEY_BITS} on: take 2048 or 3072."
+            f"key_bits={key_bits} is not a multiple of 16 from {MIN_KEY_BITS} on: take 2048 or "
+            "3072."
         )
 
 

@@ -40,7 +40,9 @@ def check_keys(data: object, wanted: Sequence[str], where: str) -> dict[str, Any
 version of dubhe-flwr wrote.
     """
     if not isinstance(data, dict):
-        raise CheckpointError(f"{where}: {type(data).__name__} is not a dictionary of a saved state.")
+        raise CheckpointError(
+            f"{where}: {type(data).__name__} is not a dictionary of a saved state."
+        )
     for problem, names in (
         ("is missing", [name for name in wanted if name not in data]),
         ("is unknown", [name for name in data if name not in wanted]),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import comb
 from numbers import Real
-from operator import index
 from typing import Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -76,6 +75,9 @@ class Settings:
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
         sample of them, so that a round costs the same however large the federation is.
+    equal_weights : bool (default: True)
+        Whether all clients count the same when they are aggregated (eq. 1), or by their number of
+        samples; what is balanced is what is aggregated.
     min_cohort : int (default: 3)
         Fewest clients that any decrypted sum covers. Nodes have a floor of their own.
     quorum : int, optional (default: `min_cohort`)
@@ -130,6 +132,7 @@ clients a round or lower min_cohort.
     registration_interval: int = 50
     rounds_per_draw: int = 1
     max_registered: int = 2000
+    equal_weights: bool = True
     min_cohort: int = 3
     quorum: int | None = None
     on_failure: OnFailure = "raise"
@@ -226,15 +229,16 @@ clients a round or lower min_cohort.
         return JoinRequest(
             rule=self.rule.name,
             rule_settings=self.rule.to_json(),
-            num_participants=index(self.num_participants),
-            key_bits=index(self.key_bits),
-            max_clients=index(self.max_registered),
-            min_cohort=index(self.min_cohort),
-            max_draws=index(self.max_draws_per_epoch),
-            max_sums=index(self.max_sums_per_epoch),
-            volunteer_tries=index(self.tries) if grouped else 1,
-            group_size=index(self.clients_in_group) if grouped else None,
+            num_participants=self.num_participants,
+            key_bits=self.key_bits,
+            max_clients=self.max_registered,
+            min_cohort=self.min_cohort,
+            max_draws=self.max_draws_per_epoch,
+            max_sums=self.max_sums_per_epoch,
+            volunteer_tries=self.tries if grouped else 1,
+            group_size=self.clients_in_group if grouped else None,
             draw_seed=None if self.simulation is None else self.seed,
+            weighted=not self.equal_weights,
             encrypted=self.simulation != "plain",
         )
 
@@ -248,11 +252,12 @@ clients a round or lower min_cohort.
             raise SettingsError(
                 f"quorum={self.quorum} is below min_cohort={self.min_cohort}; raise it."
             )
-        if self.num_participants > self.max_registered:
-            raise SettingsError(
-                f"num_participants={self.num_participants} is above max_registered="
-                f"{self.max_registered}; raise max_registered."
-            )
+        for name, number in (("num_participants", self.num_participants), ("quorum", self.quorum)):
+            if number is not None and number > self.max_registered:
+                raise SettingsError(
+                    f"{name}={number} is above max_registered={self.max_registered}; raise "
+                    "max_registered."
+                )
         fits = self.min_cohort <= self.clients_in_group <= self.num_participants
         if self.determination != "tries" and not fits:
             raise SettingsError(
@@ -277,9 +282,8 @@ clients a round or lower min_cohort.
 
 
 def _check_integer(name: str, value: object, least: int) -> None:
-    try:
-        number = index(value)  # type: ignore[arg-type]  # what cannot be one is refused here
-    except TypeError:
-        raise SettingsError(f"{name}={value!r} must be a whole number.") from None
-    if not least <= number <= _INT64_MAX:
+    # A number of numpy overflows, and can neither travel nor be saved.
+    if type(value) is not int:
+        raise SettingsError(f"{name}={value!r} must be a whole number, an int of Python.")
+    if not least <= value <= _INT64_MAX:
         raise SettingsError(f"{name}={value} must be at least {least}, and below 2**63.")

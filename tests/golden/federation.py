@@ -35,7 +35,6 @@ WEATHER: Final = {"request lost": 3, "reply lost": 3, "error": 4, "garbage": 2, 
 
 def coordinator(seed: int, **options: Any) -> Coordinator:
     """Return the server's part; the one place where settings are made."""
-    options.pop("max_changed", None)
     rule = Paper(options.pop("reference_set"), options.pop("thresholds"))
     fixed: dict[str, Any] = {"key_bits": 512, "seed": seed, "simulation": "encrypted"}
     return Coordinator(Settings(rule=rule, **fixed | {"max_registered": 100} | options))
@@ -60,23 +59,23 @@ class Fault:
         The stage.
     rounds, rows : collection of int, optional (default: all)
         When, and to whom.
-    times : int (default: always)
-        How many batches of that stage are struck in a round.
+    batches : collection of int, optional (default: all)
+        Which batches of that stage are struck in a round, from 1.
     """
 
     kind: str
     stage: str
     rounds: Collection[int] | None = None
     rows: Collection[int] | None = None
-    times: int = 99
+    batches: Collection[int] | None = None
 
-    def strikes(self, stage: str, server_round: int, row: int, num_batches: int) -> bool:
-        """Tell whether a message is struck, in the so many-th batch of its stage and round."""
+    def strikes(self, stage: str, server_round: int, row: int, batch: int) -> bool:
+        """Tell whether a message is struck, in that batch of its stage and round."""
         return (
             stage == self.stage
             and (self.rounds is None or server_round in self.rounds)
             and (self.rows is None or row in self.rows)
-            and num_batches <= self.times
+            and (self.batches is None or batch in self.batches)
         )
 
 
@@ -127,9 +126,10 @@ class Federation:
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.seed, self.server_round = scenario, seed, 0
         rows = range(scenario.num_nodes)
-        ids = [1000 + number for number in rows]
-        Random(f"ids {seed}").shuffle(ids)
-        self.ids, self.rows = ids, {node_id: row for row, node_id in enumerate(ids)}
+        # The order of the ids is not that of the rows, and still short to write.
+        first = Random(f"ids {seed}").randrange(1, scenario.num_nodes)
+        self.ids = [1000 + (row - first) % scenario.num_nodes for row in rows]
+        self.rows = {node_id: row for row, node_id in enumerate(self.ids)}
         self.policies = [self._policy(row) for row in rows]
         self.sessions = [ClientSession(policy) for policy in self.policies]
         self.last_replies: dict[int, Reply] = {}

@@ -51,8 +51,10 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "twenty tries": Scenario(settings=_tries(20, 6, **_TEN), num_nodes=60, num_rounds=3),
     "more tries than an agent decrypts": Scenario(settings=_tries(20)),
     "few sums": Scenario(settings=_tries(4, 3, max_sums_per_epoch=2), num_nodes=7, num_rounds=8),
-    "agents last for two rounds": Scenario(
-        settings=_tries(2, 3, registration_interval=20, max_sums_per_epoch=2), num_nodes=6
+    "agents last for six rounds": Scenario(
+        settings=_tries(2, 3, registration_interval=20, max_sums_per_epoch=3),
+        num_nodes=6,
+        num_rounds=8,
     ),
     "all are wanted": Scenario(settings=_tries(4, 9)),
     "all but one are wanted": Scenario(settings=_tries(4, 8)),
@@ -71,9 +73,9 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "search, one class or all": Scenario(
         settings=_tries(5, reference_set=(1, 3), thresholds="search"), num_nodes=15
     ),
-    "search, again at each change": Scenario(
-        settings={**_S, "max_changed": 0.0, "registration_interval": 2},
-        num_rounds=6,
+    "search, while nodes come and go": Scenario(
+        settings={**_S, "registration_interval": 2},
+        num_rounds=7,
         away={3: (4,), 4: (4,)},
     ),
     "search, groups": Scenario(settings={**_G, **_SEARCH}, num_nodes=20),
@@ -119,12 +121,13 @@ def _weathers() -> Mapping[str, Scenario]:
     found = dict(_SETTINGS)
     for name, scenario in _SETTINGS.items():
         settings = {**scenario.settings, **_BAD_WEATHER}
-        found[f"{name}, bad weather"] = replace(scenario, settings=settings, weather=f"rain {name}")
+        found[f"{name}, bad weather"] = replace(
+            scenario, settings=settings, weather=f"storm {name}"
+        )
     return found
 
 
 _RANDOM: Final = {**_T, "on_failure": "random"}
-_RANDOM_S: Final = {**_S, "on_failure": "random"}
 _EIGHT: Final = range(1, 9)
 _MOST: Final = range(3, 9)
 
@@ -223,6 +226,13 @@ _NODES: Final[dict[str, Scenario]] = {
     "too many later": Scenario(
         settings={**_T, "max_registered": 8}, num_nodes=12, away={1: range(7, 12)}, num_rounds=5
     ),
+    "one too many later": Scenario(settings={**_T, "max_registered": 8}, away={1: (2,)}),
+    "two others save the quorum": Scenario(
+        settings=_tries(4, quorum=9, registration_interval=10),
+        num_nodes=11,
+        num_rounds=3,
+        away={1: (9, 10), 2: (0,), 3: (0,)},
+    ),
     # Who may be chosen
     "some may be chosen": Scenario(settings=_T, eligible={1: range(6), 2: (1, 2, 3, 5, 7)}),
     "too few may be chosen": Scenario(settings=_T, eligible={2: (1, 2)}),
@@ -264,7 +274,7 @@ _MESSAGES: Final[dict[str, Scenario]] = {
         settings=_T, faults=(Fault("another's", "register", rows=(1, 2, 6)),)
     ),
     "register: most lost once": Scenario(
-        settings=_T, faults=(Fault("request lost", "register", rows=_EIGHT, times=1),)
+        settings=_T, faults=(Fault("request lost", "register", rows=_EIGHT, batches=(1,)),)
     ),
     "register: all lost": Scenario(settings=_T, faults=(Fault("reply lost", "register"),)),
     "register: lost later, random": Scenario(
@@ -296,14 +306,35 @@ _MESSAGES: Final[dict[str, Scenario]] = {
         num_rounds=5,
         faults=(Fault("error", "participate", rows=(2, 3, 4)),),
     ),
+    "participate: most lost, drawn before": Scenario(
+        settings=_tries(3, rounds_per_draw=3, on_failure="random"),
+        num_rounds=3,
+        faults=(Fault("reply lost", "participate", (1,), range(7)),),
+    ),
+    "participate: lost, and who drew goes": Scenario(
+        settings=_tries(3, 3, rounds_per_draw=3),
+        num_rounds=3,
+        away={2: (6, 7, 8)},
+        faults=(Fault("reply lost", "participate", (1,), range(5)),),
+    ),
+    "participate: all draws are spent in vain": Scenario(
+        settings=_tries(4, rounds_per_draw=3, max_draws_per_epoch=12, on_failure="random"),
+        num_rounds=3,
+        faults=(Fault("request lost", "participate", (1,)),),
+    ),
+    "participate: some draws are spent in vain": Scenario(
+        settings=_tries(4, rounds_per_draw=2, max_draws_per_epoch=12, on_failure="random"),
+        num_rounds=3,
+        faults=(Fault("request lost", "participate", (1,)),),
+    ),
     # A stage with an agent
     "keygen: first agent silent": Scenario(
-        settings=_T, faults=(Fault("request lost", "keygen", times=1),)
+        settings=_T, faults=(Fault("request lost", "keygen", batches=(1,)),)
     ),
     "keygen: two agents fail": Scenario(
-        settings=_T, faults=(Fault("error", "keygen", rounds=(1,), times=2),)
+        settings=_T, faults=(Fault("error", "keygen", rounds=(1,), batches=(1, 2)),)
     ),
-    "keygen: garbage": Scenario(settings=_T, faults=(Fault("garbage", "keygen", times=1),)),
+    "keygen: garbage": Scenario(settings=_T, faults=(Fault("garbage", "keygen", batches=(1,)),)),
     "keygen: all fail": Scenario(settings=_T, faults=(Fault("error", "keygen"),)),
     "keygen: all fail in a round, random": Scenario(
         settings=_RANDOM, faults=(Fault("error", "keygen", rounds=(4,)),), num_rounds=5
@@ -312,16 +343,16 @@ _MESSAGES: Final[dict[str, Scenario]] = {
         settings={**_RANDOM, "agent_attempts": 1}, faults=(Fault("error", "keygen", rounds=(1,)),)
     ),
     "determine: first agent silent": Scenario(
-        settings=_T, faults=(Fault("reply lost", "determine", times=1),)
+        settings=_T, faults=(Fault("reply lost", "determine", batches=(1,)),)
     ),
     "determine: two agents fail": Scenario(
-        settings=_T, faults=(Fault("error", "determine", times=2),)
+        settings=_T, faults=(Fault("error", "determine", batches=(1, 2)),)
     ),
     "determine: stale and garbage": Scenario(
         settings=_T,
         faults=(
-            Fault("stale", "determine", rounds=(1,), times=1),
-            Fault("garbage", "determine", rounds=(2,), times=1),
+            Fault("stale", "determine", rounds=(1,), batches=(1,)),
+            Fault("garbage", "determine", rounds=(2,), batches=(1,)),
         ),
     ),
     "determine: all fail": Scenario(settings=_T, faults=(Fault("error", "determine"),)),
@@ -329,13 +360,14 @@ _MESSAGES: Final[dict[str, Scenario]] = {
         settings={**_T, "agent_attempts": 1}, faults=(Fault("request lost", "determine"),)
     ),
     "determine: five attempts": Scenario(
-        settings={**_T, "agent_attempts": 5}, faults=(Fault("error", "determine", times=4),)
+        settings={**_T, "agent_attempts": 5},
+        faults=(Fault("error", "determine", batches=(1, 2, 3, 4)),),
     ),
     "determine: all fail, groups": Scenario(
         settings=_G, num_nodes=20, faults=(Fault("error", "determine", rounds=(1, 3)),)
     ),
     "determine: first fails, groups": Scenario(
-        settings=_G, num_nodes=20, faults=(Fault("error", "determine", times=1),)
+        settings=_G, num_nodes=20, faults=(Fault("error", "determine", batches=(1,)),)
     ),
     "determine: one of three agents, drawn before": Scenario(
         settings=_tries(3, rounds_per_draw=3), faults=(Fault("error", "determine", rows=range(5)),)
@@ -344,22 +376,20 @@ _MESSAGES: Final[dict[str, Scenario]] = {
         settings=_tries(3, rounds_per_draw=3), faults=(Fault("error", "determine"),)
     ),
     # The search
-    "expect: lost, error, garbage": Scenario(
+    "settle: lost, error, garbage": Scenario(
         settings=_S,
         faults=(
-            Fault("request lost", "expect", rows=(0,)),
-            Fault("error", "expect", rows=(3,)),
-            Fault("garbage", "expect", rows=(4,)),
+            Fault("request lost", "settle", rows=(0,)),
+            Fault("error", "settle", rows=(3,)),
+            Fault("garbage", "settle", rows=(4,)),
         ),
     ),
-    "expect: all lost": Scenario(settings=_S, faults=(Fault("reply lost", "expect"),)),
-    "expect: all lost in a round": Scenario(
-        settings=_S, num_rounds=5, faults=(Fault("request lost", "expect", rounds=(1,)),)
+    "settle: all lost": Scenario(settings=_S, faults=(Fault("reply lost", "settle"),)),
+    "settle: all lost in a round": Scenario(
+        settings=_S, num_rounds=5, faults=(Fault("request lost", "settle", rounds=(1,)),)
     ),
-    "search: first agent fails": Scenario(settings=_S, faults=(Fault("error", "search", times=1),)),
-    "search: all fail": Scenario(settings=_S, faults=(Fault("reply lost", "search"),)),
-    "search: all fail in a round": Scenario(
-        settings=_RANDOM_S, num_rounds=5, faults=(Fault("garbage", "search", rounds=(1,)),)
+    "search: some never take part": Scenario(
+        settings=_S, nodes=dict.fromkeys((2, 6), _unwilling(0))
     ),
     # A client lies
     "a false distribution": Scenario(
@@ -376,10 +406,10 @@ _MESSAGES: Final[dict[str, Scenario]] = {
 # What follows such an epoch is bound to change when only some nodes register after it.
 _REFUSED: Final[dict[str, Scenario]] = {
     "a false registry once": Scenario(
-        settings=_T, faults=(Fault("spoilt registration", "register", (1,), (4,), times=1),)
+        settings=_T, faults=(Fault("spoilt registration", "register", (1,), (4,), batches=(1,)),)
     ),
     "a false registry once, search": Scenario(
-        settings=_S, faults=(Fault("spoilt registration", "register", (1,), (4,), times=1),)
+        settings=_S, faults=(Fault("spoilt registration", "register", (1,), (4,), batches=(1,)),)
     ),
     "a false registry in a round, random": Scenario(
         settings=_RANDOM, faults=(Fault("spoilt registration", "register", (1,), (4,)),)
@@ -388,12 +418,28 @@ _REFUSED: Final[dict[str, Scenario]] = {
         settings=_T, faults=(Fault("spoilt registration", "register", rows=(4,)),)
     ),
     "a false registry for ever, random": Scenario(
-        settings=_RANDOM, num_rounds=2, faults=(Fault("spoilt registration", "register", rows=(4,)),)
+        settings=_RANDOM,
+        num_rounds=2,
+        faults=(Fault("spoilt registration", "register", rows=(4,)),),
     ),
     "all nodes restart": Scenario(settings=_T, restarts={2: range(9)}),
     "most nodes restart": Scenario(settings=_RANDOM, restarts={2: range(6), 4: range(9)}),
     "most nodes restart, some are unwilling": Scenario(
         settings=_T, restarts={2: range(2, 9)}, nodes={0: _unwilling(2), 5: _unwilling(2)}
+    ),
+    "most nodes restart, then nobody joins": Scenario(
+        settings=_RANDOM,
+        num_rounds=3,
+        restarts={2: range(3, 9)},
+        nodes=dict.fromkeys((0, 1), _unwilling(2)),
+        faults=(Fault("request lost", "join", rounds=(2,)),),
+    ),
+    "most nodes restart, then nobody draws": Scenario(
+        settings=_RANDOM,
+        num_rounds=3,
+        restarts={2: range(3, 9)},
+        nodes=dict.fromkeys((0, 1), _unwilling(2)),
+        faults=(Fault("reply lost", "participate", rounds=(2,), batches=(2,)),),
     ),
     "most nodes restart, groups": Scenario(settings=_G, num_nodes=20, restarts={3: range(18)}),
 }
@@ -414,6 +460,13 @@ _RESTARTS: Final[dict[str, Scenario]] = {
     "server restarts, drawn before": Scenario(
         settings=_tries(3, rounds_per_draw=3), resumed={2: False, 3: True}
     ),
+    "server restarts, some never take part": Scenario(
+        settings=_RANDOM,
+        num_rounds=3,
+        nodes=dict.fromkeys((2, 6), _unwilling(0)),
+        resumed={2: False},
+        faults=(Fault("request lost", "participate", rounds=(3,)),),
+    ),
     "server restarts, search": Scenario(settings=_S, num_rounds=5, resumed={2: True, 3: False}),
     "server restarts, groups": Scenario(settings=_G, num_nodes=20, resumed={2: False, 3: True}),
     "server crashes at join": Scenario(settings=_T, crashes={1: "join", 4: "join"}),
@@ -421,7 +474,7 @@ _RESTARTS: Final[dict[str, Scenario]] = {
     "server crashes at participate": Scenario(settings=_T, crashes={2: "participate"}),
     "server crashes at determine": Scenario(settings=_G, num_nodes=20, crashes={2: "determine"}),
     "server crashes in a search": Scenario(
-        settings=_S, num_rounds=5, crashes={1: "search", 4: "expect"}
+        settings=_S, num_rounds=5, crashes={1: "settle", 4: "settle"}
     ),
 }
 

@@ -191,7 +191,9 @@ def dubhe(
 
     Settings of the paper's rule may stand beside the others.
     """
-    paper = {name: settings.pop(name) for name in ("reference_set", "thresholds") if name in settings}
+    paper = {
+        name: settings.pop(name) for name in ("reference_set", "thresholds") if name in settings
+    }
     rule = {"rule": Paper(**paper)} if paper else {}
     usual = {"key_bits": KEY_BITS, "seed": 7, "simulation": "encrypted", "max_registered": 100}
     coordinator = Coordinator(Settings(**TRIES | usual | rule | settings))

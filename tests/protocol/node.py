@@ -1,17 +1,20 @@
 """One node and what it is asked, for the tests of what it answers and refuses."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, dubhe, joined, skewed_counts
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from protocol.federation import Federation, dubhe, joined, secret_key, skewed_counts
 
-from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.he import RecipientKey, SecretKey
+from dubhe_flwr.errors import ProtocolError, SettingsError
+from dubhe_flwr.he import PinnedKeys, RecipientKey
 from dubhe_flwr.protocol import CoordinatorState, Fields, Memory, Stage, encode
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
+from dubhe_flwr.rules import Population, Rule, Settled, Slots, Unsettled, register_rule
 
 NUM_CLIENTS = 9
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -36,6 +39,47 @@ _CHARGES: dict[str, frozenset[str]] = {
     Stage.PARTICIPATE: _READING,
 }
 """What a refused request of a stage may cost."""
+
+
+@register_rule
+@dataclass(frozen=True)
+class Exchanges(Rule):
+    """A rule such as somebody may write: of some exchanges, with NumPy's numbers and own errors."""
+
+    number: int = 0
+    local_skew: float = 0.0
+
+    name: ClassVar[str] = "exchanges"
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise SettingsError("number is below 0.")
+
+    def registration_slots(self, num_classes: int) -> Slots:
+        """One, whatever the labels are."""
+        return Slots(1, 1)
+
+    def settlement_slots(self, num_classes: int) -> Slots | None:
+        """One, which counts the exchanges."""
+        return Slots(1, 9)
+
+    def max_exchanges(self, num_classes: int, num_clients: int) -> int:
+        """As many as are wanted."""
+        return self.number
+
+    def contribution(self, label_counts: Any) -> Any:
+        """Every node counts."""
+        return np.ones(1, dtype=np.int64)
+
+    def settle(
+        self, label_counts: Any, population: Population, memory: tuple[float, ...], sums: Any
+    ) -> Settled | Unsettled:
+        """V in relation to the last sum, which may be nothing."""
+        probability = np.float64(population.num_volunteers / int(sums[0]))
+        if len(memory) == self.number:
+            return Settled(probability)
+        number = len(memory) + 1
+        return Unsettled(probability, np.array([number]), (*memory, probability))
 
 
 def federation(**overrides: Any) -> Federation[CoordinatorState]:
@@ -100,6 +144,28 @@ def numbers(num_sums: list[int], num_clients: list[int]) -> dict[str, bytes]:
     }
 
 
-def secret_prime(key: SecretKey) -> int:
+def secret_prime(nodes: Federation[Any], node_id: int) -> int:
     """Return p."""
-    return int.from_bytes(key.to_bytes(), "big")
+    return int.from_bytes(secret_key(joined(nodes, node_id)).to_bytes(), "big")
+
+
+def signing_key(number: int) -> Ed25519PrivateKey:
+    """Return the same key for the same number."""
+    return Ed25519PrivateKey.from_private_bytes(number.to_bytes(32, "big"))
+
+
+KEYS = [signing_key(number) for number in range(NUM_CLIENTS)]
+TRUSTED = [key.public_key() for key in KEYS]
+
+
+def pinned_federation(**overrides: Any) -> Federation[CoordinatorState]:
+    """Return nine nodes with pinned keys, and a server."""
+    nodes = federation(**overrides)
+    for node_id, key in zip(nodes.ids, KEYS, strict=True):
+        set_policy(nodes, node_id, pinned=PinnedKeys(key, TRUSTED))
+    return nodes
+
+
+def set_policy(nodes: Federation[Any], node_id: int, **changes: Any) -> None:
+    """Let the owner of a node decide otherwise."""
+    nodes.policies[node_id] = replace(nodes.policies[node_id], **changes)

@@ -110,8 +110,8 @@ class GivenUpError(QuorumError):
 
 _WAIT: Final = "wait for more nodes or lower the quorum"
 _REMEDIES_OF_DECLINED: Final = {
-    "refuses parameters": "raise key_bits or min_cohort to what the nodes ask for (min_key_bits "
-    "and min_cohort of DubheMod or register_dubhe), and let them know the rule",
+    "refuses parameters": "set key_bits and min_cohort to what the nodes ask for (min_key_bits, "
+    "max_key_bits and min_cohort of DubheMod or register_dubhe), and let them know the rule",
     "wrong number of classes": "make the rule fit the length of label_counts (the largest size of "
     "reference_set)",
     "invalid label counts": "let label_counts return a list of whole numbers from 0 up, and look "

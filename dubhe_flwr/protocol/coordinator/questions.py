@@ -108,7 +108,13 @@ def question_of(
 
 
 def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
-    """Return whether there is anything to determine, and beside the agent more than K clients."""
+    """Return whether there is anything to determine, and beside the agent more than K clients.
+
+    Agents refuse sums over all but fewer than `min_cohort` of the registered clients.
+    """
+    announced = epoch.announced
+    if announced.num_participants > epoch.num_registered - announced.min_cohort:
+        return False
     num_others = int(drawn.available.sum()) - 1
     several = epoch.sums_per_round(drawn.decisions.shape[1]) > 0
-    return several and num_others > epoch.announced.num_participants
+    return several and num_others > announced.num_participants

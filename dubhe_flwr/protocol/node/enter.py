@@ -3,7 +3,6 @@
 import secrets
 from dataclasses import replace
 
-from dubhe_flwr.core import fixed_point_distribution, with_square
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, UntrustedError
 from dubhe_flwr.he import (
     PublicKey,
@@ -15,8 +14,16 @@ from dubhe_flwr.he import (
     seal,
     sealed_bytes,
 )
-from dubhe_flwr.protocol.node.memory import REMEMBERED_EPOCHS, EpochKey, Joined, Memory, Registered
+from dubhe_flwr.protocol.node.memory import (
+    REMEMBERED_EPOCHS,
+    Allowance,
+    EpochKey,
+    Joined,
+    Memory,
+    Registered,
+)
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
+from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import (
     PUBLIC_KEY_BYTES,
@@ -35,13 +42,22 @@ from dubhe_flwr.protocol.wire.statements import (
     sign,
     split,
 )
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION, sealing_context
+from dubhe_flwr.protocol.wire.terms import (
+    DISTRIBUTION,
+    LARGEST_WEIGHT,
+    REGISTRATION,
+    sealing_context,
+)
 
 __all__ = ["join", "make_key", "register"]
 
 
 def join(
-    policy: NodePolicy, memory: Memory | None, header: Envelope, request: JoinRequest
+    policy: NodePolicy,
+    memory: Memory | None,
+    allowance: Allowance,
+    header: Envelope,
+    request: JoinRequest,
 ) -> tuple[JoinReply, Memory]:
     """Begin an epoch: read the label counts anew and make a key for delivery."""
     status, counts = read_label_counts(policy, request)
@@ -49,19 +65,23 @@ def join(
     public_key = delivery_key.public_bytes
     signature = sign(policy.pinned, join_statement(header.epoch, request, public_key))
     num_classes = 0 if counts is None else len(counts)
-    reply = JoinReply(int(status), policy.alias, num_classes, public_key, signature)
+    examples = int(counts.sum()) if request.weighted and counts is not None else None
+    reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature)
     past = b"" if memory is None else memory.epochs
     joined = None
     if counts is not None:
-        joined = Joined(header.epoch, request, delivery_key.to_bytes(), tuple(counts.tolist()))
+        labels = tuple(counts.tolist())
+        joined = Joined(header.epoch, header.sequence, request, delivery_key.to_bytes(), labels)
     epochs = (past + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
-    return reply, Memory(header.sequence, epochs, joined)
+    return reply, Memory(header.sequence, epochs, allowance, joined)
 
 
 def make_key(
     policy: NodePolicy, joined: Joined, request: KeygenRequest
 ) -> tuple[KeygenReply, Joined]:
     """Make a new key pair and seal its secret half to each of the others."""
+    if joined.has_made_key:
+        raise RefusedError("This node has made a key in that epoch.")
     announced, terms = joined.announced, joined.terms
     own = RecipientKey.from_bytes(joined.delivery_key).public_bytes
     recipients = list(split(request.public_keys, PUBLIC_KEY_BYTES))
@@ -83,7 +103,8 @@ def make_key(
             )
             for recipient in recipients
         )
-    return KeygenReply(public_key.to_bytes(), sealed, signatures), joined
+    reply = KeygenReply(public_key.to_bytes(), sealed, signatures)
+    return reply, replace(joined, has_made_key=True)
 
 
 def register(
@@ -101,14 +122,24 @@ def register(
         or delivered.modulus == registered.key.modulus
     ):
         raise RefusedError("This node has registered in that epoch before.")
-    registered = Registered(None if delivered is None else _open(policy, joined, delivered))
-    distribution = with_square(fixed_point_distribution(joined.counts))
-    contribution = joined.terms.rule.contribution(joined.counts)
+    if (request.mean_examples is not None) != joined.announced.weighted:
+        raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
+    key = None if delivered is None else _open(policy, joined, delivered)
+    registered, terms = Registered(key, _weight(joined, request.mean_examples)), joined.terms
+    own = own_of(policy, joined, registered, 0)
     reply = RegisterReply(
-        joined.encrypt(registered, REGISTRATION, contribution),
-        joined.encrypt(registered, DISTRIBUTION, distribution),
+        joined.encrypt(registered, REGISTRATION, terms.rule.contribution(own, terms.frame)),
+        joined.encrypt(registered, DISTRIBUTION, terms.balance(own)),
     )
     return reply, replace(joined, registered=registered)
+
+
+def _weight(joined: Joined, mean_examples: float | None) -> float:
+    """Return how much the node counts, relative to the mean and within bounds."""
+    if mean_examples is None:
+        return 1.0
+    weight = sum(joined.label_counts) / mean_examples
+    return min(max(weight, 1.0 / LARGEST_WEIGHT), LARGEST_WEIGHT)
 
 
 def _open(policy: NodePolicy, joined: Joined, delivered: DeliveredKey) -> EpochKey:

@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from dubhe_flwr.errors import DubheError, RefusedError
-from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
+from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.wire.messages import JoinRequest, Message, ParticipateRequest
 
 __all__ = [
     "ChargedError",
     "charging",
     "read_before",
     "registration_of",
+    "spend_day",
     "spend_draws",
     "spend_sums",
 ]
@@ -56,6 +59,30 @@ def charging(joined: Joined, registered: Registered) -> Iterator[None]:
         if registered is joined.registered:
             raise
         raise ChargedError(replace(joined, registered=registered), error) from error
+
+
+def spend_day(policy: NodePolicy, allowance: Allowance, today: int, request: Message) -> Allowance:
+    """Charge a request to what the owner allows in a day; a simulated node is allowed all.
+
+    Raises
+    ------
+    RefusedError
+        If that is spent.
+    """
+    if allowance.day != today:
+        allowance = Allowance(today)
+    if isinstance(request, JoinRequest):
+        allowance = replace(allowance, num_epochs=allowance.num_epochs + 1)
+    if isinstance(request, ParticipateRequest):
+        num_draws = request.num_rounds * request.num_tries
+        allowance = replace(allowance, num_draws=allowance.num_draws + num_draws)
+    spent = (
+        allowance.num_epochs > policy.max_epochs_per_day
+        or allowance.num_draws > policy.max_draws_per_day
+    )
+    if spent and not policy.simulated:
+        raise RefusedError("This node has done what its owner allows in a day.")
+    return allowance
 
 
 def registration_of(joined: Joined) -> Registered:

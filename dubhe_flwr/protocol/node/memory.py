@@ -15,7 +15,15 @@ from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
-__all__ = ["REMEMBERED_EPOCHS", "EpochKey", "Joined", "Memory", "Reading", "Registered"]
+__all__ = [
+    "REMEMBERED_EPOCHS",
+    "Allowance",
+    "EpochKey",
+    "Joined",
+    "Memory",
+    "Reading",
+    "Registered",
+]
 
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
@@ -51,14 +59,14 @@ class Reading(_Hidden):
     probability : float
         ``P``, the node's participation probability by then.
     memory : tuple of float, optional
-        What the rule keeps; None once it is settled.
+        What the rule keeps until the next sum; None if it takes no other one.
     """
 
     digests: bytes
     num_registered: int
     is_refused: bool = True
     probability: float = 0.0
-    memory: tuple[float, ...] | None = ()
+    memory: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,6 +93,8 @@ class Registered(_Hidden):
     ----------
     key : EpochKey, optional
         The epoch's Paillier key; None in a simulation that does not encrypt.
+    weight : float
+        How much the node counts.
     reading : Reading, optional
         What it read of the rule's sums; None before the first one.
     num_draws, num_sums : int
@@ -92,6 +102,7 @@ class Registered(_Hidden):
     """
 
     key: EpochKey | None = None
+    weight: float = 1.0
     reading: Reading | None = None
     num_draws: int = 0
     num_sums: int = 0
@@ -105,20 +116,26 @@ class Joined(_Hidden):
     ----------
     epoch : bytes
         Identity of the epoch.
+    sequence : int
+        Number of the request to join.
     announced : JoinRequest
         What the node was told of it.
     delivery_key : bytes
         Private half of the key for sealed delivery.
     label_counts : tuple of int, length C
         As they were read when the node joined.
+    has_made_key : bool (default: False)
+        Whether it was the agent that made a key; it makes one in an epoch.
     registered : Registered, optional
         None before registration.
     """
 
     epoch: bytes
+    sequence: int
     announced: JoinRequest
     delivery_key: bytes
     label_counts: tuple[int, ...]
+    has_made_key: bool = False
     registered: Registered | None = None
 
     @property
@@ -156,6 +173,23 @@ class Joined(_Hidden):
         return SecretKey(public_key, int.from_bytes(key.prime, "big"))
 
 
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the node did on a day, whatever the epochs.
+
+    Parameters
+    ----------
+    day : int
+        Days since 1970, in UTC.
+    num_epochs, num_draws : int
+        Epochs that it was asked to join, and draws that it was asked for.
+    """
+
+    day: int = 0
+    num_epochs: int = 0
+    num_draws: int = 0
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Memory(_Hidden):
     """All that a node keeps. It never leaves the node.
@@ -166,12 +200,15 @@ class Memory(_Hidden):
         Number of the last request that was answered.
     epochs : bytes
         Identities of the epochs that the node was asked to join, the present one last.
+    allowance : Allowance
+        What it did today.
     joined : Joined, optional
         Its place in the present epoch; None if it did not join.
     """
 
     sequence: int
     epochs: bytes
+    allowance: Allowance
     joined: Joined | None = None
 
     @property

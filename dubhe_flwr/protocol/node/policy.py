@@ -21,6 +21,13 @@ __all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts"]
 logger = logging.getLogger("flwr")
 
 _FURTHEST: Final = 2
+_NUMBERS: Final = (
+    "min_cohort",
+    "min_key_bits",
+    "max_key_bits",
+    "max_epochs_per_day",
+    "max_draws_per_day",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +49,11 @@ class NodePolicy:
         ask for encryption.
     min_cohort : int (default: 3)
         Fewest clients that any sum must cover which this node helps to decrypt.
-    min_key_bits : int (default: 2048)
-        Smallest Paillier modulus under which this node encrypts.
+    min_key_bits, max_key_bits : int (default: 2048, 4096)
+        Smallest and largest Paillier modulus under which this node encrypts.
+    max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
+        How often the node registers and draws at most within a day of UTC; a simulated one as often
+        as it is asked.
     max_label_shift : float, optional (default: the labels are never looked at)
         L1 distance, from 0 to 2, between the label distribution that the node registered and the
         present one, above which it says so when it draws. `label_counts` is then called then, too.
@@ -63,11 +73,14 @@ class NodePolicy:
     simulated: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048
+    max_key_bits: int = 4096
+    max_epochs_per_day: int = 200
+    max_draws_per_day: int = 50_000
     max_label_shift: float | None = None
     pinned: PinnedKeys | None = None
 
     def __post_init__(self) -> None:
-        for name in ("min_cohort", "min_key_bits"):
+        for name in _NUMBERS:
             if type(value := getattr(self, name)) is not int or value < 1:
                 raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
         shift = self.max_label_shift
@@ -129,7 +142,8 @@ def read_label_counts(
     if not (request.encrypted or policy.simulated):
         logger.warning("dubhe: the server asks for numbers in the clear; the node stays out.")
         return JoinStatus.REFUSES_PARAMETERS, None
-    if request.min_cohort < policy.min_cohort or request.key_bits < policy.min_key_bits:
+    fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
+    if request.min_cohort < policy.min_cohort or not fits:
         return JoinStatus.REFUSES_PARAMETERS, None
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING, None

@@ -35,7 +35,7 @@ def participate(
     policy: NodePolicy, joined: Joined, request: ParticipateRequest
 ) -> tuple[ParticipateReply, Joined]:
     """Draw whether to take part, for each round and try."""
-    registered, _ = read_sum(joined, registration_of(joined), request)
+    registered, _ = read_sum(policy, joined, registration_of(joined), request)
     with charging(joined, registered):
         registered = spend_draws(joined, registered, request.num_rounds * request.num_tries)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
@@ -64,8 +64,7 @@ def determine(
     size = joined.terms.layout.field_bytes(DISTRIBUTION)
     if len(request.sums) != size * len(sizes):
         raise RefusedError("The sums are not as many as announced.")
-    if sizes.min() < joined.announced.min_cohort:
-        raise RefusedError(f"A sum over {sizes.min()} clients is too few.")
+    _check_sizes(joined, registered, sizes)
     registered = spend_sums(joined, registered, len(sizes))
     ends = list(accumulate(request.num_sums, initial=0))
     with charging(joined, registered):
@@ -91,6 +90,22 @@ def _draws(
     return private_draws(len(rounds) * num_tries)
 
 
+def _check_sizes(joined: Joined, registered: Registered, sizes: NDArray[np.int64]) -> None:
+    """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
+
+    What the agent knows of all clients together would give away those few.
+    """
+    announced, reading = joined.announced, registered.reading
+    num_participants, group_size = announced.num_participants, announced.group_size
+    wanted = [num_participants]
+    if group_size is not None:
+        wanted = group_sizes(num_participants, group_size).tolist()
+    num_registered = 0 if reading is None else reading.num_registered
+    most = num_registered - announced.min_cohort
+    if not set(sizes.tolist()) <= set(wanted) or not announced.min_cohort <= sizes.max() <= most:
+        raise RefusedError("The sums are not of as many clients as tries or groups have.")
+
+
 def _read_sum(
     joined: Joined, registered: Registered, vector: bytes, num_clients: int
 ) -> NDArray[np.int64] | None:
@@ -106,15 +121,13 @@ def _best_of_round(
     joined: Joined, found: Sequence[NDArray[np.int64] | None], num_clients: NDArray[np.int64]
 ) -> list[int]:
     """Return the best try or groups among those that add up."""
-    announced, local_skew = joined.announced, joined.terms.rule.local_skew
+    announced, local_skew = joined.announced, joined.terms.local_skew
     usable = {index: each for index, each in enumerate(found) if each is not None}
     if not usable:
         raise RefusedError("No sum of a round covers the clients it is said to cover.")
     indices = list(usable)
     sums = np.array(list(usable.values()))
     if announced.group_size is None:
-        if len(set(num_clients.tolist())) > 1:
-            raise RefusedError("The tries of a round cover different numbers of clients.")
         return [indices[best_scored_try(sums, local_skew)]]
     # A server may announce any K: no array of that length is made.
     if announced.num_participants // announced.group_size > len(sums):

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import ChargedError
-from dubhe_flwr.protocol.node.memory import Joined, Memory
+from dubhe_flwr.protocol.node.guards import ChargedError, spend_day
+from dubhe_flwr.protocol.node.memory import Allowance, Joined, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
@@ -46,6 +46,8 @@ class ClientSession:
         What the owner of the node decides.
     memory : Memory, optional
         What an earlier request left behind; none before the first one.
+    today : int (default: 0)
+        Days since 1970, for what the owner allows in a day.
 
     Attributes
     ----------
@@ -54,9 +56,10 @@ class ClientSession:
         charged whether or not it is answered. Any other refusal leaves it unchanged.
     """
 
-    def __init__(self, policy: NodePolicy, memory: Memory | None = None) -> None:
+    def __init__(self, policy: NodePolicy, memory: Memory | None = None, today: int = 0) -> None:
         self.policy = policy
         self.memory = memory
+        self._today = today
 
     def handle(self, fields: Mapping[str, object]) -> Fields:
         """Answer one request.
@@ -92,7 +95,9 @@ class ClientSession:
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
         if self.memory is not None and self.memory.remembers(header.epoch):
             raise StaleMessageError("This node was asked to join that epoch before.")
-        reply, self.memory = join(self.policy, self.memory, header, request)
+        before = Allowance() if self.memory is None else self.memory.allowance
+        allowance = spend_day(self.policy, before, self._today, request)
+        reply, self.memory = join(self.policy, self.memory, allowance, header, request)
         return reply
 
     def _answer(self, header: Envelope, request: Message) -> Message:
@@ -101,12 +106,15 @@ class ClientSession:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
         if header.sequence <= memory.sequence:
             raise StaleMessageError("The request was answered before.")
-        if memory.joined is None:
+        joined = memory.joined
+        if joined is None:
             raise RefusedError("This node did not join that epoch.")
+        allowance = spend_day(self.policy, memory.allowance, self._today, request)
+        memory = replace(memory, sequence=header.sequence, allowance=allowance)
         try:
-            reply, joined = _ANSWERS[type(request)](self.policy, memory.joined, request)
+            reply, joined = _ANSWERS[type(request)](self.policy, joined, request)
         except ChargedError as error:
-            self.memory = replace(memory, sequence=header.sequence, joined=error.joined)
+            self.memory = replace(memory, joined=error.joined)
             raise error.reason from None
-        self.memory = replace(memory, sequence=header.sequence, joined=joined)
+        self.memory = replace(memory, joined=joined)
         return reply

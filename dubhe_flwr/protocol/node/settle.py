@@ -1,24 +1,35 @@
 """A node settles the rule: it reads sums over all nodes, each one once, and answers them."""
 
+import logging
+import secrets
 from dataclasses import replace
+from typing import Final
 
+import numpy as np
+
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import charging, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.rules import Population, Settled, Unsettled
+from dubhe_flwr.protocol.rules import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
-__all__ = ["read_sum", "settle"]
+__all__ = ["own_of", "read_sum", "settle"]
+
+# Flower's own log, by its name alone.
+logger = logging.getLogger("flwr")
+
+_IS_ANOTHER: Final = "The sum is not what it is said to be."
+"""Says the same whatever check failed, which would tell something of what was decrypted."""
 
 
 def settle(
     policy: NodePolicy, joined: Joined, request: SettleRequest
 ) -> tuple[SettleReply, Joined]:
     """Go on with the rule: add to the next sum, or say that it is settled."""
-    del policy
-    registered, outcome = read_sum(joined, registration_of(joined), request)
+    registered, outcome = read_sum(policy, joined, registration_of(joined), request)
     if outcome is None:
         raise RefusedError("This node answered that exchange before.")
     with charging(joined, registered):
@@ -29,8 +40,21 @@ def settle(
     return reply, replace(joined, registered=registered)
 
 
+def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange: int) -> Own:
+    """Return what the rule is told of the node itself."""
+    seed = joined.announced.draw_seed
+    if policy.simulated and seed is not None:
+        rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
+    else:
+        rng = np.random.default_rng(secrets.randbits(128))
+    return Own(joined.counts, registered.weight, rng)
+
+
 def read_sum(
-    joined: Joined, registered: Registered, request: SettleRequest | ParticipateRequest
+    policy: NodePolicy,
+    joined: Joined,
+    registered: Registered,
+    request: SettleRequest | ParticipateRequest,
 ) -> tuple[Registered, Settled | Unsettled | None]:
     """Read a sum over all nodes, unless it was read before.
 
@@ -55,44 +79,56 @@ def read_sum(
         raise RefusedError("A sum of this epoch was refused.")
     if reading is not None and digests == reading.digests:
         return registered, None
-    _check_number(joined, reading, request)
+    _check_number(joined, registered, request)
     num_registered = num_clients if reading is None else reading.num_registered
     charged = replace(registered, reading=Reading(digests, num_registered))
-    population = Population(
-        num_clients,
-        joined.announced.num_participants,
-        joined.announced.num_volunteers(num_registered),
-    )
-    field = SETTLEMENT if exchange else REGISTRATION
-    kept = (() if reading is None else reading.memory) or ()
+    terms, announced = joined.terms, joined.announced
+    num_volunteers = announced.num_volunteers(num_registered)
     with charging(joined, charged):
         try:
-            sums = joined.decrypt(charged, field, request.sums, num_clients)
-            outcome = joined.terms.rule.settle(joined.counts, population, kept, sums)
+            outcome: Settled | Unsettled
+            if exchange >= terms.rule.num_sums(terms.frame, num_registered):
+                outcome = Settled(min(1.0, num_volunteers / num_registered))
+            else:
+                sums = joined.decrypt(
+                    charged, SETTLEMENT if exchange else REGISTRATION, request.sums, num_clients
+                )
+                outcome = terms.rule.settle(
+                    own_of(policy, joined, registered, exchange + 1),
+                    Population(
+                        terms.frame, num_clients, announced.num_participants, num_volunteers
+                    ),
+                    () if reading is None else reading.memory or (),
+                    sums,
+                )
         except DubheError:
-            # Which check failed would tell something of what was decrypted.
-            raise RefusedError("The sum is not what it is said to be.") from None
+            raise RefusedError(_IS_ANOTHER) from None
+        except Exception as error:  # noqa: BLE001 - a rule may raise anything
+            kind = type(error).__name__
+            logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, kind)
+            raise RefusedError(_IS_ANOTHER) from None
     reading = Reading(
         digests,
         num_registered,
         is_refused=False,
-        probability=outcome.probability,
+        probability=float(outcome.probability),
         memory=outcome.memory if isinstance(outcome, Unsettled) else None,
     )
     return replace(charged, reading=reading), outcome
 
 
 def _check_number(
-    joined: Joined, reading: Reading | None, request: SettleRequest | ParticipateRequest
+    joined: Joined, registered: Registered, request: SettleRequest | ParticipateRequest
 ) -> None:
     """Refuse a sum over too few clients or more than before, and one too many."""
     num_clients, announced = request.num_clients, joined.announced
+    reading = registered.reading
     most = announced.max_clients if reading is None else reading.num_registered
     if not announced.min_cohort <= num_clients <= most:
         raise RefusedError(f"A sum over {num_clients} clients covers too few or too many.")
     if reading is None:
         return
-    rule, num_classes = joined.terms.rule, len(joined.label_counts)
-    most = rule.max_exchanges(num_classes, reading.num_registered)
-    if reading.memory is None or request.exchange > most:
+    most_sums = joined.terms.rule.num_sums(joined.terms.frame, reading.num_registered)
+    # A node has one probability in an epoch: what it settled on or drew by does not change.
+    if reading.memory is None or registered.num_draws or request.exchange >= most_sums:
         raise RefusedError("The rule is settled with fewer sums.")

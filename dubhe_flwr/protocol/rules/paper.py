@@ -30,6 +30,8 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import (
+    Frame,
+    Own,
     Population,
     Rule,
     Settled,
@@ -106,41 +108,41 @@ class Paper(Rule):
         """``C``, the largest size of the reference set."""
         return self.codebook.num_classes
 
-    def registration_slots(self, num_classes: int) -> Slots:
+    def registration_slots(self, frame: Frame) -> Slots:
         """Return the slots of a registry for each candidate."""
-        if num_classes != self.num_classes:
+        if frame.num_classes != self.num_classes:
             raise SettingsError(
                 f"reference_set={self.codebook.reference_set} is for {self.num_classes} classes, "
-                f"and the nodes have {num_classes}; make its largest size {num_classes}."
+                f"and the nodes have {frame.num_classes}; make its largest size "
+                f"{frame.num_classes}."
             )
         return Slots(len(self.candidates) * self.codebook.length, 1)
 
-    def settlement_slots(self, num_classes: int) -> Slots | None:
+    def settlement_slots(self, frame: Frame) -> Slots | None:
         """Return the slots of the expected data of each candidate, where there are several."""
-        several = len(self.candidates) > 1
-        return (
-            Slots(len(self.candidates) * (num_classes + 1), FIXED_POINT_SCALE) if several else None
-        )
+        number = len(self.candidates)
+        return Slots(number * (frame.num_classes + 1), FIXED_POINT_SCALE) if number > 1 else None
 
-    def max_exchanges(self, num_classes: int, num_clients: int) -> int:
-        """Return 2 for a search: what is expected is told, and then what was found."""
-        del num_classes, num_clients
-        return 2 if len(self.candidates) > 1 else 0
+    def num_sums(self, frame: Frame, num_clients: int) -> int:
+        """Return 1, or 2 for a search: the registries, and then what is expected."""
+        del frame, num_clients
+        return 2 if len(self.candidates) > 1 else 1
 
-    def contribution(self, label_counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
         """Return a one-hot registry for each candidate."""
-        categories = (self.codebook.unrank(slot) for slot in self._slots(label_counts))
+        del frame
+        categories = (self.codebook.unrank(slot) for slot in self._slots(own.label_counts))
         return np.concatenate([registry(category, self.codebook) for category in categories])
 
     def settle(
         self,
-        label_counts: NDArray[np.int64],
+        own: Own,
         population: Population,
         memory: tuple[float, ...],
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Compute the probability from the overall registry, after a search if there is one."""
-        slots = self._slots(label_counts)
+        slots = self._slots(own.label_counts)
         if memory:
             table = sums.reshape(len(slots), -1)
             _check_expectations(table, population.num_clients)
@@ -158,7 +160,7 @@ class Paper(Rule):
         )
         if len(slots) == 1:
             return Settled(probabilities[0])
-        distribution = fixed_point_distribution(label_counts)
+        distribution = fixed_point_distribution(own.label_counts)
         told = search_contribution(distribution, slots, overall, volunteers)
         return Unsettled(probabilities[self._usual], told.ravel(), probabilities)
 

@@ -9,15 +9,26 @@ Every node computes the same from the same sums, so that nobody's word is taken.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 
-__all__ = ["Population", "Rule", "Settled", "Slots", "Unsettled", "announced_rule", "register_rule"]
+__all__ = [
+    "Frame",
+    "Own",
+    "Population",
+    "Rule",
+    "Settled",
+    "Slots",
+    "Unsettled",
+    "announced_rule",
+    "register_rule",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +48,51 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """What fixes the size of the vectors of an epoch.
+
+    Parameters
+    ----------
+    num_classes : int
+        ``C``.
+    max_clients : int
+        Most clients that a sum covers.
+    largest_weight : float (default: 1)
+        Largest weight of a node; 1 where all count the same.
+    """
+
+    num_classes: int
+    max_clients: int
+    largest_weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What a node knows of itself.
+
+    Parameters
+    ----------
+    label_counts : ndarray of int64, shape (C,)
+        Its samples of each class; at least one.
+    weight : float (default: 1)
+        How much it counts when clients are aggregated, relative to the mean.
+    rng : numpy.random.Generator
+        Its own, for what is rounded at random; no secret hangs on it.
+    """
+
+    label_counts: NDArray[np.int64]
+    weight: float = 1.0
+    rng: np.random.Generator = field(default_factory=lambda: generator(0), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Population:
     """What a node is told of the federation beside the sums.
 
     Parameters
     ----------
+    frame : Frame
+        Of the epoch.
     num_clients : int
         Clients that the sum at hand covers.
     num_participants : int
@@ -50,6 +101,7 @@ class Population:
         ``V``, clients that shall volunteer for a draw on average.
     """
 
+    frame: Frame
     num_clients: int
     num_participants: int
     num_volunteers: int
@@ -110,8 +162,13 @@ class Rule(ABC):
         """``C``, where the settings fix it; nodes with another number of classes stay out."""
         return None
 
+    @property
+    def target(self) -> Sequence[float] | None:
+        """The distribution that is wanted of all who train together; None for the uniform one."""
+        return None
+
     @abstractmethod
-    def registration_slots(self, num_classes: int) -> Slots:
+    def registration_slots(self, frame: Frame) -> Slots:
         """Return the shape of what a node adds to its registration.
 
         Raises
@@ -121,13 +178,8 @@ class Rule(ABC):
         """
 
     @abstractmethod
-    def contribution(self, label_counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
         """Return what a node adds to its registration.
-
-        Parameters
-        ----------
-        label_counts : ndarray of int64, shape (C,)
-            The node's samples of each class; at least one.
 
         Returns
         -------
@@ -137,7 +189,7 @@ class Rule(ABC):
     @abstractmethod
     def settle(
         self,
-        label_counts: NDArray[np.int64],
+        own: Own,
         population: Population,
         memory: tuple[float, ...],
         sums: NDArray[np.int64],
@@ -146,8 +198,8 @@ class Rule(ABC):
 
         Parameters
         ----------
-        label_counts : ndarray of int64, shape (C,)
-            The node's samples of each class.
+        own : Own
+            What the node knows of itself.
         population : Population
             What is known of the federation.
         memory : tuple of float
@@ -161,15 +213,18 @@ class Rule(ABC):
             If it is not such a sum; no word may tell anything of the node's own labels.
         """
 
-    def settlement_slots(self, num_classes: int) -> Slots | None:
+    def settlement_slots(self, frame: Frame) -> Slots | None:
         """Return the shape of what a node adds to each later sum; None if there is none."""
-        del num_classes
+        del frame
         return None
 
-    def max_exchanges(self, num_classes: int, num_clients: int) -> int:
-        """Return how many times at most nodes are given a sum before they draw."""
-        del num_classes, num_clients
-        return 0
+    def num_sums(self, frame: Frame, num_clients: int) -> int:
+        """Return how many sums a node reads at most, that of the registrations included.
+
+        With none it volunteers like any other.
+        """
+        del frame, num_clients
+        return 1
 
     def announced(self) -> dict[str, Any]:
         """Return the settings as JSON has them; `from_announced` reads them."""

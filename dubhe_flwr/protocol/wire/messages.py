@@ -44,7 +44,7 @@ PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 _MAX_RULE_BYTES: Final = 2**16
 _MAX_FINDING: Final = 64
-_CONTROLS: Final = frozenset({"Cc", "Zl", "Zp"})
+_CONTROLS: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
 
 
 class Stage(StrEnum):
@@ -87,12 +87,12 @@ def _require_signatures(signatures: bytes | None) -> None:
 
 
 def _require_alias(alias: str) -> None:
-    """Refuse an alias that is not a name, or would break the line of a log that names it."""
+    """Refuse an alias that is not a name, or changes how the line of a log looks that names it."""
     fits = 0 < len(alias.encode(errors="replace")) <= _MAX_ALIAS_BYTES
-    in_line = alias.isprintable() or not any(category(char) in _CONTROLS for char in alias)
+    in_line = not any(category(char) in _CONTROLS for char in alias)
     _require(
         fits and in_line,
-        "An alias has 1 to 256 bytes, and no line break or other control character.",
+        "An alias has 1 to 256 bytes, and no line break, control or invisible character.",
     )
 
 
@@ -140,6 +140,8 @@ class JoinRequest:
         Fewest clients in a group, if groups are determined.
     draw_seed : int, optional (default: private draws)
         Seed for the draws of simulated clients.
+    weighted : bool (default: False)
+        Whether nodes count by their number of samples.
     encrypted : bool (default: True)
         False where all nodes are simulated and send their numbers in the clear.
     """
@@ -155,6 +157,7 @@ class JoinRequest:
     volunteer_tries: int = 1
     group_size: int | None = None
     draw_seed: int | None = None
+    weighted: bool = False
     encrypted: bool = True
 
     def __post_init__(self) -> None:
@@ -196,6 +199,8 @@ class JoinReply:
         ``C``, the length of the node's label counts; 0 from a node that does not join.
     public_key : bytes
         For sealed delivery.
+    num_examples : int, optional
+        Samples that the node has, where nodes count by them; None where all count the same.
     signature : bytes, optional
         Of the key, by a node with pinned keys.
     """
@@ -204,6 +209,7 @@ class JoinReply:
     alias: str
     num_classes: int
     public_key: bytes
+    num_examples: int | None = None
     signature: bytes | None = None
 
     def __post_init__(self) -> None:
@@ -211,6 +217,7 @@ class JoinReply:
         _require_alias(self.alias)
         _require(self.num_classes >= (self.status == JoinStatus.JOINS), "There is no class.")
         _require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
+        _require((self.num_examples or 1) >= 1, "There is no sample.")
         _require_signature(self.signature)
 
 
@@ -272,9 +279,21 @@ class DeliveredKey:
 
 @dataclass(frozen=True, slots=True)
 class RegisterRequest:
-    """Asks a node to register; the key is None in a simulation that does not encrypt."""
+    """Asks a node to register.
+
+    Parameters
+    ----------
+    key : DeliveredKey, optional
+        None in a simulation that does not encrypt.
+    mean_examples : float, optional
+        Mean number of samples of the nodes that joined, where nodes count by them.
+    """
 
     key: DeliveredKey | None = None
+    mean_examples: float | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.mean_examples is None or self.mean_examples >= 1.0, "There is no sample.")
 
 
 @dataclass(frozen=True, slots=True)

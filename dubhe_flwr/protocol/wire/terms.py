@@ -3,15 +3,25 @@
 from functools import lru_cache
 from typing import Final
 
-from dubhe_flwr.core import FIXED_POINT_SCALE, MAX_REGISTRY_LENGTH
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    MAX_REGISTRY_LENGTH,
+    balanced_distribution,
+    fixed_point_distribution,
+    with_square,
+)
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
-from dubhe_flwr.protocol.rules import Rule, announced_rule
+from dubhe_flwr.protocol.rules import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 
 __all__ = [
     "DISTRIBUTION",
+    "LARGEST_WEIGHT",
     "PROTOCOL_TAG",
     "REGISTRATION",
     "SETTLEMENT",
@@ -29,6 +39,8 @@ DISTRIBUTION: Final = "distribution"
 SETTLEMENT: Final = "settlement"
 MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
 MAX_KEY_BITS: Final = 8192
+LARGEST_WEIGHT: Final = 4.0
+"""Of a node, relative to the mean; the least is its inverse."""
 _MAX_CIPHERTEXTS: Final = 256
 
 
@@ -59,8 +71,8 @@ class Terms:
                 f"{num_classes} and {announced.key_bits}."
             )
         try:
-            registration = self.rule.registration_slots(num_classes)
-            settlement = self.rule.settlement_slots(num_classes)
+            registration = self.rule.registration_slots(self.frame)
+            settlement = self.rule.settlement_slots(self.frame)
             fields = [
                 Field(REGISTRATION, registration.number, registration.largest),
                 Field(DISTRIBUTION, num_classes + 1, FIXED_POINT_SCALE),  # p_l and ||p_l||^2
@@ -76,6 +88,42 @@ class Terms:
                 f"The rule takes {most} ciphertexts of each node at once, above "
                 f"{_MAX_CIPHERTEXTS}; choose one with fewer numbers."
             )
+
+    @property
+    def frame(self) -> Frame:
+        """What fixes the size of the vectors."""
+        return Frame(
+            self.num_classes,
+            self.announced.max_clients,
+            LARGEST_WEIGHT if self.announced.weighted else 1.0,
+        )
+
+    def balance(self, own: Own) -> NDArray[np.int64]:
+        """Return what a node registers for determination: what has to become uniform."""
+        shares = fixed_point_distribution(own.label_counts)
+        if self._spread > 1.0:
+            largest = self.frame.largest_weight
+            shares = balanced_distribution(shares, self._target, own.weight, largest)
+        return with_square(shares)
+
+    @property
+    def local_skew(self) -> float:
+        """Price of the clients' own skew, in the units of what is registered."""
+        return self.rule.local_skew * self._spread
+
+    @property
+    def _target(self) -> NDArray[np.float64]:
+        target = self.rule.target
+        return (
+            np.full(self.num_classes, 1.0 / self.num_classes)
+            if target is None
+            else np.array(target)
+        )
+
+    @property
+    def _spread(self) -> float:
+        """How much smaller the distances of what is registered are than those of the data."""
+        return float(self.frame.largest_weight * self.num_classes * self._target.max())
 
     @property
     def num_ciphertexts_registered(self) -> int:

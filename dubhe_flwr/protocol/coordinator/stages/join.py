@@ -51,6 +51,13 @@ class Joined:
         return terms_of(self.announced, self.num_classes)
 
     @property
+    def mean_examples(self) -> float | None:
+        """Mean number of samples, where nodes count by them."""
+        if not self.announced.weighted:
+            return None
+        return sum(reply.num_examples or 0 for reply in self.members.values()) / len(self.members)
+
+    @property
     def public_keys(self) -> bytes:
         """Keys for sealed delivery, end to end."""
         return b"".join(reply.public_key for reply in self.members.values())
@@ -103,6 +110,7 @@ class Join(Awaiting):
         identity = self.batch.header.epoch
         seen: set[bytes] = set()
         signers: set[bytes] = set()
+        named: set[str] = set()
         declined: set[int] = set()
         trusted = context.settings.trusted
 
@@ -110,12 +118,17 @@ class Join(Awaiting):
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).name.lower().replace("_", " ")
+            if (reply.num_examples is not None) != self.announced.weighted:
+                return "number of samples not asked for, or missing"
             statement = join_statement(identity, self.announced, reply.public_key)
             if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
                 return reason
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
+            if reply.alias in named:
+                return "alias of another node"
             seen.add(reply.public_key)
+            named.add(reply.alias)
             return None
 
         context, accepted = context.accepted(self.batch, replies, refuse)

@@ -62,7 +62,7 @@ class Keygen(Awaiting):
         """Ask the first agent; nobody in a simulation that does not encrypt."""
         if not joined.announced.encrypted:
             plain = Unencrypted(joined.announced.key_bits)
-            requests = dict.fromkeys(joined.members, RegisterRequest())
+            requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
             return context, KeyMade(joined, Agents((), 0), plain, requests)
         return cls.ask(context, joined, context.agents(tuple(joined.members), "keygen"))
 
@@ -102,7 +102,8 @@ class Keygen(Awaiting):
             node_id: RegisterRequest(
                 DeliveredKey(
                     reply.modulus, joined.members[agent].public_key, key, next(signed, None)
-                )
+                ),
+                joined.mean_examples,
             )
             for node_id, key in zip(joined.members, sealed, strict=True)
         }

@@ -119,7 +119,6 @@ class Participate(Awaiting):
         context = replace(
             context,
             epoch=epoch,
-            run=replace(context.run, num_refused=0),
             round=replace(
                 context.round,
                 willing=frozenset(
@@ -129,7 +128,7 @@ class Participate(Awaiting):
             ),
         )
         context.check_quorum(len(context.round.willing), "registered and willing")
-        return context, Drawn(epoch, rounds)
+        return replace(context, run=replace(context.run, num_refused=0)), Drawn(epoch, rounds)
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> bool:

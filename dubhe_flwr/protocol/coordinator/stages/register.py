@@ -80,7 +80,9 @@ class Register(Awaiting):
         invalid = invalid_vectors(public_key, vectors, terms.num_ciphertexts_registered)
         context = context.reported(report.without(len(invalid), "invalid ciphertext"))
         members = {n: reply for n, reply in accepted.items() if n not in invalid}
-        if len(members) < context.settings.least_nodes and not self.agents.is_exhausted:
+        settings, num_joined = context.settings, len(self.joined.members)
+        enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
+        if len(members) < enough and not self.agents.is_exhausted:
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, self.joined, self.agents)
         context.check_quorum(len(members), "registered")

@@ -42,8 +42,9 @@ class Settle(Awaiting):
         cls, context: Context, registered: Registered, num_registered: int
     ) -> tuple[Context, "Settle | Epoch"]:
         joined, last = registered.joined, registered.last_sum
-        rule = joined.terms.rule
-        if last.exchange >= rule.max_exchanges(joined.num_classes, num_registered):
+        terms = joined.terms
+        num_sums = terms.rule.num_sums(terms.frame, num_registered)
+        if num_sums <= max(1, last.exchange):
             return context, _epoch(context, registered, num_registered)
         request = SettleRequest(last.vector, last.num_clients, last.exchange)
         requests = dict.fromkeys(registered.distributions, request)

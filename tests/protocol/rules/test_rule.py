@@ -1,0 +1,87 @@
+"""Tests of what a rule is to both sides: a name on the wire, settings, and as many exchanges."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from protocol.federation import epoch_of, registered
+from protocol.node import Exchanges, federation
+
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.protocol.rules import announced_rule
+from dubhe_flwr.rules import Paper, Rule, register_rule
+
+
+@pytest.mark.parametrize("rule", [Exchanges(2, 0.5), Paper((1, 2, 4), {1: 0.6, 2: 0.3})])
+def test_a_rule_is_announced_by_name_and_settings(rule: Rule) -> None:
+    """The other side makes the same from them."""
+    found = announced_rule(rule.name, rule.to_json())
+    assert type(found) is type(rule)
+    assert found.to_json() == rule.to_json()
+
+
+@pytest.mark.parametrize("name", ["nearest", "", "x" * 10_000])
+def test_an_unknown_rule_is_refused(name: str) -> None:
+    """With the remedy, and no more of a long name than fits a log."""
+    with pytest.raises(RefusedError, match="is not known here; import the module that") as caught:
+        announced_rule(name, "{}")
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *("", "{", "nan", "[]", "null", "3", '"search"', "[" * 2**15, "9" * 5000),
+        *('{"number": "31415", "local_sk": 0}', '{"31415": 1}', '{"number": -1}'),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_without_a_detail(settings: str) -> None:
+    """Whatever is wrong with them, there is one sentence."""
+    with pytest.raises(RefusedError, match=r"^The settings of the rule 'exchanges' cannot work\.$"):
+        announced_rule("exchanges", settings)
+
+
+def test_there_is_one_rule_of_a_name() -> None:
+    """Another class is refused; the same one may come again, as when its module is read anew."""
+
+    @dataclass(frozen=True)
+    class Other(Exchanges):
+        """Another rule under the same name."""
+
+        name: ClassVar[str] = "exchanges"
+
+    with pytest.raises(SettingsError, match=r"a rule 'exchanges' already; choose another name"):
+        register_rule(Other)
+    again = type("Exchanges", (Exchanges,), {"__qualname__": Exchanges.__qualname__})
+    again.__module__ = Exchanges.__module__
+    assert register_rule(again) is again
+    assert type(announced_rule("exchanges", "{}")) is again
+    register_rule(Exchanges)
+    assert type(announced_rule("exchanges", "{}")) is Exchanges
+
+
+def test_a_rule_needs_no_more_than_a_registration() -> None:
+    """Any number of classes, no further exchange, no price, and a text for the log."""
+    rule = Exchanges()
+    assert (rule.num_classes, Rule.local_skew.fget(rule)) == (None, 0.0)  # type: ignore[attr-defined]
+    assert (Rule.settlement_slots(rule, 4), Rule.max_exchanges(rule, 4, 9)) == (None, 0)
+    assert rule.describe((0.5,)) == repr(rule)
+    assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_as_many_exchanges_as_a_rule_wants(number: int) -> None:
+    """Nodes are given each sum once; the last one comes with the draw."""
+    nodes = federation(rule=Exchanges(number))
+    plan = nodes.play(1)
+    stages = [exchange.stage for exchange in nodes.exchanges]
+    assert stages.count("settle") == 9 * number
+    last = epoch_of(nodes).last_sum
+    assert (last.exchange, last.num_clients) == (number, 9)
+    assert (plan.rule, plan.finding) == (f"Exchanges(number={number}, local_skew=0.0)", ())
+    for node_id in nodes.ids:
+        reading = registered(nodes, node_id).reading
+        assert reading is not None
+        assert (reading.probability, reading.memory) == (4 / max(9, 9 * number), None)
+    nodes.play(2)
+    assert nodes.errors == []
