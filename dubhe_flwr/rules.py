@@ -13,4 +13,15 @@ from dubhe_flwr.protocol.rules import (
     register_rule,
 )
 
-__all__ = ["Frame", "Own", "Paper", "Population", "Prices", "Rule", "Settled", "Slots", "Unsettled", "register_rule"]
+__all__ = [
+    "Frame",
+    "Own",
+    "Paper",
+    "Population",
+    "Prices",
+    "Rule",
+    "Settled",
+    "Slots",
+    "Unsettled",
+    "register_rule",
+]

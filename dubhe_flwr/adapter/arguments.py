@@ -1,6 +1,6 @@
 """The arguments of both `Dubhe` strategies, in one place."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from logging import INFO
@@ -11,7 +11,7 @@ from dubhe_flwr.adapter.exchange import counted, log
 from dubhe_flwr.adapter.selecting import EvaluateOn, Selecting
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, OnFailure, Plan, Settings, Stage
-from dubhe_flwr.protocol.settings import ThresholdSearch
+from dubhe_flwr.protocol.rules import Prices, Rule
 
 __all__ = ["DubheArguments"]
 
@@ -25,11 +25,8 @@ class DubheArguments(Selecting):
         The strategy that trains and aggregates; it trains exactly the chosen clients.
     num_participants : int
         ``K``: clients that train in a round.
-    reference_set : iterable of int
-        ``G``: possible numbers of dominating classes; the largest is the number of classes.
-    thresholds : mapping of int to float, "search" or "search-tries", optional
-        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate. By
-        default the paper's, or where it gives none they are searched for.
+    rule : Rule (default: Prices())
+        How likely a node volunteers; see `dubhe_flwr.rules`.
     tries : int (default: 20)
         ``H``: tentative selections of a round, of which the agent picks the best; with groups as
         many volunteers.
@@ -37,12 +34,14 @@ class DubheArguments(Selecting):
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int (default: 1)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
-    equal_weights : bool (default: True)
-        Give all chosen clients the same weight (eq. 1), whatever number of examples they report.
+    equal_weights : bool (default: False)
+        Give all chosen clients the same weight (eq. 1), whatever number of examples they report,
+        and balance what such a mean is over. By default aggregation stays as the wrapped strategy
+        does it, and nodes count by their number of examples in what is balanced, too.
     min_cohort : int (default: 3)
         Fewest clients that any decrypted sum covers.
     seed : int, optional (default: from the operating system)
-        Makes the server's choices repeat, and those of nodes with `seeded_draws`.
+        Makes the server's choices repeat, and the draws of simulated nodes.
     evaluate_on : "all" or "selected" (default: "all")
         The nodes on which the wrapped strategy evaluates.
     expected_nodes : int, optional (default: as many as are selected)
@@ -52,7 +51,7 @@ class DubheArguments(Selecting):
     stage_timeout : float, optional (default: 600)
         Seconds to wait for the replies to one batch; None waits for ever.
     on_failure : "raise" or "random" (default: "raise")
-        What becomes of a round for which too few nodes can be used: a `QuorumError` ends the run,
+        What happens in a round for which too few nodes can be used: a `QuorumError` ends the run,
         or this round's clients are chosen at random. The log and the plan say so.
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round, to go on after a restart.
@@ -72,12 +71,11 @@ class DubheArguments(Selecting):
         strategy: Any,
         *,
         num_participants: int,
-        reference_set: Iterable[int],
-        thresholds: Mapping[int, float] | ThresholdSearch | None = None,
+        rule: Rule | None = None,
         tries: int = Settings.tries,
         registration_interval: int = Settings.registration_interval,
         rounds_per_draw: int = Settings.rounds_per_draw,
-        equal_weights: bool = True,
+        equal_weights: bool = False,
         min_cohort: int = Settings.min_cohort,
         seed: int | None = None,
         evaluate_on: EvaluateOn = "all",
@@ -91,11 +89,11 @@ class DubheArguments(Selecting):
         _check_names(settings)
         self.settings = Settings(
             num_participants=num_participants,
-            reference_set=reference_set,
-            thresholds=thresholds,
+            rule=Prices() if rule is None else rule,
             tries=tries,
             registration_interval=registration_interval,
             rounds_per_draw=rounds_per_draw,
+            equal_weights=equal_weights,
             min_cohort=min_cohort,
             seed=seed,
             on_failure=on_failure,
@@ -112,41 +110,32 @@ class DubheArguments(Selecting):
             checkpoint_dir=checkpoint_dir,
         )
 
-    def search_thresholds(self) -> None:
-        """Search for thresholds anew before the next round, with a registration of all nodes.
+    def register_anew(self) -> None:
+        """Let all nodes register before the next round.
 
-        For an operator who knows that the data changed. Where thresholds are given there is
-        nothing to search for, and the nodes register anew only.
+        For an operator who knows that the data changed.
         """
-        self.state = self.selector.search_again(self.state)
+        self.state = self.selector.register_anew(self.state)
 
     def log_plan(self, plan: Plan, seconds: float) -> None:
-        """Write to Flower's log what the selection did, and when it registered and searched."""
+        """Write to Flower's log what the selection did, and when nodes registered."""
         stages = {report.stage for report in plan.stages}
         if Stage.REGISTER in stages and not plan.fallback:
-            log(INFO, "dubhe: a new epoch: %s", counted(plan.num_registered, "node", "nodes"))
-        if Stage.EXPECT in stages:
-            log(INFO, "dubhe: thresholds of the epoch: %s", _shares(plan.thresholds))
+            number = counted(plan.num_registered, "node", "nodes")
+            log(INFO, "dubhe: a new epoch: %s | %s", number, plan.rule)
         super().log_plan(plan, seconds)
 
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""
         settings = self.settings
-        given, sizes = settings.thresholds, settings.codebook.reference_set
-        thresholds = _shares(given) if isinstance(given, Mapping) else given
-        rule = f"{settings.participation} participation | {settings.determination} determination"
         registration = f"Registration every {settings.registration_interval} rounds"
         return [
             *super().description(),
-            f"Rule: {rule} | tries (H): {settings.tries}",
-            f"Reference set (G): {sizes} | thresholds: {thresholds}",
+            f"Rule: {settings.rule.describe()}",
+            f"Determination: {settings.determination} | tries (H): {settings.tries}",
             f"{registration} | rounds in a draw: {settings.rounds_per_draw}",
             f"Key: {settings.key_bits} bits | smallest cohort: {settings.min_cohort}",
         ]
-
-
-def _shares(thresholds: Mapping[int, float]) -> str:
-    return f"{{{', '.join(f'{size}: {share:g}' for size, share in thresholds.items())}}}"
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:

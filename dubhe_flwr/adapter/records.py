@@ -10,7 +10,6 @@ from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Fields, Scalar, Stage
 
 __all__ = [
-    "EPOCH_KEY",
     "STAGES",
     "from_config",
     "from_records",
@@ -21,8 +20,6 @@ __all__ = [
 ]
 
 STAGES: Final = tuple(stage.value for stage in Stage)
-EPOCH_KEY: Final = "dubhe-epoch"
-"""Where the training instruction names the epoch, in hex."""
 
 _RECORD: Final = "dubhe"
 _CONFIG_PREFIX: Final = "dubhe."

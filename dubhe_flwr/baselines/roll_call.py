@@ -22,9 +22,9 @@ from dubhe_flwr.protocol import (
     check_keys,
     from_json,
 )
-from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES, Envelope
-from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, Stage
-from dubhe_flwr.protocol.selector import accept_replies
+from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
+from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
 __all__ = ["RollCallSelector", "RollCallState"]
 

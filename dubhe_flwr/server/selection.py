@@ -10,7 +10,6 @@ from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting
 from dubhe_flwr.adapter.exchange import log
-from dubhe_flwr.adapter.records import EPOCH_KEY
 from dubhe_flwr.server.batched import sent_together
 from dubhe_flwr.server.client_manager import SelectedClients
 from dubhe_flwr.server.proxies import node_id_of, node_ids_of, send_to_proxies
@@ -50,11 +49,6 @@ class Selection(Selecting, Strategy):
         instructions = self.strategy.configure_fit(server_round, parameters, chosen)
         if chosen.num_asked != len(chosen.clients):
             self._log_override(chosen.num_asked, len(chosen.clients))
-        if plan.epoch:
-            epoch: dict[str, Scalar] = {EPOCH_KEY: plan.epoch.hex()}
-            instructions = [
-                (client, replace(ins, config=ins.config | epoch)) for client, ins in instructions
-            ]
         return sent_together(instructions)
 
     def aggregate_fit(

@@ -16,5 +16,5 @@ class Dubhe(DubheArguments, Selection):
     Examples
     --------
     >>> from flwr.serverapp.strategy import FedAvg
-    >>> strategy = Dubhe(FedAvg(), num_participants=20, reference_set=(1, 2, 10))
+    >>> strategy = Dubhe(FedAvg(), num_participants=20)
     """

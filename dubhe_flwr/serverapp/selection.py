@@ -10,7 +10,6 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from dubhe_flwr.adapter import Selecting
 from dubhe_flwr.adapter.exchange import log, send_over_grid
-from dubhe_flwr.adapter.records import EPOCH_KEY
 from dubhe_flwr.adapter.wrapped import all_nodes_take_part, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.serverapp.grid import SelectedGrid
@@ -90,9 +89,6 @@ class Selection(Selecting, Strategy):
         )
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
-        config.pop(EPOCH_KEY, None)  # Flower passes the same config on from round to round
-        if plan.epoch:
-            config[EPOCH_KEY] = plan.epoch.hex()
         selected = SelectedGrid(grid, plan.participants)
         with all_nodes_take_part(self.strategy, len(plan.participants), "train"):
             return list(self.strategy.configure_train(server_round, arrays, config, selected))

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import fixed_point_distribution
-from dubhe_flwr.core.price_sums import PriceNumbers
-from dubhe_flwr.core.prices import PriceDesign, PriceState, position
+from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
@@ -102,8 +101,7 @@ class Prices(Rule):
     def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
         """Return a node's numbers at the opening, where all are equally likely."""
         numbers = _numbers(frame)
-        design = self._design(2, 2.0)
-        return design.numbers_of(numbers, PriceState.first(numbers), self._position(own), own.rng)
+        return PriceState.first(numbers).contribution(numbers, self._position(own), own.rng)
 
     def settle(
         self,
@@ -114,7 +112,7 @@ class Prices(Rule):
     ) -> Settled | Unsettled:
         """Take up the sums of an evaluation; go on until the prices are settled."""
         frame, num_clients = population.frame, population.num_clients
-        numbers, x = _numbers(frame), self._position(own)
+        numbers, position = _numbers(frame), self._position(own)
         volunteers = float(population.num_volunteers)
         if volunteers >= num_clients:
             return Settled(1.0)
@@ -124,10 +122,10 @@ class Prices(Rule):
             state = _advanced(design, numbers, state, sums.tobytes(), num_clients)
         except SettingsError:
             raise RefusedError("The sums are not those of prices.") from None
-        probability = design.probability(state, x, num_clients, own.rng.random())
+        probability = design.probability(state, position, num_clients, own.rng.random())
         if state.settled or state.evaluations >= self.num_sums(frame, num_clients):
             return Settled(probability)
-        contribution = design.numbers_of(numbers, state, x, own.rng)
+        contribution = state.contribution(numbers, position, own.rng)
         return Unsettled(probability, contribution, state.as_floats())
 
     def announced(self) -> dict[str, Any]:
@@ -147,10 +145,10 @@ class Prices(Rule):
             max(2, num_participants), num_volunteers, float(self.coverage), float(self.local_skew)
         )
 
-    def _position(self, own: Own) -> NDArray[np.float64]:
+    def _position(self, own: Own) -> Position:
         shares = fixed_point_distribution(own.label_counts)
         target = np.full(len(shares), 1.0 / len(shares)) if self.target is None else self.target
-        return position(shares, target, own.weight)
+        return Position.of(shares, target, own.weight)
 
 
 @lru_cache(maxsize=8)
