@@ -34,6 +34,7 @@ class Case:
     style: int = 0
     determination: Any = "tries"
     group_size: int = 3
+    equal_weights: bool = True
 
     def federation(self, simulation: str) -> Federation[CoordinatorState]:
         """Return nodes and a server."""
@@ -148,6 +149,7 @@ def cases(draw: st.DrawFn) -> Case:
         style=draw(st.integers(0, 2)),
         determination=draw(st.sampled_from(["tries", "grouped"])),
         group_size=draw(st.integers(3, num_participants)),
+        equal_weights=draw(st.booleans()),
     )
 
 
@@ -186,3 +188,4 @@ def test_in_all_combinations(rounds_per_draw: int, thresholds: Any, determinatio
     """A hundred clients with a choice of many groups: the same sets, however they are found."""
     case = Case((1, 2, 5), thresholds, 100, 13, 6, seed=9, style=1, determination=determination)
     check(replace(case, registration_interval=3, rounds_per_draw=rounds_per_draw))
+    check(replace(case, equal_weights=False, rounds_per_draw=rounds_per_draw))

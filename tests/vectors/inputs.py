@@ -32,11 +32,13 @@ ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "max-sums": 100,
     "volunteer-tries": 1,
     "draw-seed": 7,
+    "weighted": False,
     "encrypted": True,
 }
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "volunteer-tries": 4}
 CLEAR: Final = ANNOUNCED | {"encrypted": False}
+WEIGHTED: Final = ANNOUNCED | {"weighted": True}
 MNIST: Final = {
     **{name: value for name, value in ANNOUNCED.items() if name != "draw-seed"},
     **paper([1, 2, 10], {"1": 0.7, "2": 0.1}),

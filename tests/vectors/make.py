@@ -43,16 +43,17 @@ def files() -> Iterator[tuple[str, str]]:
     for name, cases in FILES.items():
         about = " ".join((cases.__doc__ or "").split())
         content = {"protocol-version": ref.VERSION, "about": about, "cases": list(cases())}
-        yield f"{name}.json", _written(content, depth=4 if "sessions" in name else 3) + "\n"
+        yield f"{name}.json", _written(content, depth=3) + "\n"
 
 
 def _written(value: Any, depth: int, indent: str = "") -> str:
-    """Return JSON with a line for each value down to a depth, so that a change is easy to see."""
-    if depth and value and isinstance(value, dict | list):
-        inner = indent + " "
-        if isinstance(value, list):
-            parts = [_written(each, depth - 1, inner) for each in value]
-            return "[\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}]"
+    """Return JSON with a line for each value of a case and each step, so that changes are seen."""
+    inner = indent + " "
+    is_steps = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    if isinstance(value, list) and (depth or is_steps):
+        parts = [_written(each, max(0, depth - 1), inner) for each in value]
+        return "[\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}]"
+    if isinstance(value, dict) and depth:
         parts = [f"{json.dumps(k)}: {_written(v, depth - 1, inner)}" for k, v in value.items()]
         return "{\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}}}"
     return json.dumps(value, ensure_ascii=False)

@@ -123,6 +123,22 @@ def with_square(shares: Sequence[int]) -> list[int]:
     return [*shares, int(square + Fraction(1, 2))]
 
 
+def weight(size: int, mean: float) -> float:
+    """Return how much a node counts by its samples."""
+    return min(max(size / mean, 0.25), 4.0)
+
+
+def balanced(shares: Sequence[int], own: float) -> list[int]:
+    """Return what a node registers in the place of p_l where nodes count by their samples."""
+    uniform, ratio = 1.0 / len(shares), 4.0 * len(shares) * (1.0 / len(shares))
+    given = SCALE * (uniform - own * uniform / ratio)
+    exact = [max(given + own * float(share) / ratio, 0.0) for share in shares]
+    floors = [int(share) for share in exact]
+    order = sorted(range(len(shares)), key=lambda label: (floors[label] - exact[label], label))
+    chosen = order[: SCALE - sum(floors)]
+    return [floor + (label in chosen) for label, floor in enumerate(floors)]
+
+
 def label_shift(registered: Sequence[int], now: Sequence[int]) -> Fraction:
     """Return the L1 distance of two p_l, from 0 to 2."""
     return Fraction(sum(abs(a - b) for a, b in zip(registered, now, strict=True)), SCALE)
@@ -456,7 +472,12 @@ def plain_round(
     """Choose who trains in a round of an epoch in which all clients are there."""
     clients, seed = range(len(label_counts)), announced["draw-seed"]
     wanted, group_size = announced["num-participants"], announced.get("group-size")
-    fixed = [with_square(fixed_point(counts)) for counts in label_counts]
+    shares = [fixed_point(counts) for counts in label_counts]
+    if announced["weighted"]:
+        sizes = [sum(counts) for counts in label_counts]
+        weights = [weight(size, sum(sizes) / len(sizes)) for size in sizes]
+        shares = [balanced(row, own) for row, own in zip(shares, weights, strict=True)]
+    fixed = [with_square(row) for row in shares]
     overall = _added(registration(announced, counts) for counts in label_counts)
     candidate = 0
     if len(candidates(announced)) > 1:

@@ -19,6 +19,7 @@ from vectors.inputs import (
     SEARCHED,
     SIGNER,
     STRANGER,
+    WEIGHTED,
     Case,
     N,
     encrypted,
@@ -28,6 +29,7 @@ from vectors.inputs import (
     prime,
 )
 from vectors.steps import (
+    FRANK,
     PINNED,
     answers,
     ask,
@@ -81,6 +83,9 @@ def _stale() -> Iterator[Case]:
     away = ask("participate", draw(), 4)
     unwilling = {"alias": "1", "unwilling-rounds": [0]}
     yield session("a node that did not join", None, first, refused(away), owner=unwilling)
+    twice = first, refused(ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH))
+    owner = FRANK | {"max-epochs-per-day": 1}
+    yield session("a second epoch in a day of one", None, *twice, owner=owner)
 
 
 def _keygen() -> Iterator[Case]:
@@ -100,6 +105,9 @@ def _keygen() -> Iterator[Case]:
     clear = ask("keygen", {"public-keys": b"".join([own, *others[:1]])})
     yield session("a key for two in the clear", joined(CLEAR), refused(clear))
 
+    asked = {"public-keys": b"".join([own, *others[:2]])}
+    step = refused(ask("keygen", asked, 4))
+    yield session("a second key", joined(), ask("keygen", asked), step)
     recipients = [own, others[0]]
     pair = ANNOUNCED | {"min-cohort": 2}
 
@@ -127,10 +135,10 @@ def _keygen() -> Iterator[Case]:
             [mine, ref.sign(OTHER_SIGNER, statement(others[0], announced=ANNOUNCED))],
         ),
     ):
-        asked: dict[str, Any] = {"public-keys": b"".join(recipients)}
+        values: dict[str, Any] = {"public-keys": b"".join(recipients)}
         if signatures is not None:
-            asked["signatures"] = b"".join(signatures)
-        step = refused(ask("keygen", asked), UNTRUSTED)
+            values["signatures"] = b"".join(signatures)
+        step = refused(ask("keygen", values), UNTRUSTED)
         yield session(f"recipients {name}", joined(pair), step, owner=PINNED)
 
 
@@ -162,6 +170,11 @@ def _register() -> Iterator[Case]:
     late = ask("register", other, 5)
     read = usual_answer(ANNOUNCED, 4)
     yield session("another key after the first sum", joined(), first, read, refused(late))
+    mean = {"mean-examples": 100.0}
+    step = refused(ask("register", delivered(announced=WEIGHTED)))
+    yield session("a weight without a mean", joined(WEIGHTED), step)
+    step = refused(ask("register", delivered() | mean))
+    yield session("a mean where all count the same", joined(), step)
     clear = ask("register", {}), ask("register", {}, 4)
     yield session("twice in the clear", joined(CLEAR), clear[0], refused(clear[1]))
 
@@ -261,12 +274,16 @@ def _search() -> Iterator[Case]:
         draws = draw(SEARCHED, 1) | given(SEARCHED, 1, **changes)
         step = refused(ask("participate", draws, 4))
         yield session(f"expectations {name}, to draw", registered(SEARCHED), first, step)
+    early = ask("participate", draw(SEARCHED), 4)
+    late = refused(ask("participate", draw(SEARCHED, 1), 5))
+    yield session("another sum after a draw", registered(SEARCHED), first, early, late)
     found = ref.candidates(SEARCHED)[ref.best_candidate(good, 4)]
     second = answers(ask("settle", given(SEARCHED, 1), 4), {"finding": found})
     again = refused(ask("settle", given(SEARCHED, 1), 5))
     yield session("to settle a search again", registered(SEARCHED), first, second, again)
-    third = refused(ask("settle", given(SEARCHED, 2), 5))
-    yield session("a third sum", registered(SEARCHED), first, second, third)
+    for name, total in (("a third sum", good), ("a third sum like the first", overall(SEARCHED))):
+        third = refused(ask("settle", given(SEARCHED, 2, total=total), 5))
+        yield session(name, registered(SEARCHED), first, second, third)
 
 
 def _draws() -> Iterator[Case]:
@@ -286,6 +303,10 @@ def _draws() -> Iterator[Case]:
         parts[2],
         refused(parts[3]),
     )
+    owner = FRANK | {"max-draws-per-day": 6}
+    more = ask("participate", draw() | {"num-rounds": 1, "num-tries": 1}, 4)
+    steps = ask("participate", draw()), refused(more)
+    yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
     many = GROUPED | {"max-draws": 200}
     p = 10 / 20
     told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
@@ -300,8 +321,8 @@ def _draws() -> Iterator[Case]:
 
 
 def _determine() -> Iterator[Case]:
-    three = (0, 2, 3)
-    some = choose(ANNOUNCED, [three])
+    four = (0, 2, 3, 4)
+    some = choose(ANNOUNCED, [four])
     yield session("a sum before any draw", registered(), refused(ask("determine", some)))
     wrong = overall(ANNOUNCED)
     wrong[0] += 1
@@ -312,29 +333,32 @@ def _determine() -> Iterator[Case]:
     for name, values in (
         ("of two clients", choose(ANNOUNCED, [(0, 2)])),
         ("of one client", choose(ANNOUNCED, [(0,)])),
-        ("of two clients beside a good one", choose(ANNOUNCED, [three, (0, 2)])),
-        ("of fewer clients than it says", some | {"num-clients": [4]}),
-        ("of more clients than it says", choose(ANNOUNCED, [(0, 2, 3, 4)]) | {"num-clients": [3]}),
+        ("of two clients beside a good one", choose(ANNOUNCED, [four, (0, 2)])),
+        ("of fewer clients than it says", choose(ANNOUNCED, [four[:3]]) | {"num-clients": [4]}),
+        (
+            "of more clients than it says",
+            choose(ANNOUNCED, [(0, 2, 3, 4, 5)]) | {"num-clients": [4]},
+        ),
         ("of more clients than there may be", some | {"num-clients": [21]}),
         ("that is missing", some | {"sums": b""}),
         ("that is cut", some | {"sums": some["sums"][:-1]}),
         ("that is one too many", some | {"sums": some["sums"] * 2}),
         ("that is zero", some | {"sums": bytes(size)}),
-        ("with a share too few", _one(three, [-1, 0, 0, 0, 0])),
-        ("with a share too many", _one(three, [0, 1, 0, 0, 0])),
-        ("with the square in place of a share", _one(three, [-1, 0, 0, 0, 1])),
-        ("with a share above all clients", _one(three, [3 * SCALE + 1, 0, 0, 0, 0])),
-        ("in a second round that has no other", _second_round_spoilt(three)),
-        ("that are tries of different size", choose(ANNOUNCED, [three, (0, 2, 3, 4)])),
-        ("that are five of nine clients", choose(ANNOUNCED, [three] * 5)),
-        ("that are five in five rounds", choose(ANNOUNCED, *[[three]] * 5)),
+        ("with a share too few", _one(four, [-1, 0, 0, 0, 0])),
+        ("with a share too many", _one(four, [0, 1, 0, 0, 0])),
+        ("with the square in place of a share", _one(four, [-1, 0, 0, 0, 1])),
+        ("with a share above all clients", _one(four, [4 * SCALE + 1, 0, 0, 0, 0])),
+        ("in a second round that has no other", _second_round_spoilt(four)),
+        ("that are tries of different size", choose(ANNOUNCED, [four, (0, 2, 3, 4, 5)])),
+        ("that are five of nine clients", choose(ANNOUNCED, [four] * 5)),
+        ("that are five in five rounds", choose(ANNOUNCED, *[[four]] * 5)),
     ):
         step = refused(ask("determine", values, 4))
         yield session(f"sums {name}", registered(), usual_answer(), step)
 
     def portions(*sizes: int) -> list[Case]:
         return [
-            ask("determine", choose(ANNOUNCED, [three] * number), sequence)
+            ask("determine", choose(ANNOUNCED, [four] * number), sequence)
             for sequence, number in enumerate(sizes, start=4)
         ]
 
@@ -349,21 +373,23 @@ def _determine() -> Iterator[Case]:
         refused(parts[3]),
     )
     bad = [
-        refused(ask("determine", _one(three, [1, 0, 0, 0, 0]), sequence))
-        for sequence in range(4, 8)
+        refused(ask("determine", _one(four, [1, 0, 0, 0, 0]), sequence)) for sequence in range(4, 8)
     ]
     step = refused(ask("determine", some, 8))
     yield session("a sum after four that were refused", registered(), usual_answer(), *bad, step)
     few = ANNOUNCED | {"max-sums": 2}
-    parts = [ask("determine", choose(few, [three] * n), s) for n, s in ((3, 4), (2, 5))]
+    parts = [ask("determine", choose(few, [four] * n), s) for n, s in ((3, 4), (2, 5))]
     yield session(
-        "three sums where two were announced",
+        "four sums where two were announced",
         registered(few),
         usual_answer(few),
         refused(parts[0]),
         answers(parts[1], {"chosen": [0]}),
-        refused(ask("determine", choose(few, [three]), 6)),
+        refused(ask("determine", choose(few, [four]), 6)),
     )
+    seven = ANNOUNCED | {"num-participants": 7}
+    step, first = ask("determine", choose(seven, [range(1, 8)]), 4), ask("participate", draw(seven))
+    yield session("a sum of all but two clients", registered(seven), first, refused(step))
     uneven = GROUPED | {"num-participants": 5, "group-size": 2}
     endless = GROUPED | {"num-participants": 2**62}
     for name, announced, groups in (

@@ -16,6 +16,7 @@ from vectors.inputs import (
     SIGNER,
     STRANGER,
     TRUSTED,
+    WEIGHTED,
     Case,
     encrypted,
     expected,
@@ -26,6 +27,7 @@ from vectors.inputs import (
     sums_of,
 )
 from vectors.steps import (
+    FRANK,
     OWNER,
     PINNED,
     answers,
@@ -42,7 +44,6 @@ from vectors.steps import (
 )
 
 TRIES: Final = ((0, 2, 3, 4), (2, 3, 4, 7), (0, 5, 6, 8))
-FRANK: Final = {name: value for name, value in OWNER.items() if name != "simulated"}
 P_OWN: Final = ref.own_probabilities(ANNOUNCED, COUNTS[1], overall(ANNOUNCED))[0]
 DRAWS: Final = {"decisions": decisions(P_OWN), "unwilling": b"\0"}
 
@@ -74,6 +75,8 @@ def _joins() -> Iterator[Case]:
 
     yield join("a node joins", 0)
     yield join("a node joins an epoch in the clear", 0, CLEAR)
+    asked = ask("join", WEIGHTED, holds={"num-examples": {"int": sum(COUNTS[1])}})
+    yield session("a node tells how many samples it has", None, asked)
     holds = {"status": {"int": 0}, "alias": {"str": "1"}}
     asked = ask("join", ANNOUNCED, holds=holds, sizes={"signature": 96})
     yield session("a node with pinned keys joins", None, asked, owner=PINNED)
@@ -90,7 +93,7 @@ def _joins() -> Iterator[Case]:
         ("of a smaller cohort", {"min-cohort": 2}),
         ("with shorter keys", {"key-bits": 496}),
         ("with a key size that is not a multiple of 16", {"key-bits": 520}),
-        ("with longer keys than any", {"key-bits": 8208}),
+        ("with longer keys than its owner wants", {"key-bits": 4112}),
         ("with wider slots than any", {"max-clients": 2**42}),
         ("by an unknown rule", {"rule": "nearest"}),
         ("by a rule for other settings", {"rule-settings": '{"coverage": 1}'}),
@@ -116,6 +119,8 @@ def _joins() -> Iterator[Case]:
     yield join("a real node refuses an epoch in the clear", 5, CLEAR, owner=FRANK)
     short = {"alias": "1", "simulated": True}
     yield join("a node wants 2048 bits", 5, ANNOUNCED | {"key-bits": 2032}, owner=short)
+    long = OWNER | {"max-key-bits": 10_000}
+    yield join("a node refuses longer keys than any", 5, ANNOUNCED | {"key-bits": 8208}, owner=long)
     yield join("a node wants a larger cohort", 5, owner=OWNER | {"min-cohort": 4})
 
 
@@ -155,6 +160,13 @@ def _keys() -> Iterator[Case]:
     clear = {field: encrypted(CLEAR, field, values) for field, values in told.items()}
     asked_clear = answers(ask("register", {}), clear)
     yield session("a simulated node registers in the clear", joined(CLEAR), asked_clear)
+    for mean in (100.0, 55.0, 1000.0, 1.0, 1e300):
+        weight = ref.weight(sum(COUNTS[1]), mean)
+        balanced = ref.with_square(ref.balanced(ref.fixed_point(COUNTS[1]), weight))
+        told = {"registration": ref.registration(WEIGHTED, COUNTS[1]), "distribution": balanced}
+        values = delivered(announced=WEIGHTED) | {"mean-examples": mean}
+        step = ask("register", values, decrypts_to=told)
+        yield session(f"a node counts {weight} where the mean is {mean}", joined(WEIGHTED), step)
     told = {"registration": ref.registration(SEARCHED, COUNTS[1]), "distribution": fixed(1)}
     key = delivered(announced=SEARCHED)
     register = ask("register", key, decrypts_to=told)
@@ -182,9 +194,15 @@ def _settles() -> Iterator[Case]:
     told = ref.expectations(SEARCHED, COUNTS[1], without)
     asked = ask("settle", given(SEARCHED, total=without), decrypts_to={"contribution": told})
     yield session("a search without the node's own", registered(SEARCHED), asked)
-    reply["decisions"] = decisions(p[ref.usual_candidate(SEARCHED)])
-    alone = answers(ask("participate", draw(SEARCHED)), reply)
-    yield session("a search that is not finished", registered(SEARCHED), alone)
+    few = ANNOUNCED | {"rule": "prices", "rule-settings": "{}"}
+    reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
+    alone = answers(ask("participate", draw() | {"sums": b"of no use"}), reply)
+    yield session("prices of too few clients read no sum", registered(few), alone)
+    wide = ANNOUNCED | paper([1, 2, 4], "search")
+    p = ref.own_probabilities(wide, COUNTS[1], overall(wide))
+    reply = {"decisions": decisions(p[ref.usual_candidate(wide)]), "unwilling": b"\0"}
+    alone = answers(ask("participate", draw(wide)), reply)
+    yield session("a search that is not finished", registered(wide), alone)
 
 
 def _draws() -> Iterator[Case]:
@@ -209,8 +227,11 @@ def _draws() -> Iterator[Case]:
     reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
     alone = answers(ask("participate", draw() | given(total=without)), reply)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
-    for limit, says in ((0.5, "says so"), (2.0, "is content with less")):
-        now = [0, 0, 0, 60]
+    for limit, says, now in (
+        (0.5, "says so", [0, 0, 0, 60]),
+        (2.0, "is content with less", [0, 0, 0, 60]),
+        (0.5, "a little says nothing", [21, 29, 0, 5]),
+    ):
         moved = ref.label_shift(ref.fixed_point(COUNTS[1]), ref.fixed_point(now)) > limit
         yield session(
             f"a node whose labels have moved {says}",

@@ -42,8 +42,8 @@ from dubhe_flwr.he import (
 )
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, decode
-from dubhe_flwr.protocol.node.memory import EpochKey, Joined, Registered
-from dubhe_flwr.protocol.rules import Population, Settled
+from dubhe_flwr.protocol.node.memory import Allowance, EpochKey, Joined, Registered
+from dubhe_flwr.protocol.rules import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_reply, open_request
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
@@ -249,10 +249,11 @@ def test_the_probability_of_each_category(case: Case) -> None:
     wanted = expected_volunteers(case["num-participants"], case["volunteer-tries"], overall.sum())
     assert wanted == case["num-volunteers"]
     found = participation_probability(overall, wanted)
-    population = Population(overall.sum(), case["num-participants"], wanted)
+    frame = Frame(2, 1000)
+    population = Population(frame, overall.sum(), case["num-participants"], wanted)
     counts = [9, 1], [1, 9], [5, 5]
     for row, probability, of_all in zip(counts, case["probabilities"], found, strict=True):
-        settled = Paper((1, 2), {1: 0.7}).settle(np.array(row), population, (), overall)
+        settled = Paper((1, 2), {1: 0.7}).settle(Own(np.array(row)), population, (), overall)
         assert isinstance(settled, Settled)
         assert settled.probability == probability
         assert of_all in {probability, 0.0}
@@ -298,12 +299,14 @@ def session(case: Case) -> ClientSession:
         key = EpochKey(bytes.fromhex(kept["modulus"]), bytes.fromhex(kept["p"]))
     joined = Joined(
         bytes.fromhex(kept["epoch"]),
+        kept["sequence"],
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
         tuple(kept["label-counts"]),
-        Registered(key) if kept["registered"] else None,
+        registered=Registered(key) if kept["registered"] else None,
     )
-    return ClientSession(policy(case), Memory(kept["sequence"], joined.epoch, joined))
+    memory = Memory(kept["sequence"], joined.epoch, Allowance(), joined)
+    return ClientSession(policy(case), memory)
 
 
 def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:

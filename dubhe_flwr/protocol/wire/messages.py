@@ -217,7 +217,7 @@ class JoinReply:
         _require_alias(self.alias)
         _require(self.num_classes >= (self.status == JoinStatus.JOINS), "There is no class.")
         _require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
-        _require((self.num_examples or 1) >= 1, "There is no sample.")
+        _require(self.num_examples is None or self.num_examples >= 1, "There is no sample.")
         _require_signature(self.signature)
 
 

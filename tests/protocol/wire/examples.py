@@ -28,10 +28,10 @@ from dubhe_flwr.protocol.wire.messages import (
 RULE: Final = '{"reference_set": [1, 2, 10], "thresholds": {"1": 0.7, "2": 0.1}}'
 REQUESTS: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloRequest(),
-    Stage.JOIN: JoinRequest("paper", RULE, 20, 2048, 1000, 3, 1000, 500, 10, 4, 7, weighted=True),
+    Stage.JOIN: JoinRequest("paper", RULE, 20, 2048, 1000, 3, 1000, 500, 10, 4, 7),
     Stage.KEYGEN: KeygenRequest(bytes(range(96)), bytes(3 * 96)),
     Stage.REGISTER: RegisterRequest(
-        DeliveredKey(b"\x81" * 256, bytes(32), b"sealed", b"\x0b" * 96), 2718.25
+        DeliveredKey(b"\x81" * 256, bytes(32), b"sealed", b"\x0b" * 96), mean_examples=612.5
     ),
     Stage.SETTLE: SettleRequest(b"\x02" * 512, 100, 1),
     Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 1, 7, 5, 10),
@@ -39,7 +39,7 @@ REQUESTS: Final[dict[Stage, Message]] = {
 }
 REPLIES: Final[dict[Stage, Message]] = {
     Stage.HELLO: HelloReply("client 3: Grüße", willing=True),
-    Stage.JOIN: JoinReply(0, "3", 10, bytes(range(32)), 31415, b"\x0b" * 96),
+    Stage.JOIN: JoinReply(0, "3", 10, bytes(range(32)), 600, b"\x0b" * 96),
     Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed", b"\x0b" * 288),
     Stage.REGISTER: RegisterReply(b"\x04" * 512, b"\x05" * 512),
     Stage.SETTLE: SettleReply(b"\x0a" * 512, (0.7, 0.1)),
@@ -51,8 +51,8 @@ MESSAGES: Final = [
     *((stage, message) for stage, message in REPLIES.items()),
 ]
 OPTIONAL: Final = {
-    "group-size", "draw-seed", "num-examples", "mean-examples", "signatures", "signature",
-    "key.signature", "contribution",
+    "group-size", "draw-seed", "signatures", "signature", "key.signature", "contribution",
+    "num-examples", "mean-examples",
 }  # fmt: skip
 """Fields that may be left out."""
 

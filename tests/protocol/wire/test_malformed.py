@@ -56,9 +56,8 @@ def federation(determination: str = "tries") -> Federation[CoordinatorState]:
     if determination == "grouped":
         keys = [signing_key(number) for number in range(NUM_CLIENTS)]
         for node_id, key in zip(nodes.ids, keys, strict=True):
-            set_policy(
-                nodes, node_id, pinned=PinnedKeys(key, [other.public_key() for other in keys])
-            )
+            pinned = PinnedKeys(key, [other.public_key() for other in keys])
+            set_policy(nodes, node_id, pinned=pinned)
     return nodes
 
 

@@ -48,10 +48,10 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
         (REQUESTS[Stage.SETTLE], {"num_clients": 1, "exchange": 0}),
         (DETERMINE, {"num_sums": (1,), "num_clients": (1,)}),
         (REQUESTS[Stage.KEYGEN], {"signatures": b""}),
-        (REPLIES[Stage.JOIN], {"num_classes": 1}),
+        (REPLIES[Stage.JOIN], {"num_classes": 1, "num_examples": 1}),
+        (REQUESTS[Stage.REGISTER], {"mean_examples": 1.0}),
         (REPLIES[Stage.JOIN], {"status": 5, "num_classes": 0}),
         (REPLIES[Stage.HELLO], {"alias": "a" * 256}),
-        (REPLIES[Stage.HELLO], {"alias": "\u200d soft\xadhyphen"}),
         (REPLIES[Stage.SETTLE], {"finding": (0.5,) * 64}),
     ],
 )
