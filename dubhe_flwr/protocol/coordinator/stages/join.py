@@ -82,7 +82,7 @@ class Join(Awaiting):
     @classmethod
     def begin(cls, context: Context) -> tuple[Context, "Join"]:
         """Ask the nodes that are there, or as many of them as may register, to join a new epoch."""
-        present, num_refused = sorted(context.round.present), context.run.num_refused
+        present, num_refused = context.in_order(context.round.present), context.run.num_refused
         number = _num_asked(context, len(present))
         rng = generator(context.run.seed, "sample", context.server_round, num_refused)
         asked = sorted(present[lot] for lot in rng.permutation(len(present))[:number])
