@@ -48,11 +48,13 @@ def charging(joined: Joined, registered: Registered) -> Iterator[None]:
     Raises
     ------
     ChargedError
-        In place of any error of this package.
+        In place of any error of this package, if the request has cost anything.
     """
     try:
         yield
     except DubheError as error:
+        if registered is joined.registered:
+            raise
         raise ChargedError(replace(joined, registered=registered), error) from error
 
 
