@@ -114,7 +114,7 @@ def wills(nodes: Nodes, rows: Collection[int], willing: Callable[[int], bool]) -
 
 
 def with_liars(
-    nodes: Nodes, liars: Collection[int], field: str, spoil: Any, times: int = 99
+    nodes: Nodes, liars: Collection[int], field: str, spoil: Any, times: int = 999
 ) -> Any:
     """Let some nodes register other numbers, so often; return the rounds in which they did."""
     lies: list[int] = []

@@ -7,7 +7,6 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError
 from dubhe_flwr.protocol.plan import Plan
-from dubhe_flwr.protocol.replies import alias_order
 
 __all__ = ["or_by_chance"]
 
@@ -68,9 +67,7 @@ def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
     here = this_round.present & this_round.eligible - run.declined - unwilling
     if not here and context.declined_for_settings():
         raise QuorumError(str(error)) from None
-    # Node ids are random in each run, aliases are not; who is known by none comes last.
-    known = alias_order({n: alias for n, alias in run.aliases.items() if n in here})
-    order = (*known, *sorted(here.difference(known)))
+    order = context.in_order(here)
     lots = generator(run.seed, "fallback", run.server_round).permutation(len(order)).tolist()
     drawn = sorted((order[lot] for lot in lots), key=lambda node_id: node_id not in willing)
     first = frozenset(drawn[: context.settings.num_participants])

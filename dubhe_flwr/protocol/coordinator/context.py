@@ -10,7 +10,7 @@ from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.coordinator.agents import Agents
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Batch, Replies, StageReport
-from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message, Stage
@@ -173,6 +173,14 @@ class Context:
         """Return the replies that can be used, and the context that has the report."""
         accepted, report = accept_replies(batch, replies, refuse)
         return self.reported(report), accepted
+
+    def in_order(self, node_ids: Collection[int]) -> list[int]:
+        """Return nodes by their aliases, and then those that have told none by their ids.
+
+        Node ids are random in each run of Flower, aliases are not.
+        """
+        aliases = {n: alias for n, alias in self.run.aliases.items() if n in node_ids}
+        return [*alias_order(aliases), *sorted(set(node_ids).difference(aliases))]
 
     def agents(self, node_ids: Sequence[int], purpose: str) -> Agents:
         """Return the nodes in the order in which to ask them to be agent.

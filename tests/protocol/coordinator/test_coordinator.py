@@ -15,10 +15,12 @@ from protocol.server import (
     altered,
     asked,
     epochs_of,
+    everywhere,
     federation,
     lost,
     stages_of,
     wills,
+    with_liars,
 )
 
 from dubhe_flwr.errors import QuorumError, SettingsError
@@ -179,11 +181,14 @@ class TestRoundsPerDraw:
         assert nodes.play(3, here).stages == ()
 
 
-def test_a_run_repeats_by_alias_whatever_the_node_ids() -> None:
+@pytest.mark.parametrize("liars", [0, 1])
+def test_a_run_repeats_by_alias_whatever_the_node_ids(liars: int) -> None:
     """Node ids are random in each run of Flower, and nodes may be named in any order."""
     runs = []
     for ids in (0, 1, 2):
-        nodes: Nodes = Federation(federation().selector, node_policies(COUNTS), seed=ids)
+        selector = federation(registration_interval=3).selector
+        nodes: Nodes = Federation(selector, node_policies(COUNTS), seed=ids)
+        with_liars(nodes, nodes.ids[:liars], "registration", everywhere)
         runs.append([nodes.play(r, nodes.ids[:: (-1) ** r]).aliases for r in range(1, 6)])
         assert nodes.ids != sorted(nodes.ids)
     assert runs[0] == runs[1] == runs[2]

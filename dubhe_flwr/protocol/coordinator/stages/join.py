@@ -5,12 +5,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import alias_order
+from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
 from dubhe_flwr.protocol.wire.statements import join_statement
@@ -89,13 +92,14 @@ class Join(Awaiting):
     @classmethod
     def begin(cls, context: Context) -> tuple[Context, "Join"]:
         """Ask the nodes that are there, or as many of them as may register, to join a new epoch."""
-        present, num_refused = sorted(context.round.present), context.run.num_refused
-        number = _num_asked(context, len(present))
-        rng = generator(context.run.seed, "sample", context.server_round, num_refused)
-        asked = sorted(present[lot] for lot in rng.permutation(len(present))[:number])
+        present, num_refused = context.in_order(context.round.present), context.run.num_refused
+        *before, number = _nums_asked(context.settings, len(present), num_refused)
+        lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
+        # Next to those of the refused epochs: a node that lies is in one of two parts.
+        asked = sorted(present[lot] for lot in np.roll(lots, -sum(before))[:number])
         if num_refused:
             context = context.noted(
-                f"{num_refused} epochs in a row were refused; this one is of {number} of "
+                f"Epochs refused in a row: {num_refused}; the next one is of {number} of "
                 f"{len(present)} nodes, drawn by lot."
             )
         announced = context.settings.announced(number)
@@ -160,12 +164,14 @@ class Join(Awaiting):
         )
 
 
-def _num_asked(context: Context, num_present: int) -> int:
-    """Return how many nodes are asked: half as many after each epoch that the nodes refused."""
-    settings = context.settings
+def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[int]:
+    """Return how many nodes each refused epoch asked, and how many the next one does.
+
+    Half as many each time; not below the quorum, nor below K once that is less than half of all.
+    """
     number = min(num_present, settings.max_registered)
-    least = max(settings.least_nodes, settings.num_participants)
-    return min(number, max(least, number >> context.run.num_refused))
+    least = max(settings.least_nodes, min(settings.num_participants, number // 2))
+    return [min(number, max(least, number >> times)) for times in range(num_refused + 1)]
 
 
 def _most_frequent(accepted: Mapping[int, JoinReply]) -> int:

@@ -33,8 +33,8 @@ class Refused:
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     """Register anew in the same round.
 
-    Where a node may have registered what does not add up, half as many are asked as before: it is
-    in half of the halves only.
+    Where a node may have registered what does not add up, half as many are asked as before, and
+    others as far as there are some.
     """
     said_no: set[int] = set()
 

@@ -53,7 +53,7 @@ class TestLiars:
         ]
         assert plan.notes == (
             f"12 of 12 nodes refused at {refusing}; the epoch ends and all register anew.",
-            "1 epochs in a row were refused; this one is of 6 of 12 nodes, drawn by lot.",
+            "Epochs refused in a row: 1; the next one is of 6 of 12 nodes, drawn by lot.",
         )
         assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
         assert {type(error) for error in nodes.errors} == {RefusedError}
@@ -71,20 +71,34 @@ class TestLiars:
         assert {plan.num_registered for plan in plans} == {6}
         assert nodes.play(10).num_registered == 12
 
-    @pytest.mark.parametrize("settings", [{}, GROUPS, SEARCH], ids=str)
-    @pytest.mark.parametrize("num_clients", [9, 12, 24])
+    @pytest.mark.parametrize("settings", [PLAIN, GROUPS | PLAIN, SEARCH | PLAIN], ids=str)
+    @pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (9, 4), (12, 4), (24, 4)])
     def test_a_node_that_always_lies_ends_no_run(
-        self, settings: dict[str, Any], num_clients: int
+        self, settings: dict[str, Any], num_clients: int, most: int
     ) -> None:
-        """Each epoch finds nodes without it, and goes back to all when it held."""
-        nodes = federation(num_clients, registration_interval=2, **settings)
-        lies = with_liars(nodes, [nodes.ids[5]], "registration", everywhere)
-        for server_round in range(1, 25):
+        """It costs each epoch two registrations at most; after one that held all are asked."""
+        options = {"registration_interval": 1, **settings, "num_participants": most}
+        nodes = federation(num_clients, **options)
+        liar = nodes.ids[5]
+        lies = with_liars(nodes, [liar], "registration", everywhere)
+        for server_round in range(1, 31):
             plan = nodes.play(server_round)
-            assert (len(plan.participants), plan.fallback) == (4, False)
-            assert nodes.ids[5] not in epoch_of(nodes).registered
-        assert lies.count(1) >= 1
-        assert {*lies} == set(range(1, 25, 2))
+            epoch = epoch_of(nodes)
+            assert liar not in epoch.registered
+            assert len(plan.participants) == min(most, len(epoch.registered)) >= 4
+            assert len(epoch.asked) >= num_clients // 4
+            assert lies.count(server_round) in {1, 2}
+        assert 30 < len(lies) < 60
+
+    @pytest.mark.parametrize("num_liars", [1, 2, 3])
+    def test_each_liar_costs_one_more_registration(self, num_liars: int) -> None:
+        """Until the next part of the nodes has none."""
+        nodes = federation(64, max_registered=64, registration_interval=1, tries=1, **PLAIN)
+        with_liars(nodes, nodes.ids[:num_liars], "registration", everywhere)
+        for server_round in range(1, 13):
+            plan = nodes.play(server_round)
+            assert len(plan.participants) == 4
+            assert 2 <= stages_of(plan).count("join") <= num_liars + 2
 
     def test_a_search_may_be_spoilt_in_its_second_sum(self) -> None:
         """What does not add up there is refused in the same way."""

@@ -9,6 +9,7 @@ from protocol.server import (
     SEARCH,
     SETTINGS,
     Nodes,
+    alter,
     altered,
     asked,
     awaiting,
@@ -124,6 +125,20 @@ def test_the_finding_is_that_of_most() -> None:
     assert plan.finding == best_in_the_clear(list(range(12)))
     assert report_of(plan, "settle", 1).dropped == {"not settled": 1}
     assert epoch_of(nodes).registered == tuple(n for n in nodes.ids if n != late)
+
+
+def test_a_half_that_settles_too_early_is_dropped() -> None:
+    """More than half of the nodes have to say that the rule is settled."""
+    nodes = searching()
+
+    def settled(reply: Any) -> Any:
+        return {name: value for name, value in reply.items() if name != "contribution"}
+
+    alter(nodes, "settle", settled, nodes.ids[:6])
+    plan = nodes.play(1)
+    assert report_of(plan, "settle").dropped == {"settled too early": 6}
+    assert plan.finding == best_in_the_clear(list(range(6, 12)))
+    assert epoch_of(nodes).registered == tuple(nodes.ids[6:])
 
 
 def epoch_sum(nodes: Nodes) -> bytes:
