@@ -207,6 +207,7 @@ def test_floors_are_whole_numbers(name: str, value: Any) -> None:
     """What is none could turn a check off."""
     with pytest.raises(SettingsError, match=f"{name}={value!r} must be a whole number of at least"):
         policy(**{name: value})
+    assert getattr(policy(**{name: 1}), name) == 1
 
 
 @pytest.mark.parametrize("shift", [-0.1, 2.1, float("nan"), "0.5"])

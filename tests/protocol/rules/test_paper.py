@@ -158,7 +158,7 @@ class TestSettle:
         """Where it gives thresholds; else the candidate in the middle."""
         for rule, usual in (
             (Paper((1, 2, 10), "search"), {1: 0.7, 2: 0.1}),
-            (Paper((1, 3)), {1: 0.7}),
+            (Paper((1, 2, 4)), {1: 0.7, 2: 0.2}),
         ):
             frame = Frame(rule.num_classes, 10)
             counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1

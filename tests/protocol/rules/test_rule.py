@@ -1,8 +1,5 @@
 """Tests of what a rule is to both sides: a name on the wire, settings, and as many exchanges."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import pytest
 from protocol.federation import epoch_of, registered
 from protocol.node import Exchanges, federation
@@ -43,17 +40,11 @@ def test_settings_that_cannot_work_are_refused_without_a_detail(settings: str) -
 
 def test_there_is_one_rule_of_a_name() -> None:
     """Another class is refused; the same one may come again, as when its module is read anew."""
-
-    @dataclass(frozen=True)
-    class Other(Exchanges):
-        """Another rule under the same name."""
-
-        name: ClassVar[str] = "exchanges"
-
-    with pytest.raises(SettingsError, match=r"a rule 'exchanges' already; choose another name"):
-        register_rule(Other)
-    again = type("Exchanges", (Exchanges,), {"__qualname__": Exchanges.__qualname__})
-    again.__module__ = Exchanges.__module__
+    for module, name in ((Exchanges.__module__, "Other"), ("elsewhere", Exchanges.__qualname__)):
+        other = type("Other", (Exchanges,), {"__module__": module, "__qualname__": name})
+        with pytest.raises(SettingsError, match=r"a rule 'exchanges' already; choose another"):
+            register_rule(other)
+    again = type("Exchanges", (Exchanges,), {"__module__": Exchanges.__module__})
     assert register_rule(again) is again
     assert type(announced_rule("exchanges", "{}")) is again
     register_rule(Exchanges)
