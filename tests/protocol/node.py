@@ -36,7 +36,7 @@ _READING = frozenset(
 _CHARGES: dict[str, frozenset[str]] = {
     Stage.DETERMINE: frozenset({"joined.registered.num-sums"}),
     Stage.SETTLE: _READING,
-    Stage.PARTICIPATE: _READING,
+    Stage.PARTICIPATE: _READING | {"allowance.num-draws"},
 }
 """What a refused request of a stage may cost."""
 

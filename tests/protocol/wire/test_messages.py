@@ -48,10 +48,11 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
         (REQUESTS[Stage.SETTLE], {"num_clients": 1, "exchange": 0}),
         (DETERMINE, {"num_sums": (1,), "num_clients": (1,)}),
         (REQUESTS[Stage.KEYGEN], {"signatures": b""}),
-        (REPLIES[Stage.JOIN], {"num_classes": 1}),
+        (REPLIES[Stage.JOIN], {"num_classes": 1, "num_examples": 1}),
+        (REQUESTS[Stage.REGISTER], {"key": None, "mean_examples": 1.0}),
         (REPLIES[Stage.JOIN], {"status": 5, "num_classes": 0}),
         (REPLIES[Stage.HELLO], {"alias": "a" * 256}),
-        (REPLIES[Stage.HELLO], {"alias": "\u200d soft\xadhyphen"}),
+        (REPLIES[Stage.HELLO], {"alias": "e\u0301 \u05d0 \U0001f642"}),
         (REPLIES[Stage.SETTLE], {"finding": (0.5,) * 64}),
     ],
 )
