@@ -111,5 +111,5 @@ def test_keys_must_be_those_that_are_wanted() -> None:
     assert check_keys({"a": 1, "b": 2}, ["b", "a"], "here") == {"a": 1, "b": 2}
     with pytest.raises(CheckpointError, match="here: key 'b' is missing"):
         check_keys({"a": 1, "c": 1}, ["a", "b"], "here")
-    with pytest.raises(CheckpointError, match="here: list is no dictionary"):
+    with pytest.raises(CheckpointError, match="here: list is not a dictionary"):
         check_keys(["a"], ["a"], "here")

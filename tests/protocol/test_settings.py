@@ -145,7 +145,7 @@ def test_what_is_announced_of_a_simulation(
             {"tries": 2**11, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
             "rounds_per_draw=1024 rounds are more than 1048576 draws in one message",
         ),
-        ({"key_bits": 1000}, "key_bits=1000 is no multiple of 16"),
+        ({"key_bits": 1000}, "key_bits=1000 is not a multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
         ({"max_registered": 2**42}, "The terms of the epoch cannot work"),
         ({"rule": Paper((1, 2, 62), "search"), "key_bits": 512}, "The rule takes .* ciphertexts"),

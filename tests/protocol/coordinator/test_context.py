@@ -105,7 +105,7 @@ class TestQuorum:
         ("dropped", "remedy", "for_settings"),
         [
             ({"no reply": 9}, "wait for more nodes", False),
-            ({"refuses parameters": 9}, r"raise key_bits or min_cohort .*min_key_bits", True),
+            ({"refuses parameters": 9}, "set key_bits and min_cohort .*max_key_bits", True),
             ({"wrong number of classes": 1}, "largest size of reference_set", True),
             ({"invalid label counts": 1}, "whole numbers from 0 up", True),
             ({"error reply": 9}, "whether the ClientApp has DubheMod", False),

@@ -21,6 +21,7 @@ from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.node.memory import Registered
 from dubhe_flwr.protocol.wire.messages import JoinStatus
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION, sealing_context
+from dubhe_flwr.rules import Own
 
 SEALED = 80
 """Bytes of a sealed key."""
@@ -104,13 +105,14 @@ class TestKeygen:
             delivery_key = RecipientKey.from_bytes(own.delivery_key)
             assert open_sealed(sealed, delivery_key, context, key).public_key == key
 
-    def test_a_key_is_made_anew_each_time(self) -> None:
-        """No two requests get the same key, and the agent keeps none of it."""
+    def test_a_node_makes_one_key_an_epoch(self) -> None:
+        """No two nodes make the same key, and the agent keeps none of it."""
         nodes = federation()
         node_id, request = next_request(nodes, Stage.KEYGEN)
-        first = nodes.handle(node_id, request)
-        second = nodes.handle(node_id, {**request, "sequence": 90})
-        assert first["modulus"] != second["modulus"]
+        other = next(n for n in nodes.ids if n != node_id)
+        moduli = {nodes.handle(agent, request)["modulus"] for agent in (node_id, other)}
+        assert len(moduli) == 2
+        refuses(nodes, node_id, {**request, "sequence": 90}, RefusedError, "has made a key in")
         assert joined(nodes, node_id).registered is None
 
     def test_smallest_and_largest_numbers_of_recipients(self) -> None:
@@ -118,10 +120,11 @@ class TestKeygen:
         nodes = federation()
         node_id, request = next_request(nodes, Stage.KEYGEN)
         others = [RecipientKey.generate().public_bytes for _ in range(19)]
-        for sequence, number in ((80, 2), (81, 19)):
+        kept = nodes.memories[node_id]
+        for number in (2, 19):
+            nodes.memories[node_id] = kept
             keys = b"".join([public_key_of(nodes, node_id), *others[:number]])
-            altered = {**request, "public-keys": keys, "sequence": sequence}
-            reply: Any = nodes.handle(node_id, altered)
+            reply: Any = nodes.handle(node_id, {**request, "public-keys": keys})
             assert len(reply["sealed-keys"]) == (number + 1) * SEALED
 
     def test_an_unusable_public_key_harms_nobody_else(self) -> None:
@@ -149,7 +152,7 @@ class TestRegister:
         for counts, node_id in zip(COUNTS, nodes.ids, strict=True):
             own, reply = joined(nodes, node_id), replies[node_id]
             for field, expected in (
-                (REGISTRATION, own.terms.rule.contribution(counts)),
+                (REGISTRATION, own.terms.rule.contribution(Own(counts), own.terms.frame)),
                 (DISTRIBUTION, with_square(fixed_point_distribution(counts))),
             ):
                 np.testing.assert_array_equal(decrypted(own, field, reply[field]), expected)
@@ -168,12 +171,13 @@ class TestRegister:
         """Where the first one opened for too few, nothing is known under it yet."""
         nodes = federation()
         node_id, request = next_request(nodes, Stage.KEYGEN)
-        made: list[Any] = [nodes.handle(node_id, {**request, "sequence": n}) for n in (50, 51)]
+        agents = [node_id, next(n for n in nodes.ids if n != node_id)]
+        made: list[Any] = [nodes.handle(agent, request) for agent in agents]
         place = [public_key_of(nodes, n) for n in nodes.ids].index(public_key_of(nodes, node_id))
-        for sequence, reply in enumerate(made, 60):
+        for sequence, agent, reply in zip((60, 61), agents, made, strict=True):
             sealed = reply["sealed-keys"][place * SEALED : (place + 1) * SEALED]
             key = {"modulus": reply["modulus"], "sealed-key": sealed}
-            key["agent-public-key"] = public_key_of(nodes, node_id)
+            key["agent-public-key"] = public_key_of(nodes, agent)
             delivery = {f"key.{name}": value for name, value in key.items()}
             header = {name: request[name] for name in ("epoch", "version")}
             asked = header | delivery | {"stage": "register", "sequence": sequence}

@@ -212,6 +212,7 @@ class TestDetermineGroups:
         kept = nodes.memories[node_id]
         chosen = nodes.handle(node_id, request)["chosen"]
         assert chosen == np.array([1, 2], dtype=">i8").tobytes()
-        nodes.memories[node_id] = kept
-        request |= numbers([3], [4, 3, 5])
-        refuses(nodes, node_id, request, RefusedError, "There are fewer groups than are wanted")
+        for sizes, sentence in (([4, 4, 4], "There are fewer groups"), ([4, 3, 5], "of as many")):
+            nodes.memories[node_id] = kept
+            altered = request | numbers([3], sizes)
+            refuses(nodes, node_id, altered, RefusedError, sentence)

@@ -33,7 +33,7 @@ from dubhe_flwr.core import (
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.rules import Own, Paper
 
 IS_ANOTHER = r"^The sum is not what it is said to be\.$"
 Nodes = Federation[CoordinatorState]
@@ -178,7 +178,8 @@ class TestOwnLabels:
         """Three clients are enough; of fewer than V volunteers each one takes part."""
         nodes = federation()
         node_id, request = next_request(nodes, Stage.PARTICIPATE)
-        slots = 3 * joined(nodes, node_id).terms.rule.contribution(COUNTS[0])
+        terms = joined(nodes, node_id).terms
+        slots = 3 * terms.rule.contribution(Own(COUNTS[0]), terms.frame)
         nodes.handle(node_id, with_slots(nodes, node_id, request, slots) | {"num-clients": 3})
         reading = registered(nodes, node_id).reading
         assert reading is not None

@@ -62,13 +62,13 @@ def test_a_rule_needs_no_more_than_a_registration() -> None:
     assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
 
 
-@pytest.mark.parametrize("number", [0, 1, 3])
-def test_as_many_exchanges_as_a_rule_wants(number: int) -> None:
-    """Nodes are given each sum once; the last one comes with the draw."""
+@pytest.mark.parametrize(("number", "asked"), [(0, 0), (1, 2), (3, 4)])
+def test_as_many_exchanges_as_a_rule_wants(number: int, asked: int) -> None:
+    """Nodes are given each sum once; if it is the only one, it comes with the draw."""
     nodes = federation(rule=Exchanges(number))
     plan = nodes.play(1)
     stages = [exchange.stage for exchange in nodes.exchanges]
-    assert stages.count("settle") == 9 * number
+    assert stages.count("settle") == 9 * asked
     last = epoch_of(nodes).last_sum
     assert (last.exchange, last.num_clients) == (number, 9)
     assert (plan.rule, plan.finding) == (f"Exchanges(number={number}, local_skew=0.0)", ())

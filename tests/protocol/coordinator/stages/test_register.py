@@ -21,7 +21,7 @@ def unfit_vectors(nodes: Nodes) -> list[bytes]:
 @pytest.mark.parametrize("field", ["registration", "distribution"])
 def test_what_is_not_a_ciphertext_is_left_out(field: str) -> None:
     """Out of range or not a unit: the others register all the same."""
-    nodes = federation()
+    nodes = federation(max_unregistered=0.5)
     batch = nodes.until("register")
     replies: Any = nodes.deliver(batch)
     unfit = unfit_vectors(nodes)
