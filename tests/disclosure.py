@@ -1,13 +1,13 @@
 """What must not be found in the clear in anything that travels."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.core import fixed_point_distribution, overall_registry, registry
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry, registry
 
 
 def encodings(vector: Any) -> set[bytes]:
@@ -25,14 +25,17 @@ def encodings(vector: Any) -> set[bytes]:
     return {encoding for encoding in found if len(encoding) >= 8}
 
 
-def label_secrets(label_counts: ArrayLike, rule: Paper) -> set[bytes]:
+def label_secrets(
+    label_counts: ArrayLike, reference_set: Sequence[int], thresholds: Mapping[int, float]
+) -> set[bytes]:
     """Return the ways to write down R_A, and each node's labels, p_l and registry."""
     rows = np.asarray(label_counts)
-    overall, slots = overall_registry(rows, rule.codebook, rule.candidates[0])
+    codebook = Codebook(reference_set)
+    overall, slots = overall_registry(rows, codebook, thresholds)
     secrets = encodings(overall)
     for counts, slot in zip(rows, slots, strict=True):
         secrets |= encodings(fixed_point_distribution(counts))
         secrets |= encodings(counts)
         secrets |= encodings(counts / counts.sum())
-        secrets |= encodings(registry(rule.codebook.unrank(int(slot)), rule.codebook))
+        secrets |= encodings(registry(codebook.unrank(int(slot)), codebook))
     return secrets

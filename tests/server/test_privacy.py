@@ -60,7 +60,8 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
         for fields in grid.replies()
         for value in fields.values()
     )
-    secrets = label_secrets(LABEL_COUNTS, SELECTION["rule"])
+    rule = SELECTION["rule"]
+    secrets = label_secrets(LABEL_COUNTS, rule.codebook.reference_set, rule.candidates[0])
     for context in grid.contexts.values():
         state = Memory.from_fields(context.state.config_records["dubhe"])
         modulus = int.from_bytes(state.modulus, "big")
