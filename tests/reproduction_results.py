@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from comparison_results import RESULTS, method_result
+from reproduction import Cell
 
 from dubhe_flwr.core import Codebook
-from dubhe_flwr.experiments.reproduction import Cell
 
 DISTANCES = {"random": 0.6, "dubhe": 0.3, "greedy": 0.05}
 FEDERATION = asdict(RESULTS.federation)
@@ -19,7 +19,7 @@ def finished(cells: Iterable[Cell]) -> dict[str, Any]:
         "seed": 0,
         "device": "abacus",
         "versions": {"numpy": "1"},
-        "command": "dubhe reproduce",
+        "command": "python apps/paper",
         "date": "2021-08-09T00:00:00+00:00",
     }
     return {cell.key: {"result": _result(cell), "provenance": {**provenance}} for cell in cells}

@@ -8,11 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from dubhe_flwr.cli import compare, study
-from dubhe_flwr.cli.bench import bench
-from dubhe_flwr.cli.reproduce import reproduce
 from dubhe_flwr.errors import DubheError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run_application"]
 
 _WELCOME = """\
 [bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
@@ -27,9 +25,8 @@ Without training, in less than a minute, and without the packages that training 
 
     [bold]dubhe study[/bold]
 
-The tables and figures of the paper: [bold]dubhe reproduce[/bold]. What encryption and
-messages cost: [bold]dubhe bench[/bold]. All options of a command: [bold]--help[/bold] after it.
-How to add Dubhe to an app of your own: docs/tutorial/add_dubhe.md."""
+All options of a command: [bold]--help[/bold] after it. How to add Dubhe to an app of your own:
+docs/tutorial/add_dubhe.md."""
 
 _EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
 
@@ -59,14 +56,17 @@ def start(
 
 app.command(epilog=compare.EPILOG)(compare.compare)
 app.command(epilog=study.EPILOG)(study.study)
-app.add_typer(reproduce, name="reproduce")
-app.add_typer(bench, name="bench")
 
 
 def main() -> None:
-    """Run the command line; an error of this package is one sentence and exit code 2."""
+    """Run `dubhe`."""
+    run_application(app)
+
+
+def run_application(application: typer.Typer) -> None:
+    """Run a command line; an error of this package is one sentence and exit code 2."""
     try:
-        app()
+        application()
     except DubheError as error:
         sentence = str(error)
     except ModuleNotFoundError as error:

@@ -97,13 +97,15 @@ def plan_notes(plan: Plan) -> list[str]:
     return [f"Round {plan.server_round}: {note}" for note in (*plan.notes, *dropped)]
 
 
-def provenance(packages: Iterable[str]) -> dict[str, Any]:
+def provenance(packages: Iterable[str], program: str = "dubhe") -> dict[str, Any]:
     """Return what might explain a difference: versions, command line and date.
 
     Parameters
     ----------
     packages : iterable of str
         The packages on which the numbers depend, as they are installed.
+    program : str (default: "dubhe")
+        What the command line begins with.
 
     Examples
     --------
@@ -115,6 +117,6 @@ def provenance(packages: Iterable[str]) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name.replace("-", "_"): version(name) for name in packages},
         },
-        "command": shlex.join(["dubhe", *sys.argv[1:]]),
+        "command": shlex.join([*program.split(), *sys.argv[1:]]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

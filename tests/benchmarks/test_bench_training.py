@@ -1,8 +1,7 @@
 """What our training loop adds to a plain one, and what training together saves."""
 
 import pytest
-
-from dubhe_flwr.experiments.training_speed import training_speed
+from bench.training import training_speed
 
 pytestmark = pytest.mark.benchmark_only
 
