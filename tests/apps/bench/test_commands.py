@@ -13,6 +13,7 @@ OPTIONS = {
     "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
     "scale": ["--sizes", "40,80", "--num-real", "8"],
     "engine": ["--num-nodes", "8", "--no-ray"],
+    "training": ["--images", "digits"],
 }
 
 
@@ -62,7 +63,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_measuring(
     def measured(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("bench.crypto.bench_crypto", measured)
+    monkeypatch.setattr("bench.crypto.interleaved", measured)
     for option in ("--json", "--markdown"):
         path = str(tmp_path / "file" / "a")
         assert run(monkeypatch, "crypto", option, path) == 2
