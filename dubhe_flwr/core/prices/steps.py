@@ -22,7 +22,7 @@ _LONGEST_STEP: Final = 8.0
 _LONGEST_SHIFT: Final = 6.0
 _SHORTEST_STEP: Final = 0.05
 _BETTER: Final = 1e-3
-_SLACK: Final = 1e-3
+_SLACK: Final = 1e-5
 """Of the condition on the weights: it keeps the Hessian regular where weights are the same."""
 
 
@@ -121,12 +121,14 @@ def dual_values(
         return value, None
     best = int(np.argmin([value - _BETTER, *shorter]))
     if best:
-        return value, replace(state, point=rounded(points[best]), reach=1.0)
-    if value > state.base_value + _BETTER:
+        nearer = points[best]
+    elif value > state.base_value + _BETTER:
         base = np.array(state.base)
         nearer = base + _SHORTEST_STEP * (points[0] - base)
-        return value, replace(state, point=rounded(nearer), reach=0.0)
-    return value, None
+    else:
+        return value, None
+    # Nothing is known there but the dual: until it is evaluated the base holds.
+    return value, replace(state, point=rounded(nearer), reach=0.0)
 
 
 def newton_step(problem: Problem, state: PriceState, seen: Evaluation, value: float) -> PriceState:
@@ -206,4 +208,5 @@ def radius_for(numbers: PriceNumbers, square: float, seen: Evaluation) -> float:
 
 
 def _deviation(step: Floats, covariance: Floats) -> float:
-    return float(np.sqrt(max(step @ covariance @ step, 0.0)))
+    variance = float(step @ covariance @ step)
+    return float(np.sqrt(max(variance, 0.0)))
