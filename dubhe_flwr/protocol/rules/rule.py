@@ -294,5 +294,8 @@ registers it in the ClientApp, too.
         )
     try:
         return _RULES[name].from_announced(json.loads(settings))
-    except (SettingsError, TypeError, ValueError, LookupError, AttributeError, RecursionError):
+    except (
+        *(SettingsError, TypeError, ValueError, LookupError, AttributeError),
+        *(ArithmeticError, RecursionError),  # a number, or a nesting, without end
+    ):
         raise RefusedError(f"The settings of the rule {name!r} cannot work.") from None
