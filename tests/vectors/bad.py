@@ -32,18 +32,21 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     "hello reply": [
         {"stage": "settle"}, {"willing": 1}, {"alias": ""}, {"alias": "a" * 257},
         {"alias": "ä" * 129}, {"alias": "3\n4"}, {"alias": "3\x1b[2J"}, {"alias": "3\u2028"},
-        {"alias": "3\u2029"},
+        {"alias": "3\u2029"}, {"alias": "3\u202e"}, {"alias": "\u200d3"}, {"alias": "3\xad"},
     ],
     "join request": [
         {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
         {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1}, {"max-sums": -1},
         {"volunteer-tries": 0}, {"group-size": 1}, {"group-size": 5}, {"group-size": 2.0},
-        {"draw-seed": -1}, {"encrypted": 1},
+        {"draw-seed": -1}, {"encrypted": 1}, {"weighted": None}, {"weighted": 0},
     ],
     "join reply": [
         {"status": 6}, {"status": -1}, {"num-classes": 0}, {"alias": "3\n4"},
         {"public-key": bytes(31)}, {"public-key": bytes(33)}, {"signature": bytes(64)},
         {"signature": b""},
+    ],
+    "join reply, nodes count by samples": [
+        {"num-examples": 0}, {"num-examples": -1}, {"num-examples": 2**63}, {"num-examples": 55.0},
     ],
     "join reply of a node that stays out": [{"num-classes": -1}],
     "keygen request": [{"public-keys": bytes(95)}, {"signatures": bytes(95)}],
@@ -53,6 +56,9 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"key.signature": bytes(95)},
     ],
     "register request without a key": [_LONE],
+    "register request, nodes count by samples": [
+        {"mean-examples": 0.5}, {"mean-examples": -1.0}, {"mean-examples": 40},
+    ],
     "settle request": [{"num-clients": 0}, {"exchange": -1}],
     "settle reply, settled": [{"finding": [0.5] * 65}, {"finding": bytes(12)}],
     "participate request": [

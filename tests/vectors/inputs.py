@@ -23,6 +23,14 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
     return {"rule": "paper", "rule-settings": json.dumps(settings)}
 
 
+def prices(
+    coverage: float = 0.3, local_skew: float = 0.0, target: Sequence[float] | None = None
+) -> dict[str, str]:
+    """Return name and settings of the rule that fits prices."""
+    settings = {"coverage": coverage, "local_skew": local_skew, "target": target}
+    return {"rule": "prices", "rule-settings": json.dumps(settings)}
+
+
 ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4,
     "key-bits": 512,
@@ -32,11 +40,15 @@ ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "max-sums": 100,
     "volunteer-tries": 1,
     "draw-seed": 7,
+    "weighted": False,
     "encrypted": True,
 }
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "volunteer-tries": 4}
 CLEAR: Final = ANNOUNCED | {"encrypted": False}
+WEIGHTED: Final = ANNOUNCED | {"weighted": True}
+PRICES: Final = ANNOUNCED | prices()
+TARGETED: Final = WEIGHTED | prices(0.1, 1.0, [0.1, 0.2, 0.3, 0.4])
 MNIST: Final = {
     **{name: value for name, value in ANNOUNCED.items() if name != "draw-seed"},
     **paper([1, 2, 10], {"1": 0.7, "2": 0.1}),

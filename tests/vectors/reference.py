@@ -76,6 +76,14 @@ def category(
     return tuple(range(len(counts)))
 
 
+def num_classes(announced: Announced) -> int:
+    """Return C: as the rule says, or as many as the nodes of the vectors have."""
+    settings = json.loads(announced["rule-settings"])
+    if announced["rule"] == "paper":
+        return int(max(settings["reference_set"]))
+    return len(settings["target"] or range(4))
+
+
 def reference_set(announced: Announced) -> tuple[int, ...]:
     """Return ``G``."""
     return tuple(json.loads(announced["rule-settings"])["reference_set"])
@@ -128,18 +136,47 @@ def label_shift(registered: Sequence[int], now: Sequence[int]) -> Fraction:
     return Fraction(sum(abs(a - b) for a, b in zip(registered, now, strict=True)), SCALE)
 
 
+def balance(
+    announced: Announced, counts: Sequence[int], mean_examples: float | None = None
+) -> list[int]:
+    """Return what a client registers for determination: its p_l, by weight and target."""
+    shares, number = fixed_point(counts), num_classes(announced)
+    target = json.loads(announced["rule-settings"]).get("target") or [1 / number] * number
+    largest = 4.0 if announced["weighted"] else 1.0
+    ratio = largest * number * max(target)
+    if ratio <= 1.0:
+        return with_square(shares)
+    weight = min(max(sum(counts) / mean_examples, 1 / largest), largest) if mean_examples else 1.0
+    exact = [
+        max(SCALE * (1 / number - weight * wanted / ratio) + weight * share / ratio, 0.0)
+        for share, wanted in zip(shares, target, strict=True)
+    ]
+    whole = [int(share) for share in exact]
+    order = sorted(range(number), key=lambda label: (whole[label] - exact[label], label))
+    missing = SCALE - sum(whole)
+    return with_square([share + (label in order[:missing]) for label, share in enumerate(whole)])
+
+
 # --- packing --------------------------------------------------------------------------------------
 
 
 def layout(announced: Announced) -> list[dict[str, Any]]:
     """Return name, size and place of each encrypted vector."""
-    sizes, number = reference_set(announced), len(candidates(announced))
-    kinds = {
-        "registration": (number * len(slots(sizes)), 1),
-        "distribution": (max(sizes) + 1, SCALE),
-    }
-    if number > 1:
-        kinds["settlement"] = (number * (max(sizes) + 1), SCALE)
+    classes = num_classes(announced)
+    kinds = {"registration": (0, 0), "distribution": (classes + 1, SCALE)}
+    if announced["rule"] == "prices":
+        second = classes * (classes - 1) // 2 if classes <= 32 else 5 * classes
+        # Softplus in two parts at one point, or at three; the sums of P, P x, q, q x, q x x.
+        settlement = 2 * 3 + 2 * classes + second
+        small = classes <= 10 and announced["max-clients"] <= 2047
+        largest = (2**26 - 1) // announced["max-clients"] if small else 2**20 - 1
+        kinds["registration"] = (settlement - 2 * 2 + classes, largest)
+        kinds["settlement"] = (settlement, largest)
+    else:
+        number = len(candidates(announced))
+        kinds["registration"] = (number * len(slots(reference_set(announced))), 1)
+        if number > 1:
+            kinds["settlement"] = (number * (classes + 1), SCALE)
     fields = []
     for name, (num_slots, max_value) in kinds.items():
         bits = (announced["max-clients"] * max_value).bit_length()
@@ -475,7 +512,7 @@ def plain_round(
         num_sums = min(num_sums, max(num_chosen, volunteers(announced, len(clients)) // group_size))
     else:
         num_sums = num_draws
-    has_choice = num_sums > num_chosen and len(clients) - 1 > wanted
+    has_choice = num_sums > num_chosen and len(clients) - announced["min-cohort"] >= wanted
     others = list(clients)
     if has_choice:
         others.remove(

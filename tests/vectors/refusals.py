@@ -19,6 +19,7 @@ from vectors.inputs import (
     SEARCHED,
     SIGNER,
     STRANGER,
+    WEIGHTED,
     Case,
     N,
     encrypted,
@@ -28,6 +29,7 @@ from vectors.inputs import (
     prime,
 )
 from vectors.steps import (
+    FRANK,
     PINNED,
     answers,
     ask,
@@ -81,6 +83,14 @@ def _stale() -> Iterator[Case]:
     away = ask("participate", draw(), 4)
     unwilling = {"alias": "1", "unwilling-rounds": [0]}
     yield session("a node that did not join", None, first, refused(away), owner=unwilling)
+    owner = FRANK | {"max-epochs-per-day": 1}
+    yield session("a second epoch of a day", None, first, refused(second), owner=owner)
+    for rounds, tries in ((1, 7), (7, 1)):
+        asked = ask("participate", draw() | {"num-rounds": rounds, "num-tries": tries})
+        owner = FRANK | {"max-draws-per-day": 6}
+        yield session(
+            f"{rounds} x {tries} draws in a day", registered(), refused(asked), owner=owner
+        )
 
 
 def _keygen() -> Iterator[Case]:
@@ -97,6 +107,9 @@ def _keygen() -> Iterator[Case]:
     yield keygen("for the agent twice", [own, own, *others[:2]])
     yield keygen("for fewer than a cohort", [own, others[0]])
     yield keygen("for more than there may be", [own, *others])
+    asked = {"public-keys": b"".join([own, *others[:2]])}
+    made = ask("keygen", asked, sizes={"modulus": 64})
+    yield session("a second key", joined(), made, refused(ask("keygen", asked, 4)))
     clear = ask("keygen", {"public-keys": b"".join([own, *others[:1]])})
     yield session("a key for two in the clear", joined(CLEAR), refused(clear))
 
@@ -155,6 +168,13 @@ def _register() -> Iterator[Case]:
         yield session(f"a key {name}", joined(), refused(ask("register", values), error))
     step = refused(ask("register", delivered(announced=CLEAR)))
     yield session("a key in an epoch in the clear", joined(CLEAR), step)
+
+    for name, announced, mean in (
+        ("a mean number of samples that nobody asked for", ANNOUNCED, {"mean-examples": 40.0}),
+        ("no mean number of samples", WEIGHTED, {}),
+    ):
+        step = refused(ask("register", delivered(announced=announced) | mean))
+        yield session(name, joined(announced), step)
 
     other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
     first, again = ask("register", delivered()), ask("register", delivered(), 4)
@@ -300,8 +320,8 @@ def _draws() -> Iterator[Case]:
 
 
 def _determine() -> Iterator[Case]:
-    three = (0, 2, 3)
-    some = choose(ANNOUNCED, [three])
+    four, three = (0, 2, 3, 4), (0, 2, 3)
+    some = choose(ANNOUNCED, [four])
     yield session("a sum before any draw", registered(), refused(ask("determine", some)))
     wrong = overall(ANNOUNCED)
     wrong[0] += 1
@@ -312,29 +332,31 @@ def _determine() -> Iterator[Case]:
     for name, values in (
         ("of two clients", choose(ANNOUNCED, [(0, 2)])),
         ("of one client", choose(ANNOUNCED, [(0,)])),
-        ("of two clients beside a good one", choose(ANNOUNCED, [three, (0, 2)])),
-        ("of fewer clients than it says", some | {"num-clients": [4]}),
-        ("of more clients than it says", choose(ANNOUNCED, [(0, 2, 3, 4)]) | {"num-clients": [3]}),
+        ("of two clients beside a good one", choose(ANNOUNCED, [four, (0, 2)])),
+        ("of three clients, of which no try is", choose(ANNOUNCED, [three])),
+        ("of five clients, of which no try is", choose(ANNOUNCED, [(*four, 5)])),
+        ("of fewer clients than it says", choose(ANNOUNCED, [three]) | {"num-clients": [4]}),
+        ("of more clients than it says", choose(ANNOUNCED, [(*four, 5)]) | {"num-clients": [4]}),
         ("of more clients than there may be", some | {"num-clients": [21]}),
         ("that is missing", some | {"sums": b""}),
         ("that is cut", some | {"sums": some["sums"][:-1]}),
         ("that is one too many", some | {"sums": some["sums"] * 2}),
         ("that is zero", some | {"sums": bytes(size)}),
-        ("with a share too few", _one(three, [-1, 0, 0, 0, 0])),
-        ("with a share too many", _one(three, [0, 1, 0, 0, 0])),
-        ("with the square in place of a share", _one(three, [-1, 0, 0, 0, 1])),
-        ("with a share above all clients", _one(three, [3 * SCALE + 1, 0, 0, 0, 0])),
-        ("in a second round that has no other", _second_round_spoilt(three)),
-        ("that are tries of different size", choose(ANNOUNCED, [three, (0, 2, 3, 4)])),
-        ("that are five of nine clients", choose(ANNOUNCED, [three] * 5)),
-        ("that are five in five rounds", choose(ANNOUNCED, *[[three]] * 5)),
+        ("with a share too few", _one(four, [-1, 0, 0, 0, 0])),
+        ("with a share too many", _one(four, [0, 1, 0, 0, 0])),
+        ("with the square in place of a share", _one(four, [-1, 0, 0, 0, 1])),
+        ("with a share above all clients", _one(four, [4 * SCALE + 1, 0, 0, 0, 0])),
+        ("in a second round that has no other", _second_round_spoilt(four)),
+        ("that are tries of different size", choose(ANNOUNCED, [four, three])),
+        ("that are five of nine clients", choose(ANNOUNCED, [four] * 5)),
+        ("that are five in five rounds", choose(ANNOUNCED, *[[four]] * 5)),
     ):
         step = refused(ask("determine", values, 4))
         yield session(f"sums {name}", registered(), usual_answer(), step)
 
     def portions(*sizes: int) -> list[Case]:
         return [
-            ask("determine", choose(ANNOUNCED, [three] * number), sequence)
+            ask("determine", choose(ANNOUNCED, [four] * number), sequence)
             for sequence, number in enumerate(sizes, start=4)
         ]
 
@@ -349,25 +371,29 @@ def _determine() -> Iterator[Case]:
         refused(parts[3]),
     )
     bad = [
-        refused(ask("determine", _one(three, [1, 0, 0, 0, 0]), sequence))
-        for sequence in range(4, 8)
+        refused(ask("determine", _one(four, [1, 0, 0, 0, 0]), sequence)) for sequence in range(4, 8)
     ]
     step = refused(ask("determine", some, 8))
     yield session("a sum after four that were refused", registered(), usual_answer(), *bad, step)
     few = ANNOUNCED | {"max-sums": 2}
-    parts = [ask("determine", choose(few, [three] * n), s) for n, s in ((3, 4), (2, 5))]
+    parts = [ask("determine", choose(few, [four] * n), s) for n, s in ((3, 4), (2, 5))]
     yield session(
         "three sums where two were announced",
         registered(few),
         usual_answer(few),
         refused(parts[0]),
         answers(parts[1], {"chosen": [0]}),
-        refused(ask("determine", choose(few, [three]), 6)),
+        refused(ask("determine", choose(few, [four]), 6)),
     )
+    seven = ANNOUNCED | {"num-participants": 7}
+    step = refused(ask("determine", choose(seven, [(0, 2, 3, 4, 5, 6, 7)]), 4))
+    first = ask("participate", draw(seven))
+    yield session("a sum of all but two clients", registered(seven), first, step)
     uneven = GROUPED | {"num-participants": 5, "group-size": 2}
     endless = GROUPED | {"num-participants": 2**62}
     for name, announced, groups in (
         ("one group where two are wanted", GROUPED, [(0, 2)]),
+        ("a group of all, of which none is", GROUPED, [(0, 2), tuple(range(9))]),
         ("groups that are too large", GROUPED, [(0, 2, 3), (4, 5, 6)]),
         ("groups of which one is too large", GROUPED, [(0, 2), (4, 5, 6)]),
         ("groups of one size where two are wanted", uneven, [(0, 2), (3, 4), (5, 6)]),

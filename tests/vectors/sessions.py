@@ -12,20 +12,25 @@ from vectors.inputs import (
     NODE,
     OTHER_MODULUS,
     OTHER_SIGNER,
+    PRICES,
     SEARCHED,
     SIGNER,
     STRANGER,
+    TARGETED,
     TRUSTED,
+    WEIGHTED,
     Case,
     encrypted,
     expected,
     fixed,
     overall,
     paper,
+    prices,
     prime,
     sums_of,
 )
 from vectors.steps import (
+    FRANK,
     OWNER,
     PINNED,
     answers,
@@ -42,7 +47,6 @@ from vectors.steps import (
 )
 
 TRIES: Final = ((0, 2, 3, 4), (2, 3, 4, 7), (0, 5, 6, 8))
-FRANK: Final = {name: value for name, value in OWNER.items() if name != "simulated"}
 P_OWN: Final = ref.own_probabilities(ANNOUNCED, COUNTS[1], overall(ANNOUNCED))[0]
 DRAWS: Final = {"decisions": decisions(P_OWN), "unwilling": b"\0"}
 
@@ -69,11 +73,18 @@ def _joins() -> Iterator[Case]:
 
     def join(name: str, status: int, announced: Any = ANNOUNCED, **more: Any) -> Case:
         holds = {"status": {"int": status}, "num-classes": {"int": 0 if status else 4}}
+        if announced["weighted"] and not status:
+            holds["num-examples"] = {"int": 55}
         asked = ask("join", announced, holds=holds, sizes=sizes)
         return session(name, None, asked, **more)
 
     yield join("a node joins", 0)
     yield join("a node joins an epoch in the clear", 0, CLEAR)
+    yield join("a node says how many samples it has", 0, WEIGHTED)
+    yield join("a node joins an epoch by prices", 0, PRICES)
+    yield join("a node joins an epoch by prices for a target", 0, TARGETED)
+    many = FRANK | {"max-key-bits": 8192}
+    yield join("a node joins with longer keys", 0, ANNOUNCED | {"key-bits": 8192}, owner=many)
     holds = {"status": {"int": 0}, "alias": {"str": "1"}}
     asked = ask("join", ANNOUNCED, holds=holds, sizes={"signature": 96})
     yield session("a node with pinned keys joins", None, asked, owner=PINNED)
@@ -81,6 +92,8 @@ def _joins() -> Iterator[Case]:
     yield join("a node has no data", 2, label_counts=[0, 0, 0, 0])
     for number in (0, 3, 5):
         yield join(f"a node has {number} classes", 3, label_counts=[1] * number)
+    five = ANNOUNCED | prices(target=[0.2] * 5)
+    yield join("a node has 4 classes for a target of 5", 3, five)
     odd: Sequence[Any] = (
         [1, -1, 0, 0], [0.5, 0.5, 0, 0], [2**42, 0, 0, 0], [[1, 2, 3, 4]], 7, "none", [True] * 4,
     )  # fmt: skip
@@ -90,7 +103,7 @@ def _joins() -> Iterator[Case]:
         ("of a smaller cohort", {"min-cohort": 2}),
         ("with shorter keys", {"key-bits": 496}),
         ("with a key size that is not a multiple of 16", {"key-bits": 520}),
-        ("with longer keys than any", {"key-bits": 8208}),
+        ("with longer keys", {"key-bits": 4112}),
         ("with wider slots than any", {"max-clients": 2**42}),
         ("by an unknown rule", {"rule": "nearest"}),
         ("by a rule for other settings", {"rule-settings": '{"coverage": 1}'}),
@@ -111,8 +124,16 @@ def _joins() -> Iterator[Case]:
         ("with more classes than any", paper([2**61, 2**62], {str(2**61): 0.5})),
         ("with a longer registry than any", paper([1, 5, 62], {"1": 0.5, "5": 0.1})),
         ("with more candidates than any", paper([*range(1, 11)], "search")),
+        ("by prices for a target above 1", prices(target=[0.5, 0.5, 0.5, 0])),
+        ("by prices without coverage", prices(0.0)),
+        ("by prices of less than nothing", prices(0.3, -1.0)),
+        ("by prices of any number", prices(10**400)),
+        ("by prices of text", {"rule": "prices", "rule-settings": '{"coverage": "0.3"}'}),
     ):  # fmt: skip
         yield join(f"a node refuses an epoch {name}", 5, ANNOUNCED | change)
+    endless = ANNOUNCED | {"key-bits": 8208}
+    owner = OWNER | {"max-key-bits": 2**40}
+    yield join("a node refuses an epoch with longer keys than any", 5, endless, owner=owner)
     yield join("a real node refuses an epoch in the clear", 5, CLEAR, owner=FRANK)
     short = {"alias": "1", "simulated": True}
     yield join("a node wants 2048 bits", 5, ANNOUNCED | {"key-bits": 2032}, owner=short)
@@ -159,6 +180,21 @@ def _keys() -> Iterator[Case]:
     key = delivered(announced=SEARCHED)
     register = ask("register", key, decrypts_to=told)
     yield session("a node registers under each candidate", joined(SEARCHED), register)
+    for mean in (10.0, 39.5, 1e9):
+        told = {"registration": ref.registration(WEIGHTED, COUNTS[1])}
+        told["distribution"] = ref.balance(WEIGHTED, COUNTS[1], mean)
+        asked = delivered(announced=WEIGHTED) | {"mean-examples": mean}
+        register = ask("register", asked, decrypts_to=told)
+        name = f"a node of 55 samples registers where the mean is {mean}"
+        yield session(name, joined(WEIGHTED), register)
+    for name, announced in (("prices", PRICES), ("prices for a target", TARGETED)):
+        field = next(each for each in ref.layout(announced) if each["name"] == "registration")
+        weighted = {"mean-examples": 40.0} if announced["weighted"] else {}
+        told = {"distribution": ref.balance(announced, COUNTS[1], weighted.get("mean-examples"))}
+        asked = delivered(announced=announced) | weighted
+        sizes = {"registration": field["ciphertexts"] * 128}
+        register = ask("register", asked, decrypts_to=told, sizes=sizes)
+        yield session(f"a node registers by {name}", joined(announced), register)
 
 
 def _settles() -> Iterator[Case]:
@@ -209,6 +245,10 @@ def _draws() -> Iterator[Case]:
     reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
     alone = answers(ask("participate", draw() | given(total=without)), reply)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
+    # Nine nodes tell too few numbers for prices: nothing is decrypted.
+    reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
+    few = answers(ask("participate", draw() | {"sums": b"any"}), reply)
+    yield session("a node among too few for prices draws like any other", registered(PRICES), few)
     for limit, says in ((0.5, "says so"), (2.0, "is content with less")):
         now = [0, 0, 0, 60]
         moved = ref.label_shift(ref.fixed_point(COUNTS[1]), ref.fixed_point(now)) > limit
@@ -229,6 +269,14 @@ def _draws() -> Iterator[Case]:
         owner=OWNER | {"unwilling-rounds": [2]},
     )
 
+    frank = FRANK | {"max-draws-per-day": 12}
+    sizes = {"decisions": 1, "unwilling": 1}
+    twice = [ask("participate", draw(), number, sizes=sizes) for number in (3, 4)]
+    yield session("a real node draws all it may in a day", registered(), *twice, owner=frank)
+    often = [answers(ask("participate", draw(), number), DRAWS) for number in (3, 4)]
+    owner = OWNER | {"max-draws-per-day": 6, "max-epochs-per-day": 1}
+    yield session("a simulated node draws without end", registered(), *often, owner=owner)
+
 
 def _chooses() -> Iterator[Case]:
     def best_of(tries: Any) -> int:
@@ -242,6 +290,14 @@ def _chooses() -> Iterator[Case]:
         registered(),
         usual_answer(),
         answers(asked, {"chosen": best}),
+    )
+    six = ANNOUNCED | {"num-participants": 6}
+    tries = ((0, 2, 3, 4, 5, 6), (2, 3, 4, 6, 7, 8))
+    yield session(
+        "an agent names the best of all but three clients",
+        registered(six),
+        usual_answer(six),
+        answers(ask("determine", choose(six, tries), 4), {"chosen": [best_of(tries)]}),
     )
     rounds = (TRIES[:1], TRIES[:0:-1])
     asked = ask("determine", choose(ANNOUNCED, *rounds), 4)

@@ -24,6 +24,7 @@ from vectors.inputs import (
 )
 
 OWNER: Final = {"alias": "1", "simulated": True, "min-key-bits": 512}
+FRANK: Final = {name: value for name, value in OWNER.items() if name != "simulated"}
 PINNED: Final = OWNER | {"signing-key": SIGNER.hex(), "trusted-keys": TRUSTED}
 
 Announced = Mapping[str, Any]

@@ -42,12 +42,12 @@ from dubhe_flwr.he import (
 )
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, decode
-from dubhe_flwr.protocol.node.memory import EpochKey, Joined, Registered
-from dubhe_flwr.protocol.rules import Population, Settled
+from dubhe_flwr.protocol.node.memory import Allowance, EpochKey, Joined, Registered
+from dubhe_flwr.protocol.rules import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_reply, open_request
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
-from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG, Terms, terms_of
+from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG, Terms, rule_of, terms_of
 from dubhe_flwr.rules import Paper
 
 Case = dict[str, Any]
@@ -78,9 +78,9 @@ def announced(told: Case) -> JoinRequest:
 
 
 def terms(case: Case) -> Terms:
-    """Return the terms of an epoch for as many classes as its rule is for."""
+    """Return the terms of an epoch for as many classes as its rule is for, or the nodes have."""
     told = announced(case["parameters"])
-    return terms_of(told, max(json.loads(told.rule_settings)["reference_set"]))
+    return terms_of(told, rule_of(told).num_classes or 4)
 
 
 def error(case: Case) -> type[Exception]:
@@ -131,8 +131,9 @@ def test_a_distribution_in_fixed_point(case: Case) -> None:
 def test_a_layout(case: Case) -> None:
     """Widths, numbers of ciphertexts and digest follow from the announced parameters."""
     rule, layout = terms(case).rule, terms(case).layout
-    assert isinstance(rule, Paper)
-    assert [list(sigma.values()) for sigma in rule.candidates] == case["candidates"]
+    candidates = rule.candidates if isinstance(rule, Paper) else ()
+    assert [list(sigma.values()) for sigma in candidates] == case["candidates"]
+    assert terms(case).num_classes == case["num-classes"]
     assert [
         {
             "name": field.name,
@@ -249,10 +250,10 @@ def test_the_probability_of_each_category(case: Case) -> None:
     wanted = expected_volunteers(case["num-participants"], case["volunteer-tries"], overall.sum())
     assert wanted == case["num-volunteers"]
     found = participation_probability(overall, wanted)
-    population = Population(overall.sum(), case["num-participants"], wanted)
+    population = Population(Frame(2, 100), overall.sum(), case["num-participants"], wanted)
     counts = [9, 1], [1, 9], [5, 5]
     for row, probability, of_all in zip(counts, case["probabilities"], found, strict=True):
-        settled = Paper((1, 2), {1: 0.7}).settle(np.array(row), population, (), overall)
+        settled = Paper((1, 2), {1: 0.7}).settle(Own(np.array(row)), population, (), overall)
         assert isinstance(settled, Settled)
         assert settled.probability == probability
         assert of_all in {probability, 0.0}
@@ -298,12 +299,13 @@ def session(case: Case) -> ClientSession:
         key = EpochKey(bytes.fromhex(kept["modulus"]), bytes.fromhex(kept["p"]))
     joined = Joined(
         bytes.fromhex(kept["epoch"]),
+        kept["sequence"],
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
         tuple(kept["label-counts"]),
-        Registered(key) if kept["registered"] else None,
+        registered=Registered(key) if kept["registered"] else None,
     )
-    return ClientSession(policy(case), Memory(kept["sequence"], joined.epoch, joined))
+    return ClientSession(policy(case), Memory(kept["sequence"], joined.epoch, Allowance(), joined))
 
 
 def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
