@@ -43,7 +43,7 @@ class InvalidCiphertextError(DubheError):
 
 
 class DecryptionError(DubheError):
-    """A decryption that failed a check. It carries no detail, so that nobody can use it as an oracle."""
+    """A decryption that failed a check. It carries no detail, and so is of no use as an oracle."""
 
 
 class SealError(DubheError):

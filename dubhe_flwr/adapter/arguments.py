@@ -27,7 +27,7 @@ class DubheArguments(Selecting):
         ``K``: clients that train in a round.
     rule : Rule (default: Prices())
         How likely a node volunteers; see `dubhe_flwr.rules`.
-    tries : int (default: 20)
+    tries : int, optional (default: 20, with groups 5 by prices)
         ``H``: tentative selections of a round, of which the agent picks the best; with groups as
         many volunteers.
     registration_interval : int (default: 50)
@@ -72,7 +72,7 @@ class DubheArguments(Selecting):
         *,
         num_participants: int,
         rule: Rule | None = None,
-        tries: int = Settings.tries,
+        tries: int | None = None,
         registration_interval: int = Settings.registration_interval,
         rounds_per_draw: int = Settings.rounds_per_draw,
         equal_weights: bool = False,
@@ -128,11 +128,12 @@ class DubheArguments(Selecting):
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""
         settings = self.settings
+        tries = "" if settings.tries is None else f" | tries (H): {settings.tries}"
         registration = f"Registration every {settings.registration_interval} rounds"
         return [
             *super().description(),
             f"Rule: {settings.rule.describe()}",
-            f"Determination: {settings.determination} | tries (H): {settings.tries}",
+            f"Determination: {settings.determination}{tries}",
             f"{registration} | rounds in a draw: {settings.rounds_per_draw}",
             f"Key: {settings.key_bits} bits | smallest cohort: {settings.min_cohort}",
         ]

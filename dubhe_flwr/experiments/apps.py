@@ -18,7 +18,7 @@ from flwr.common import (
 )
 from flwr.server import ClientManager, ServerAppComponents, ServerConfig
 from flwr.server.client_proxy import ClientProxy
-from flwr.server.strategy import FedAvg, Strategy
+from flwr.server.strategy import FedAvg, FedAvgM, Strategy
 from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
@@ -137,7 +137,7 @@ def build_client_app(settings: CompareSettings) -> ClientApp:
     """Return the app of all nodes; it holds the settings and nothing else."""
     mod = DubheMod(
         partial(_label_counts, settings),
-        seeded_draws=True,
+        simulated=True,
         min_key_bits=min(2048, settings.selection.key_bits),
     )
     return ClientApp(client_fn=partial(_client, settings), mods=[mod])
@@ -156,7 +156,8 @@ def build_strategy(
         loss, accuracy = scenario.test(parameters)
         return loss, {"accuracy": accuracy}
 
-    averaging = FedAvg(
+    momentum = scenario.settings.training.server_momentum
+    averaging = (partial(FedAvgM, server_momentum=momentum) if momentum else FedAvg)(
         fraction_evaluate=0.0,
         evaluate_fn=test,
         on_fit_config_fn=lambda server_round: {"server-round": server_round},

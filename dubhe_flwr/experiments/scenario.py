@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 import torch
@@ -27,9 +28,12 @@ from dubhe_flwr.training import (
     limited_threads,
     resolve_device,
     set_parameters,
+    sgd,
 )
 
 __all__ = ["Scenario", "scenario_of"]
+
+_OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +64,7 @@ class Scenario:
             (images[own], labels[own]),
             epochs=training.epochs,
             batch_size=training.batch_size,
-            optimizer=adam(training.learning_rate),
+            optimizer=_OPTIMIZERS[training.optimizer](training.rate),
             device=self.settings.machine.device,
             seed=self.settings.federation.seed,
             alias=str(partition),

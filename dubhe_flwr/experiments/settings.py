@@ -4,19 +4,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, cast, get_args
 
-from dubhe_flwr.core import Codebook, default_thresholds, generator
+from dubhe_flwr.core import generator
 from dubhe_flwr.data import DATASETS, Federation, PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import Options, names, numbers, option
 from dubhe_flwr.protocol import Settings
+from dubhe_flwr.rules import Paper, Prices, Rule
 
 __all__ = [
     "COMPARED",
     "DUBHE",
     "METHODS",
-    "RULES",
     "STUDIED",
     "CompareSettings",
     "ExperimentSettings",
@@ -29,8 +29,7 @@ __all__ = [
 
 Determination = Literal["auto", "tries", "grouped"]
 
-RULES: Final[Mapping[str, Mapping[str, Any]]] = {"paper": {"participation": "paper"}}
-"""What each rule sets in `Settings`. A further rule is one more row."""
+RuleName = Literal["prices", "paper"]
 
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe-paper": {"rule": "paper", "determination": "tries"},
@@ -38,6 +37,9 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe": {},
 }
 """What the methods that are Dubhe set: the paper's way, searched thresholds, our defaults."""
+
+LEARNING_RATES: Final[Mapping[str, float]] = {"sgd": 0.05, "adam": 1e-4}
+"""Of each optimizer; that of Adam is the paper's."""
 
 METHODS: Final = ("random", *DUBHE, "greedy")
 """All ways of selecting."""
@@ -47,8 +49,6 @@ COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 
 STUDIED: Final = ("random", "dubhe", "greedy")
 """Those of a study, in which the settings say how Dubhe selects."""
-
-_LONGEST_INTERVAL: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,9 @@ class FederationSettings(Options):
         )
 
 
+_LONGEST_INTERVAL: Final = 50
+
+
 def _shares(_field: str, text: str) -> tuple[float, ...] | str:
     if text == "search":
         return text
@@ -89,25 +92,47 @@ def _shares(_field: str, text: str) -> tuple[float, ...] | str:
         ) from None
 
 
+def _target(_field: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise SettingsError(
+            f"target={text!r} must be a share of each class, separated by commas."
+        ) from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SelectionSettings(Options):
     """How Dubhe selects. Thresholds are in the order of the reference set, without the last one.
 
     Examples
     --------
-    >>> settings = SelectionSettings(tries=40).flat()
-    >>> settings["thresholds"], settings["registration_interval"]
-    ((0.7, 0.1), 25)
+    >>> SelectionSettings(tries=40).flat()["registration_interval"]
+    25
+    >>> SelectionSettings(rule="paper").protocol(FederationSettings()).rule.describe()
+    'paper: reference set (G) (1, 2, 10), thresholds {1: 0.7, 2: 0.1}'
     """
 
     num_participants: int = option(20, "K: clients that are selected in a round.", least=1)
-    rule: str = option("paper", "How likely a client volunteers: paper.", choices=tuple(RULES))
+    rule: RuleName = option(
+        "prices", "How likely a client volunteers: prices or paper.", choices=get_args(RuleName)
+    )
+    coverage: float = option(Prices.coverage, "Prices: that of calling the same clients again.")
+    local_skew: float = option(Prices.local_skew, "Prices: that of the clients' own skew.")
+    target: tuple[float, ...] | None = option(
+        None, "Prices: wanted share of each class.", parse=_target, shown="all alike"
+    )
     determination: Determination = option(
         "auto",
         "What Dubhe's agent chooses from: tries, grouped, or auto, groups where they pay.",
         choices=get_args(Determination),
     )
-    tries: int = option(20, "H: tentative selections of a round of Dubhe.", least=1)
+    tries: int | None = option(
+        None,
+        "H: tentative selections of a round; with groups as many times K volunteers.",
+        least=1,
+        shown="20, with groups by prices 5",
+    )
     group_size: int = option(0, "g: fewest clients in a group; 0 stands for the usual 4.")
     thresholds: tuple[float, ...] | str | None = option(
         None,
@@ -126,32 +151,39 @@ class SelectionSettings(Options):
     def flat(self) -> dict[str, Any]:
         """Return all values, with what None stands for."""
         # More tries a round, earlier a new epoch: the budget of draws stays what it is.
-        affordable = max(1, min(_LONGEST_INTERVAL, Settings.max_draws_per_epoch // self.tries))
-        thresholds = self.thresholds
-        if thresholds is None:
-            paper = default_thresholds(Codebook(self.reference_set))
-            thresholds = tuple(paper.values()) if paper else "search"
-        interval = self.registration_interval or affordable
-        return super().flat() | {"thresholds": thresholds, "registration_interval": interval}
+        most = Settings.max_draws_per_epoch // (self.tries or 20)
+        interval = self.registration_interval or max(1, min(_LONGEST_INTERVAL, most))
+        return super().flat() | {"registration_interval": interval}
 
-    def protocol(self, federation: FederationSettings) -> Settings:
-        """Return the settings of the protocol in a federation."""
-        values = self.flat()
-        rule, thresholds = values.pop("rule"), values.pop("thresholds")
-        if not isinstance(thresholds, str):
-            sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
-            if len(thresholds) != len(sizes):
-                raise SettingsError(
-                    f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
-                    "of reference_set, in that order."
-                )
-            thresholds = dict(zip(sizes, thresholds, strict=True))
+    @property
+    def participation(self) -> Rule:
+        """The rule, with its settings."""
+        if self.rule == "prices":
+            return Prices(self.coverage, self.local_skew, self.target)
+        thresholds = self.thresholds
+        if thresholds is None or isinstance(thresholds, str):
+            return Paper(self.reference_set, cast("Literal['search'] | None", thresholds))
+        sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
+        if len(thresholds) != len(sizes):
+            raise SettingsError(
+                f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
+                "of reference_set, in that order."
+            )
+        return Paper(self.reference_set, dict(zip(sizes, thresholds, strict=True)))
+
+    def protocol(self, federation: FederationSettings, *, encrypted: bool = True) -> Settings:
+        """Return the settings of the protocol in a federation of simulated nodes."""
         return Settings(
-            **values,
-            **RULES[rule],
-            thresholds=thresholds,
-            max_clients=federation.num_clients,
+            num_participants=self.num_participants,
+            rule=self.participation,
+            determination=self.determination,
+            tries=self.tries,
+            group_size=self.group_size or None,
+            registration_interval=self.flat()["registration_interval"],
+            max_registered=max(Settings.max_registered, federation.num_clients),
+            key_bits=self.key_bits,
             seed=federation.seed,
+            simulation="encrypted" if encrypted else "plain",
         )
 
 
@@ -159,7 +191,13 @@ class SelectionSettings(Options):
 class TrainingSettings(Options):
     """How the clients train."""
 
-    learning_rate: float = option(1e-4, "Learning rate of Adam.")
+    optimizer: Literal["sgd", "adam"] = option(
+        "sgd", "How clients train: sgd or adam.", choices=("sgd", "adam")
+    )
+    learning_rate: float | None = option(
+        None, "Learning rate of the clients.", shown="0.05 for sgd, 1e-4 for adam"
+    )
+    server_momentum: float = option(0.0, "Momentum of the server (FedAvgM); 0 is FedAvg.")
     batch_size: int = option(8, "Samples of a training step.", least=1)
     epochs: int = option(1, "Passes of a client over its samples in a round.", least=1)
     norm: str = option(
@@ -174,8 +212,22 @@ class TrainingSettings(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.learning_rate < float("inf"):
+        if not 0 < self.rate < float("inf"):
             raise SettingsError(f"learning_rate={self.learning_rate} must be above 0.")
+        if not 0 <= self.server_momentum < 1:
+            raise SettingsError(
+                f"server_momentum={self.server_momentum} must be from 0 to below 1."
+            )
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        usual = LEARNING_RATES[self.optimizer]
+        return usual if self.learning_rate is None else self.learning_rate
+
+    def flat(self) -> dict[str, Any]:
+        """Return all values, with what None stands for."""
+        return super().flat() | {"learning_rate": self.rate}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,20 +267,21 @@ class ExperimentSettings(Options):
                 "simulate more."
             )
 
+    encrypted: bool = option(
+        default=False,
+        about="Encrypt, as real nodes do; without it the same sets, sooner.",
+        spelt=("--encrypted/--plain",),
+    )
+
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects."""
-        return replace(self.selection, **DUBHE[method]).protocol(self.federation)
+        selection = replace(self.selection, **DUBHE[method])
+        return selection.protocol(self.federation, encrypted=self.encrypted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySettings(ExperimentSettings):
     """What a study of selection is made of."""
-
-    encrypted: bool = option(
-        default=False,
-        about="The whole protocol, for the same sets.",
-        spelt=("--encrypted/--plain",),
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -237,7 +290,7 @@ class StudySettings(ExperimentSettings):
 
 _PAPER: Final = {"num_rounds": 60}
 _SCALES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "digits": {"num_clients": 150, "num_samples": 32, "learning_rate": 3e-3},
+    "digits": {"num_clients": 150, "num_samples": 32},
     "femnist": {
         "num_clients": 8962,
         "num_samples": 32,
@@ -281,6 +334,11 @@ class CompareSettings(ExperimentSettings):
         choices=("inprocess", "ray"),
     )
     machine: MachineSettings = field(default_factory=MachineSettings)
+    encrypted: bool = option(
+        default=True,
+        about="Encrypt, as real nodes do; plain selects the same sets sooner.",
+        spelt=("--encrypted/--plain",),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -311,6 +369,8 @@ class CompareSettings(ExperimentSettings):
         """
         own = {name: value for name, value in given.items() if value is not None}
         name = dataset.lower()
+        if name == "digits":
+            own.setdefault("learning_rate", {"adam": 3e-3}.get(own.get("optimizer", "sgd"), 0.1))
         return cls.of(dataset=name, **{**_PAPER, **_SCALES.get(name, {}), **own})
 
     def is_evaluated(self, server_round: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.baselines.roll_call import RollCallSelector
-from dubhe_flwr.core import coverage, generator
+from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.experiments.findings import (
@@ -19,7 +19,6 @@ from dubhe_flwr.experiments.findings import (
     provenance,
     selected_data,
 )
-from dubhe_flwr.experiments.plain import plain_rounds
 from dubhe_flwr.experiments.settings import STUDIED, StudySettings
 from dubhe_flwr.protocol import (
     Batch,
@@ -33,7 +32,7 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = ["draw_federation", "encrypted_plans", "rounds_in_memory", "study"]
+__all__ = ["draw_federation", "plans_of", "rounds_in_memory", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _EARLY_ROUNDS: Final = 100
@@ -53,7 +52,7 @@ def study(
     """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
 
     `on_round` is told method and round after each selection; `on_answer` the method and what
-    `rounds_in_memory` tells, where the study is encrypted. The selected sets repeat with the seed,
+    `rounds_in_memory` tells. The selected sets repeat with the seed,
     encrypted or not.
 
     Raises
@@ -68,9 +67,7 @@ def study(
         methods={
             method: _record(
                 islice(
-                    encrypted_plans(method, settings, federation, partial(on_answer, method))
-                    if settings.encrypted
-                    else _plain_plans(method, settings, federation),
+                    plans_of(method, settings, federation, partial(on_answer, method)),
                     settings.num_rounds,
                 ),
                 federation,
@@ -118,18 +115,18 @@ def _record(
     )
 
 
-def encrypted_plans(
+def plans_of(
     method: str,
     settings: StudySettings,
     federation: Federation,
     on_answer: Callable[[str, int, int], None] = lambda _stage, _answered, _asked: None,
 ) -> Iterator[Plan]:
-    """Yield the plan of each round under encryption, without end."""
+    """Yield the plan of each round, without end."""
     nodes = [
         NodePolicy(
             label_counts=partial(np.array, counts),
             alias=str(row),
-            seeded_draws=True,
+            simulated=True,
             min_key_bits=min(NodePolicy.min_key_bits, settings.selection.key_bits),
         )
         for row, counts in enumerate(federation.label_counts)
@@ -170,22 +167,6 @@ def _answer(session: ClientSession, request: Mapping[str, object]) -> Fields | N
         return session.handle(request)
     except ProtocolError as error:
         return NodeFailure(str(error))
-
-
-def _plain_plans(method: str, settings: StudySettings, federation: Federation) -> Iterator[Plan]:
-    """Yield plans of rounds in which nothing was exchanged."""
-    aliases = [str(row) for row in range(federation.num_clients)]
-    if method == "dubhe":
-        rounds = plain_rounds(settings.protocol_settings(), federation.label_counts)
-    else:
-        baseline = _baseline(method, settings, federation)
-        rounds = (
-            baseline.choose(aliases, generator(settings.federation.seed, "baseline", server_round))
-            for server_round in count(1)
-        )
-    for server_round, rows in enumerate(rounds, start=1):
-        chosen = rows.tolist()
-        yield Plan(server_round, tuple(chosen), tuple(aliases[row] for row in chosen))
 
 
 def _baseline(method: str, settings: StudySettings, federation: Federation) -> RollCallSelector:

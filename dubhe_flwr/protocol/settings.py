@@ -25,6 +25,7 @@ Simulation = Literal["plain", "encrypted"]
 _LARGE: Final = 5
 _MANY: Final = 20
 _USUAL_GROUP: Final = 4
+_USUAL_TRIES: Final = 20
 _INT64_MAX: Final = 2**63 - 1
 _LEAST: Final = {
     "num_participants": 1,
@@ -46,7 +47,7 @@ _CHOICES: Final = {
     "on_failure": get_args(OnFailure),
     "simulation": (None, *get_args(Simulation)),
 }
-_OPTIONAL: Final = frozenset({"group_size", "quorum", "seed"})
+_OPTIONAL: Final = frozenset({"tries", "group_size", "quorum", "seed"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +64,9 @@ class Settings:
         What an agent chooses from: the best of `tries` selections, or the best groups of a pool of
         volunteers, ``tries * K`` on average. "auto" groups where there are at least five times as
         many nodes as participants and the groups leave many more choices than tries.
-    tries : int (default: 20)
-        ``H``: tentative selections of a round, of which the agent picks the best. With 1 there
-        is no determination.
+    tries : int, optional (default: 20; with groups as many as the rule wants)
+        ``H``: tentative selections of a round, of which the agent picks the best, or with groups
+        as many times K volunteers. With 1 there is no determination.
     group_size : int, optional (default: 4, within `min_cohort` and `num_participants`)
         ``g``: fewest clients in a group.
     registration_interval : int (default: 50)
@@ -127,7 +128,7 @@ clients a round or lower min_cohort.
     num_participants: int
     rule: Rule
     determination: Determination = "auto"
-    tries: int = 20
+    tries: int | None = None
     group_size: int | None = None
     registration_interval: int = 50
     rounds_per_draw: int = 1
@@ -193,6 +194,11 @@ clients a round or lower min_cohort.
         usual = max(self.min_cohort, min(_USUAL_GROUP, self.num_participants))
         return usual if self.group_size is None else self.group_size
 
+    def num_tries(self, *, grouped: bool) -> int:
+        """Return ``H``, in a federation in which groups are determined or not."""
+        usual = self.rule.pool if grouped else _USUAL_TRIES
+        return usual if self.tries is None else self.tries
+
     def check_federation(self, num_nodes: int) -> None:
         """Refuse to begin with fewer nodes than shall train.
 
@@ -212,10 +218,12 @@ clients a round or lower min_cohort.
         if self.determination != "auto":
             return self.determination == "grouped"
         size = self.clients_in_group
-        volunteers = expected_volunteers(self.num_participants, self.tries, num_nodes)
+        volunteers = expected_volunteers(
+            self.num_participants, self.num_tries(grouped=True), num_nodes
+        )
         choices = comb(volunteers // size, self.num_participants // size)
         # In a small federation nearly all would volunteer, and the rule would come to nothing.
-        return choices >= _MANY * self.tries and num_nodes >= _LARGE * self.num_participants
+        return choices >= _MANY * _USUAL_TRIES and num_nodes >= _LARGE * self.num_participants
 
     def announced(self, num_nodes: int) -> JoinRequest:
         """Return what every node is told of the settings when it is asked to join.
@@ -235,7 +243,7 @@ clients a round or lower min_cohort.
             min_cohort=self.min_cohort,
             max_draws=self.max_draws_per_epoch,
             max_sums=self.max_sums_per_epoch,
-            volunteer_tries=self.tries if grouped else 1,
+            volunteer_tries=self.num_tries(grouped=True) if grouped else 1,
             group_size=self.clients_in_group if grouped else None,
             draw_seed=None if self.simulation is None else self.seed,
             weighted=not self.equal_weights,
@@ -266,18 +274,21 @@ clients a round or lower min_cohort.
             )
 
     def _check_draws(self) -> None:
-        if self.determination != "grouped" and self.tries * self.rounds_per_draw > MAX_DRAWS:
+        tries, budget = (
+            self.num_tries(grouped=self.determination == "grouped"),
+            self.max_draws_per_epoch,
+        )
+        if self.determination != "grouped" and tries * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(
-                f"tries={self.tries} in each of rounds_per_draw={self.rounds_per_draw} rounds "
+                f"tries={tries} in each of rounds_per_draw={self.rounds_per_draw} rounds "
                 f"are more than {MAX_DRAWS} draws in one message; lower one of them."
             )
-        draws, budget = self.tries * self.registration_interval, self.max_draws_per_epoch
+        draws = tries * self.registration_interval
         if draws > budget:
             raise SettingsError(
-                f"tries={self.tries} in each of registration_interval="
-                f"{self.registration_interval} rounds make {draws} draws, above "
-                f"max_draws_per_epoch={budget}; lower one of them or accept the price in privacy "
-                "by raising the budget."
+                f"tries={tries} in each of registration_interval={self.registration_interval} "
+                f"rounds make {draws} draws, above max_draws_per_epoch={budget}; lower one of "
+                "them or accept the price in privacy by raising the budget."
             )
 
 

@@ -13,10 +13,6 @@ from time import process_time
 from typing import Any, Final
 
 import numpy as np
-
-from dubhe_flwr.core import generator
-from dubhe_flwr.he import sealed_bytes
-from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
 from dubhe_flwr.protocol.messages import (
     PUBLIC_KEY_BYTES,
     JoinRequest,
@@ -24,6 +20,10 @@ from dubhe_flwr.protocol.messages import (
     ParticipateReply,
     ParticipateRequest,
 )
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.he import sealed_bytes
+from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
 
 __all__ = ["RecycledNodes"]
 

@@ -99,8 +99,7 @@ def question_of(
             seed=seed,
             server_round=server_round,
         )
-        wanted = announced.num_participants // announced.group_size
-        return Question(drawn, agent, tuple(groups), tuple(range(wanted)))
+        return Question(drawn, agent, tuple(groups), tuple(range(announced.num_wanted)))
     tries = tries_of_round(
         drawn.decisions, eligible, announced.num_participants, seed, server_round
     )

@@ -17,7 +17,7 @@ def num_tries_of(settings: Settings, epoch: Epoch) -> int:
     """Return the draws of a node for a round; no more than an agent may decrypt sums."""
     if epoch.announced.group_size is not None:
         return 1
-    return max(1, min(settings.tries, epoch.sums_per_agent))
+    return max(1, min(settings.num_tries(grouped=False), epoch.sums_per_agent))
 
 
 def num_rounds_of(settings: Settings, epoch: Epoch) -> int:

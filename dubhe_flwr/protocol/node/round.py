@@ -96,14 +96,12 @@ def _check_sizes(joined: Joined, registered: Registered, sizes: NDArray[np.int64
     What the agent knows of all clients together would give away those few.
     """
     announced, reading = joined.announced, registered.reading
-    num_participants, group_size = announced.num_participants, announced.group_size
     # A server may announce any K: no array of that length is made.
-    num_wanted = 1 if group_size is None else num_participants // group_size
-    size, num_larger = divmod(num_participants, num_wanted)
-    wanted = {size, size + 1} if num_larger else {size}
+    smallest, num_larger = divmod(announced.num_participants, announced.num_wanted)
+    wanted = {smallest, smallest + (num_larger > 0)}
     num_registered = 0 if reading is None else reading.num_registered
     most = num_registered - announced.min_cohort
-    if not set(sizes.tolist()) <= wanted or not announced.min_cohort <= sizes.max() <= most:
+    if not wanted.issuperset(sizes.tolist()) or not announced.min_cohort <= sizes.max() <= most:
         raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
 
@@ -130,7 +128,7 @@ def _best_of_round(
     sums = np.array(list(usable.values()))
     if announced.group_size is None:
         return [indices[best_scored_try(sums, local_skew)]]
-    if announced.num_participants // announced.group_size > len(sums):
+    if announced.num_wanted > len(sums):
         raise RefusedError("There are fewer groups than are wanted.")
     wanted = group_sizes(announced.num_participants, announced.group_size)
     best = best_groups(sums, num_clients[indices], wanted, local_skew)

@@ -87,7 +87,8 @@ def read_sum(
     with charging(joined, charged):
         try:
             outcome: Settled | Unsettled
-            if exchange >= terms.rule.num_sums(terms.frame, num_registered):
+            num_sums = terms.rule.num_sums(terms.frame, num_registered)
+            if exchange >= num_sums:
                 outcome = Settled(min(1.0, num_volunteers / num_registered))
             else:
                 sums = joined.decrypt(
@@ -101,6 +102,8 @@ def read_sum(
                     () if reading is None else reading.memory or (),
                     sums,
                 )
+            if isinstance(outcome, Unsettled) and exchange + 1 >= num_sums:
+                outcome = Settled(outcome.probability)  # there is no further sum
         except DubheError:
             raise RefusedError(_IS_ANOTHER) from None
         except Exception as error:  # noqa: BLE001 - a rule may raise anything

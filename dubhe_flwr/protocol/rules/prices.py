@@ -79,6 +79,11 @@ class Prices(Rule):
                 raise SettingsError(f"The shares of target={self.target!r} must sum to 1.")
 
     @property
+    def pool(self) -> int:
+        """Five: a larger pool of volunteers has more skewed clients in it."""
+        return 5
+
+    @property
     def num_classes(self) -> int | None:
         """``C``, where a target is given."""
         return None if self.target is None else len(self.target)

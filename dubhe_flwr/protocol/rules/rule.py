@@ -158,6 +158,11 @@ class Rule(ABC):
         return 0.0
 
     @property
+    def pool(self) -> int:
+        """With groups, how many times K clients volunteer for a draw where nothing is set."""
+        return 20
+
+    @property
     def num_classes(self) -> int | None:
         """``C``, where the settings fix it; nodes with another number of classes stay out."""
         return None
@@ -294,5 +299,8 @@ registers it in the ClientApp, too.
         )
     try:
         return _RULES[name].from_announced(json.loads(settings))
-    except (SettingsError, TypeError, ValueError, LookupError, AttributeError, RecursionError):
+    except (
+        *(SettingsError, TypeError, ValueError, LookupError, AttributeError),
+        *(ArithmeticError, RecursionError),  # a number, or a nesting, without end
+    ):
         raise RefusedError(f"The settings of the rule {name!r} cannot work.") from None

@@ -173,6 +173,11 @@ class JoinRequest:
         _require(self.draw_seed is None or self.draw_seed >= 0, "A seed is negative.")
         _require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
 
+    @property
+    def num_wanted(self) -> int:
+        """How many selections train together: the groups of a round, or one try."""
+        return 1 if self.group_size is None else self.num_participants // self.group_size
+
     def draws_charged(self, num_draws: int, num_registered: int) -> int:
         """Return what some draws cost of the budget of a node.
 

@@ -78,3 +78,35 @@ def test_as_many_exchanges_as_a_rule_wants(number: int, asked: int) -> None:
         assert (reading.probability, reading.memory) == (4 / max(9, 9 * number), None)
     nodes.play(2)
     assert nodes.errors == []
+
+
+@register_rule
+@dataclass(frozen=True)
+class Insatiable(Exchanges):
+    """A rule that always wants one sum more."""
+
+    name: ClassVar[str] = "insatiable"
+
+    def num_sums(self, frame: Frame, num_clients: int) -> int:
+        """One less than it takes to settle."""
+        return self.number
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
+    """Where it wants another one, a node draws with the probability that it has."""
+    nodes = federation(rule=Insatiable(number))
+    plan = nodes.play(1)
+    nodes.play(2)
+    assert (nodes.errors, plan.notes, plan.num_registered) == ([], (), 9)
+    assert epoch_of(nodes).last_sum.exchange == number - 1
+    reading = registered(nodes, nodes.ids[0]).reading
+    assert reading is not None
+    assert (reading.probability, reading.memory) == (4 / max(9, 9 * (number - 1)), None)
+
+
+def test_numbers_beyond_any_float_are_refused() -> None:
+    """As other settings that cannot work, also where a rule raises another error for them."""
+    for settings in (f'{{"coverage": {10**400}}}', f'{{"target": [{10**400}, 0]}}'):
+        with pytest.raises(RefusedError, match="settings of the rule 'prices' cannot work"):
+            announced_rule("prices", settings)
