@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from comparison_results import RESULTS, method_result
-from reproduction import Cell
+from reproduction.cells import Cell
 
 from dubhe_flwr.core import Codebook
 
@@ -41,11 +41,6 @@ def _result(cell: Cell) -> dict[str, Any]:
                 "packed": {"bytes": 512, "encrypt_seconds": 0.002, "decrypt_seconds": 0.0021},
                 "by_element": {"bytes": 28672, "encrypt_seconds": 0.5, "decrypt_seconds": 0.1},
             },
-        },
-        "exchange": lambda _cell: {
-            "rounds": [
-                {"stages": [{"stage": "join", "messages": 7, "bytes_down": 9e3, "bytes_up": 5e3}]}
-            ]
         },
         "training": lambda of: {
             "federation": FEDERATION,

@@ -1,7 +1,7 @@
 """The application `dubhe`: its commands, and what it says without one or after an error."""
 
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.markup import escape
 from dubhe_flwr.cli import compare, study
 from dubhe_flwr.errors import DubheError
 
-__all__ = ["app", "main", "run_application"]
+__all__ = ["app", "main", "new_application", "run_application"]
 
 _WELCOME = """\
 [bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
@@ -30,13 +30,20 @@ docs/tutorial/add_dubhe.md."""
 
 _EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
 
-app = typer.Typer(
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    suggest_commands=False,  # Click suggests them already
-)
+
+def new_application(**given: Any) -> typer.Typer:
+    """Return an application without commands, whose help and errors look like those of `dubhe`."""
+    return typer.Typer(
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        suggest_commands=False,  # Click suggests them already
+        **given,
+    )
+
+
+app = new_application()
 
 
 @app.callback(invoke_without_command=True, epilog=_EPILOG)
@@ -54,8 +61,8 @@ def start(
         Console().print(_WELCOME, highlight=False)
 
 
-app.command(epilog=compare.EPILOG)(compare.compare)
-app.command(epilog=study.EPILOG)(study.study)
+app.command("compare", epilog=compare.EPILOG)(compare.compare)
+app.command("study", epilog=study.EPILOG)(study.study)
 
 
 def main() -> None:

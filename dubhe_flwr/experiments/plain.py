@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core import (
-    FIXED_POINT_SCALE,
     best_candidate,
     fixed_point_distribution,
-    moments,
     overall_registry,
     participation_probability,
     search_contribution,
@@ -25,12 +23,11 @@ from dubhe_flwr.core import (
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.agent import best_selections
-from dubhe_flwr.protocol.calibrator import fixed_point_probabilities
 from dubhe_flwr.protocol.epoch import Roster
 from dubhe_flwr.protocol.parameters import epoch_parameters
-from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of, num_tries_of_search
+from dubhe_flwr.protocol.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.rounds import DrawnRound, choose_agents
-from dubhe_flwr.protocol.search import fewest_answers, search_agents, search_tries
+from dubhe_flwr.protocol.search import fewest_answers, search_agents
 
 __all__ = ["plain_rounds"]
 
@@ -43,17 +40,7 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
     The sets are those of a `Coordinator` with the same settings and simulated nodes of the aliases
     0, 1, ..., N-1, if all of them are always there and willing and their label counts stay.
 
-    Parameters
-    ----------
-    settings : Settings
-        What the operator decides. There has to be a seed, and `rounds_per_draw` changes nothing.
-    label_counts : array_like of int, shape (N, C)
-        Samples of each class at each client, at least one of them.
-
-    Yields
-    ------
-    ndarray of int64, shape (K,)
-        Indices of clients, ascending.
+    Label counts have the shape (N, C); what is yielded are K ascending indices of clients.
 
     Raises
     ------
@@ -75,12 +62,13 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
         aliases=dict(enumerate(clients.aliases)),
     )
     while True:
-        thresholds, roster = clients.search(roster)
-        clients.register(thresholds)
-        num_tries = num_tries_of(settings, roster)
+        thresholds = clients.search(roster)
+        probability = clients.probabilities(thresholds)
         interval = num_rounds_of(settings, roster)
         rounds = range(roster.first_round, roster.first_round + interval)
-        for server_round, undetermined in clients.draw(rounds, num_tries):
+        for server_round, undetermined in clients.draw(
+            rounds, num_tries_of(settings, roster), probability
+        ):
             determined = choose_agents(roster, {server_round: undetermined}, clients.seed)
             drawn = determined[server_round]
             if drawn.agent is not None:
@@ -94,10 +82,7 @@ def plain_rounds(settings: Settings, label_counts: ArrayLike) -> Iterator[NDArra
 
 
 class _Clients:
-    """All clients in the clear: their data in fixed point, and their probabilities.
-
-    Their label counts stay, so that the probabilities change with the thresholds only.
-    """
+    """All clients in the clear: their data in fixed point, which stays what it is."""
 
     def __init__(self, settings: Settings, label_counts: NDArray[np.int64]) -> None:
         if settings.seed is None:
@@ -116,52 +101,45 @@ class _Clients:
             [with_square(fixed_point_distribution(counts)) for counts in label_counts]
         )
 
-    def search(self, roster: Roster) -> tuple[Mapping[int, float], Roster]:
+    def search(self, roster: Roster) -> Mapping[int, float]:
         """Find the best thresholds as the agent of a search does, where there is a choice."""
         candidates = roster.parameters.candidates
         if len(candidates) == 1:
-            return candidates[0], roster
+            return candidates[0]
         num_clients = len(self.aliases)
+        if num_clients < fewest_answers(self._settings, 0):
+            return candidates[self._settings.fallback_candidate]
         agent = search_agents(self.seed, roster.first_round, num_clients)[0]
-        registered = [self._overall_registry(sigma) for sigma in candidates]
-        num_tries = num_tries_of_search(self._settings, roster)
-        if num_clients < fewest_answers(self._settings, num_tries):
-            return candidates[self._settings.fallback_candidate], roster
+        registered = [self._registered(sigma) for sigma in candidates]
+        overall = np.array([counts for counts, _ in registered])
+        slots = np.array([of_clients for _, of_clients in registered])
+        table = np.zeros((len(candidates), self._distributions.shape[1]), dtype=np.int64)
         volunteers = self._announced.num_volunteers(num_clients)
-        if num_tries:
-            probabilities = [
-                participation_probability(overall, volunteers)[slots]
-                for overall, slots in registered
-            ]
-            draws = self._draws(range(1), num_tries * len(candidates))[:, 0]
-            decisions = draws < np.repeat(np.array(probabilities).T, num_tries, axis=1)
-            num_participants = self._announced.num_participants
-            everyone = np.ones(num_clients, dtype=bool)
-            tries = search_tries(decisions, everyone, agent, num_participants, self.seed)
-            sums = np.array([self._distributions[rows, :-1].sum(axis=0) for rows in tries])
-            shares = sums.reshape(len(candidates), num_tries, -1).sum(axis=1)
-            table = np.column_stack([shares, shares.sum(axis=1)])
-            roster = replace(roster, num_sums={agent: len(tries)})
-        else:
-            overall = np.array([counts for counts, _ in registered])
-            slots = np.array([of_clients for _, of_clients in registered])
-            width = self._distributions.shape[1]
-            table = np.zeros((len(candidates), width), dtype=np.int64)
-            for row in set(range(num_clients)) - {agent}:
-                own = self._distributions[row, :-1]
-                table += search_contribution(own, slots[:, row], overall, volunteers)
-        return candidates[best_candidate(table)], roster
+        for row in set(range(num_clients)) - {agent}:
+            own = self._distributions[row, :-1]
+            table += search_contribution(own, slots[:, row], overall, volunteers)
+        return candidates[best_candidate(table)]
 
-    def register(self, thresholds: Mapping[int, float]) -> None:
-        """Compute everyone's probability under the thresholds that hold."""
-        self._probability = self._probabilities(thresholds)
+    def probabilities(self, thresholds: Mapping[int, float]) -> NDArray[np.float64]:
+        """Return everyone's probability under the thresholds that hold."""
+        overall, slots = self._registered(thresholds)
+        volunteers = self._announced.num_volunteers(len(self.aliases))
+        return participation_probability(overall, volunteers)[slots]
 
-    def draw(self, rounds: range, num_tries: int) -> Iterator[tuple[int, DrawnRound]]:
+    def draw(
+        self, rounds: range, num_tries: int, probability: NDArray[np.float64]
+    ) -> Iterator[tuple[int, DrawnRound]]:
         """Let every client draw for these rounds, some at a time."""
         available = np.ones(len(self.aliases), dtype=bool)
         for begin in range(0, len(rounds), _ROUNDS_AT_ONCE):
             some = rounds[begin : begin + _ROUNDS_AT_ONCE]
-            decisions = self._draws(some, num_tries) < self._probability[:, None, None]
+            draws = np.array(
+                [
+                    seeded_draws(self.seed, alias, some.start, len(some), num_tries)
+                    for alias in self.aliases
+                ]
+            )
+            decisions = draws < probability[:, None, None]
             for offset, server_round in enumerate(some):
                 yield server_round, DrawnRound(decisions[:, offset], available)
 
@@ -171,28 +149,7 @@ class _Clients:
         sizes = [len(indices) for indices in drawn.selections]
         return best_selections(np.array(sums), np.array(sizes), self._announced)
 
-    def _draws(self, rounds: range, num_tries: int) -> NDArray[np.float64]:
-        """Return everyone's uniform numbers, of shape (N, T, H)."""
-        return np.array(
-            [
-                seeded_draws(self.seed, alias, rounds.start, len(rounds), num_tries)
-                for alias in self.aliases
-            ]
-        )
-
-    def _overall_registry(
+    def _registered(
         self, thresholds: Mapping[int, float]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return overall_registry(self._label_counts, self._settings.codebook, thresholds)
-
-    def _probabilities(self, thresholds: Mapping[int, float]) -> NDArray[np.float64]:
-        settings, codebook = self._settings, self._settings.codebook
-        overall, slots = self._overall_registry(thresholds)
-        if settings.participation == "paper":
-            volunteers = self._announced.num_volunteers(len(self.aliases))
-            return participation_probability(overall, volunteers)[slots]
-        table = np.zeros((codebook.length, codebook.num_classes + 1), dtype=np.int64)
-        for distribution, slot in zip(self._distributions, slots.tolist(), strict=True):
-            table += moments(distribution[:-1], slot, overall, codebook, settings.min_cohort)
-        calibrated = fixed_point_probabilities(overall, table, self._announced)
-        return calibrated[slots] / FIXED_POINT_SCALE

@@ -16,13 +16,15 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.in_memory import rounds_in_memory
 from dubhe_flwr.experiments.plain import _Clients, plain_rounds
+from dubhe_flwr.experiments.settings import RULES
+from dubhe_flwr.experiments.study import rounds_in_memory
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Settings
 from dubhe_flwr.protocol.epoch import Roster
 from dubhe_flwr.protocol.parameters import epoch_parameters
 
 OPTIONS: dict[str, Any] = {
+    **RULES["paper"],
     "num_participants": 6,
     "reference_set": (1, 2, 5),
     "thresholds": {1: 0.7, 2: 0.2},
@@ -68,19 +70,18 @@ def encrypted(
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("determination", ["one-off", "tries", "grouped"])
-@pytest.mark.parametrize("participation", ["paper", "calibrated"])
-def test_the_sets_are_those_under_encryption(
-    participation: str, determination: str, seed: int
-) -> None:
-    """Whatever rule sets probabilities and whatever the agent chooses from, over three epochs."""
-    settings = Settings(
-        **OPTIONS,
-        participation=participation,  # type: ignore[arg-type]
-        determination=determination,  # type: ignore[arg-type]
-        local_skew=0.2 * seed,
-        seed=seed,
-    )
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"determination": "tries"},
+        {"determination": "tries", "tries": 1},
+        {"determination": "grouped"},
+    ],
+    ids=["tries", "one try", "grouped"],
+)
+def test_the_sets_are_those_under_encryption(given: dict[str, Any], seed: int) -> None:
+    """Whatever the agent chooses from, over three epochs."""
+    settings = Settings(**{**OPTIONS, **given}, seed=seed)
     counts = skewed(40, seed)
     sets, num_epochs = encrypted(settings, counts, NUM_ROUNDS)
     assert plain(settings, counts, NUM_ROUNDS) == sets
@@ -146,68 +147,16 @@ def test_more_participants_than_clients_are_refused() -> None:
         next(plain_rounds(Settings(**OPTIONS, seed=0), skewed(5, 0)))
 
 
-SEARCHED: dict[str, Any] = {
-    **OPTIONS,
-    "reference_set": (1, 5),
-    "registration_interval": 2,
-    "tries": 3,
-}
-"""Three candidates, so that 30 clients leave an agent three tries of each and some for rounds."""
-
-
 @pytest.mark.parametrize("determination", ["tries", "grouped", "auto"])
-@pytest.mark.parametrize("participation", ["paper", "calibrated"])
-@pytest.mark.parametrize("thresholds", ["search", "search-tries"])
-def test_a_search_finds_the_same_thresholds(
-    thresholds: str, participation: str, determination: str
-) -> None:
+@pytest.mark.parametrize("num_clients", [30, 6])
+def test_a_search_finds_the_same_thresholds(num_clients: int, determination: str) -> None:
     """So that the sets are the same, in the epoch that searches and in those that follow."""
-    settings = Settings(
-        **SEARCHED | {"thresholds": thresholds},
-        participation=participation,  # type: ignore[arg-type]
-        determination=determination,  # type: ignore[arg-type]
-        seed=5,
-    )
-    counts = skewed(30, 5)
+    searched = {"reference_set": (1, 5), "thresholds": "search", "registration_interval": 2}
+    settings = Settings(**OPTIONS | searched | {"determination": determination}, seed=5)
+    counts = skewed(num_clients, 5)
     sets, num_epochs = encrypted(settings, counts, 4)
     assert plain(settings, counts, 4) == sets
     assert num_epochs == 2
-
-
-@pytest.mark.parametrize(
-    ("given", "num_clients", "num_rounds"),
-    [
-        # All nine candidates of two sizes: more than an agent of 14 decrypts, so without tries.
-        ({"reference_set": (1, 2, 5)}, 14, 3),
-        # Of 24 agents the one that searched has two of eleven sums left, too few for a round.
-        ({"tries": 9, "registration_interval": 50, "determination": "tries"}, 24, 25),
-    ],
-)
-def test_a_search_in_a_small_federation(
-    given: dict[str, Any], num_clients: int, num_rounds: int
-) -> None:
-    """What the agent may decrypt limits the tries, and the rounds of an epoch."""
-    options = SEARCHED | {"thresholds": "search-tries", "participation": "paper"} | given
-    settings = Settings(**options, seed=2)
-    counts = skewed(num_clients, 2)
-    sets, num_epochs = encrypted(settings, counts, num_rounds)
-    assert plain(settings, counts, num_rounds) == sets
-    assert num_epochs == 2
-
-
-@pytest.mark.parametrize("num_clients", [6, 7])
-def test_a_search_without_enough_clients_for_tries(num_clients: int) -> None:
-    """With hardly more than K clients the settings' thresholds hold, in the clear as well."""
-    settings = Settings(**SEARCHED | {"thresholds": "search-tries"}, seed=2)
-    counts = skewed(num_clients, 2)
-    nodes = [
-        NodePolicy(
-            label_counts=partial(np.array, own), alias=str(row), seeded_draws=True, min_key_bits=512
-        )
-        for row, own in enumerate(counts)
-    ]
-    plans = list(islice(rounds_in_memory(Coordinator(settings), nodes), 5))
-    assert plain(settings, counts, 5) == [plan.participants for plan in plans]
 
 
 @pytest.mark.parametrize(
@@ -230,6 +179,7 @@ def test_the_search_finds_about_the_best_candidate(
         num_participants=20,
         reference_set=(1, 2, 10),
         thresholds="search",
+        **RULES["paper"],
         determination=determination,
         seed=1,
     )
@@ -239,7 +189,7 @@ def test_the_search_finds_about_the_best_candidate(
         parameters=epoch_parameters(announced),
         aliases={k: str(k) for k in range(1000)},
     )
-    found, _ = _Clients(settings, counts).search(roster)
+    found = _Clients(settings, counts).search(roster)
     shares = counts / counts.sum(axis=1, keepdims=True)
 
     def distance(thresholds: Any) -> float:

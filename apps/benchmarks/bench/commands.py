@@ -1,185 +1,84 @@
-"""`python apps/benchmarks`: what encryption, the protocol and the engines cost."""
+"""`python apps/benchmarks`: what encryption, the protocol, the engines and training cost."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bench.results import BenchResults
-from dubhe_flwr.cli import run_application
-from dubhe_flwr.cli.arguments import numbers, writable_file
+from bench.crypto import CryptoSettings, bench_crypto
+from bench.engine import EngineSettings, bench_engine
+from bench.measuring import BenchResults
+from bench.protocol import ProtocolSettings, bench_protocol
+from bench.scale import ScaleSettings, bench_scale
+from bench.training import SpeedSettings, bench_training
+from dubhe_flwr.cli import new_application, run_application
+from dubhe_flwr.cli.options import command, writable_file
+from dubhe_flwr.experiments.options import Options
 
 __all__ = ["app", "main"]
 
+_Bench: TypeAlias = Callable[[Any, Callable[[str], None]], BenchResults]
+
+_BENCHMARKS: Final[dict[str, tuple[str, type[Options], _Bench]]] = {
+    "crypto": (
+        "Time encryption, sums and sealed keys, beside phe element by element and a floor.",
+        CryptoSettings,
+        bench_crypto,
+    ),
+    "protocol": (
+        "Go through an epoch and the rounds after it, by stage, beside the training they steer.",
+        ProtocolSettings,
+        bench_protocol,
+    ),
+    "scale": (
+        "Measure time and memory of the server for up to a million nodes.",
+        ScaleSettings,
+        bench_scale,
+    ),
+    "engine": (
+        "Count messages and rounds a second, in this process and on Ray.",
+        EngineSettings,
+        bench_engine,
+    ),
+    "training": (
+        "Time the training of a round: a plain loop, our clients one by one, and all together.",
+        SpeedSettings,
+        bench_training,
+    ),
+}
 _EPILOG: Final = (
     "Example: [bold]python apps/benchmarks {name} --json results/{name}.json "
     "--markdown results/{name}.md[/bold]"
 )
 
-
-@dataclass(frozen=True)
-class _Number:
-    """A number that is smaller with --quick, unless it is given."""
-
-    usual: int
-    quick: int
-
-    def option(self, help_text: str) -> Any:
-        usual = f"{self.usual}, or {self.quick} with --quick"
-        return typer.Option(help=help_text, show_default=usual, min=1)
-
-    def of(self, given: int | None, *, quick: bool) -> int:
-        if given is not None:
-            return given
-        return self.quick if quick else self.usual
-
-
-_KEY_BITS: Final = _Number(2048, 512)
-_TIMES: Final = _Number(10, 2)
-_NODES: Final = _Number(1000, 20)
-_REAL: Final = {"protocol": _Number(100, 10), "scale": _Number(50, 10)}
-_CLIENTS: Final = "Clients whose work is measured."
-
-Json = Annotated[Path | None, typer.Option(help="File to write the results to.")]
-Markdown = Annotated[Path | None, typer.Option(help="File to write the tables to.")]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Small sizes and keys: shows that it runs, not how fast.")
-]
-KeyBits = Annotated[int | None, _KEY_BITS.option("Size of the Paillier keys.")]
-Sizes = Annotated[str | None, typer.Option(help="Values of N, separated by commas.")]
-
-app = typer.Typer(
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    help="Measure what encryption, the protocol, large federations and the engines cost.",
+app = new_application(
+    help="Measure what encryption, the protocol, large federations, engines and training cost.",
     epilog="Example: [bold]python apps/benchmarks crypto --quick[/bold]",
     no_args_is_help=True,
-    rich_markup_mode="rich",
-    suggest_commands=False,
 )
 
 
-@app.command(epilog=_EPILOG.format(name="crypto"))
-def crypto(
-    *,
-    rounds: Annotated[int | None, _TIMES.option("How often each is timed.")] = None,
-    key_bits: KeyBits = None,
-    quick: Quick = False,
-    json: Json = None,
-    markdown: Markdown = None,
-) -> None:
-    """Time encryption, sums and sealed keys, beside phe element by element and a floor."""
-    from bench.crypto import bench_crypto  # noqa: PLC0415 - takes a while
-
-    _run(
-        lambda _tell: bench_crypto(
-            key_bits=_KEY_BITS.of(key_bits, quick=quick), rounds=_TIMES.of(rounds, quick=quick)
-        ),
-        json,
-        markdown,
-    )
-
-
-@app.command(epilog=_EPILOG.format(name="protocol"))
-def protocol(
-    *,
-    sizes: Sizes = None,
-    num_real: Annotated[int | None, _REAL["protocol"].option(_CLIENTS)] = None,
-    training: Annotated[
-        bool, typer.Option(help="Measure the training of a client too, which needs torch.")
-    ] = True,
-    key_bits: KeyBits = None,
-    quick: Quick = False,
-    json: Json = None,
-    markdown: Markdown = None,
-) -> None:
-    """Go through an epoch and the rounds after it, by stage, beside the training they steer."""
-    from bench.protocol import bench_protocol  # noqa: PLC0415
-
-    _run(
-        lambda tell: bench_protocol(
-            sizes=_sizes(sizes, (30, 60) if quick else (100, 1000, 8962)),
-            key_bits=_KEY_BITS.of(key_bits, quick=quick),
-            num_participants=6 if quick else 20,
-            num_following=2 if quick else 5,
-            num_real=_REAL["protocol"].of(num_real, quick=quick),
-            training=training,
-            on_size=tell,
-        ),
-        json,
-        markdown,
-    )
-
-
-@app.command(epilog=_EPILOG.format(name="scale"))
-def scale(
-    *,
-    sizes: Sizes = None,
-    rule: Annotated[str, typer.Option(help="How to select: paper or default.")] = "paper",
-    num_real: Annotated[int | None, _REAL["scale"].option(_CLIENTS)] = None,
-    key_bits: KeyBits = None,
-    quick: Quick = False,
-    json: Json = None,
-    markdown: Markdown = None,
-) -> None:
-    """Measure time and memory of the server for up to a million nodes."""
-    from bench.scale import bench_scale  # noqa: PLC0415
-
-    _run(
-        lambda tell: bench_scale(
-            sizes=_sizes(sizes, (100, 200) if quick else (1000, 10_000, 100_000, 1_000_000)),
-            rule=rule,
-            key_bits=_KEY_BITS.of(key_bits, quick=quick),
-            num_participants=6 if quick else 20,
-            num_real=_REAL["scale"].of(num_real, quick=quick),
-            on_size=tell,
-        ),
-        json,
-        markdown,
-    )
-
-
-@app.command(epilog=_EPILOG.format(name="engine"))
-def engine(
-    *,
-    num_nodes: Annotated[int | None, _NODES.option("Nodes that answer.")] = None,
-    ray: Annotated[
-        bool | None,
-        typer.Option(help="Measure Ray too.", show_default="if it is installed, not with --quick"),
-    ] = None,
-    quick: Quick = False,
-    json: Json = None,
-    markdown: Markdown = None,
-) -> None:
-    """Count messages and rounds a second, in this process and on Ray."""
-    from bench.engine import bench_engine  # noqa: PLC0415
-
-    _run(
-        lambda tell: bench_engine(
-            num_nodes=_NODES.of(num_nodes, quick=quick),
-            ray=False if quick and ray is None else ray,
-            on_engine=tell,
-        ),
-        json,
-        markdown,
-    )
-
-
 def _run(
-    measure: Callable[[Callable[[str], None]], BenchResults],
-    json: Path | None,
-    markdown: Path | None,
+    bench: _Bench,
+    settings_of: Callable[[bool], Options],
+    *,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Small sizes and keys: shows that it runs, not how fast."),
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="File to write the results to.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="File to write the tables to.")] = None,
 ) -> None:
+    settings = settings_of(quick)
     writable_file(json)
     writable_file(markdown)
     console = Console()
     with console.status("measuring") as status:
-        results = measure(lambda what: status.update(f"measuring: {what}"))
+        results = bench(settings, lambda what: status.update(f"measuring: {what}"))
     for table in (*results.tables, results.figure_table()):
         console.print(table.for_terminal())
     if json is not None:
@@ -190,8 +89,29 @@ def _run(
         console.print(f"Written: {', '.join(written)}.", highlight=False)
 
 
-def _sizes(given: str | None, usual: tuple[int, ...]) -> tuple[int, ...]:
-    return usual if given is None else numbers("sizes", given, int)
+def _command(settings: type[Options], bench: _Bench) -> Callable[..., None]:
+    """Return a command whose defaults are smaller with --quick."""
+    smaller = {
+        own.name: own.metadata["quick"] for own in settings.flat_fields() if "quick" in own.metadata
+    }
+    usual = settings.of().flat()
+
+    def build(**given: Any) -> Callable[[bool], Options]:
+        own = {name: value for name, value in given.items() if value is not None}
+        return lambda quick: settings.of(**(smaller if quick else {}) | own)
+
+    shown = {
+        name: f"{_text(usual[name])}, or {_text(smaller[name])} with --quick" for name in smaller
+    }
+    return command(partial(_run, bench), settings, build, shown=shown)
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+for _name, (_about, _settings, _bench) in _BENCHMARKS.items():
+    app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(_command(_settings, _bench))
 
 
 def main() -> None:

@@ -2,15 +2,17 @@
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import gmpy2
 import numpy as np
+import phe
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from bench.results import BenchResults, Figure
-from bench.timing import Timing, environment, interleaved
-from dubhe_flwr.experiments.elements import ElementByElement
+from bench.measuring import BenchResults, Figure, Timing, environment, interleaved
+from dubhe_flwr.experiments.options import Options, option, same
+from dubhe_flwr.experiments.settings import SelectionSettings
 from dubhe_flwr.he import (
     Field,
     Layout,
@@ -22,9 +24,9 @@ from dubhe_flwr.he import (
     open_sealed,
     seal,
 )
-from dubhe_flwr.report.section import Table
+from dubhe_flwr.report.table import Table
 
-__all__ = ["bench_crypto"]
+__all__ = ["CryptoSettings", "bench_crypto"]
 
 _PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "cryptography")
 _LENGTH: Final = 56
@@ -32,27 +34,25 @@ _NUM_CLIENTS: Final = 1000
 _TIMES: Final = 10
 
 
-def bench_crypto(*, key_bits: int = 2048, rounds: int = 10, length: int = _LENGTH) -> BenchResults:
-    """Time encryption, decryption, sum and sealed delivery, all in turn.
+@dataclass(frozen=True, kw_only=True)
+class CryptoSettings(Options):
+    """What is timed. Bounds are given for the registry of 56 under a key of 2048 bits only."""
 
-    Parameters
-    ----------
-    key_bits : int (default: 2048)
-        Size of the Paillier modulus.
-    rounds : int (default: 10)
-        How often all are gone through; what is fast is timed ten times in each.
-    length : int (default: 56)
-        Categories of the registry.
+    key_bits: int = same(SelectionSettings, "key_bits", quick=512)
+    rounds: int = option(10, "How often all are gone through.", least=1, quick=2)
+    length: int = option(_LENGTH, "Categories of the registry.", least=4)
 
-    Returns
-    -------
-    BenchResults
-        Bounds are given for the registry of 56 under a key of 2048 bits only.
-    """
+
+def bench_crypto(
+    settings: CryptoSettings, _tell: Callable[[str], None] = lambda _what: None
+) -> BenchResults:
+    """Time encryption, decryption, sum and sealed delivery, all in turn."""
+    key_bits, length = settings.key_bits, settings.length
     key = generate_secret_key(key_bits)
     layout = Layout(key_bits, _NUM_CLIENTS, (Field("registry", length, 1),))
     registry = np.eye(length, dtype=np.int64)[3]
-    by_element = ElementByElement(key, registry.tolist())
+    public, secret = _as_phe(key)
+    by_element = [public.encrypt(value) for value in registry.tolist()]
     encrypted = key.encrypt(layout.pack("registry", registry))
     of_clients = [key.encrypt(layout.pack("registry", registry)) for _ in range(50)]
     vectors = of_clients * (_NUM_CLIENTS // len(of_clients))
@@ -63,10 +63,10 @@ def bench_crypto(*, key_bits: int = 2048, rounds: int = 10, length: int = _LENGT
     )
     sealed = seal(key, recipient.public_bytes, context)
     actions: dict[str, Callable[[], object]] = {
-        "encrypt, element by element": by_element.encrypt,
+        "encrypt, element by element": lambda: [public.encrypt(v) for v in registry.tolist()],
         "encrypt": lambda: key.encrypt(layout.pack("registry", registry)),
         "floor": _half_size_exponentiations(key),
-        "decrypt, element by element": by_element.decrypt,
+        "decrypt, element by element": lambda: [secret.decrypt(c) for c in by_element],
         "decrypt": lambda: layout.unpack("registry", key.decrypt(encrypted), 1),
         "sum": lambda: homomorphic_sum(key.public_key, vectors, num_ciphertexts),
         "sum, products only": _products(key, vectors),
@@ -74,17 +74,28 @@ def bench_crypto(*, key_bits: int = 2048, rounds: int = 10, length: int = _LENGT
         "open": lambda: open_sealed(sealed, recipient, context, key.public_key),
         "seal, key agreement only": _key_agreement(recipient),
     }
-    fast = dict.fromkeys(("encrypt", "floor", "decrypt", "seal", "open"), _TIMES)
-    timings = interleaved(actions, rounds, {**fast, "seal, key agreement only": _TIMES})
-    return _results(key_bits, length, timings, by_element.num_bytes, len(encrypted))
+    fast = ("encrypt", "floor", "decrypt", "seal", "open", "seal, key agreement only")
+    timings = interleaved(actions, settings.rounds, dict.fromkeys(fast, _TIMES))
+    num_bytes = {
+        "element by element": length * key.public_key.ciphertext_bytes,
+        "packed": len(encrypted),
+    }
+    return _results(settings, timings, num_bytes)
+
+
+def _as_phe(key: SecretKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
+    """Return the keys with which `phe` encrypts in the paper's way, element by element."""
+    public = phe.PaillierPublicKey(key.public_key.n)
+    p = int.from_bytes(key.to_bytes(), "big")
+    return public, phe.PaillierPrivateKey(public, p, key.public_key.n // p)
 
 
 def _results(
-    key_bits: int, length: int, timings: dict[str, Timing], bytes_of_elements: int, num_bytes: int
+    settings: CryptoSettings, timings: dict[str, Timing], num_bytes: dict[str, int]
 ) -> BenchResults:
     of = {name: timing.median for name, timing in timings.items()}
     bounds: dict[str, dict[str, float]] = {}
-    if (key_bits, length) == (2048, _LENGTH):
+    if (settings.key_bits, settings.length) == (2048, _LENGTH):
         bounds = {
             "encrypt_ratio_vs_phe": {"at_least": 150},
             "decrypt_ratio_vs_phe": {"at_least": 45},
@@ -95,7 +106,7 @@ def _results(
     values = {
         "encrypt_ratio_vs_phe": of["encrypt, element by element"] / of["encrypt"],
         "decrypt_ratio_vs_phe": of["decrypt, element by element"] / of["decrypt"],
-        "bytes_ratio_vs_phe": bytes_of_elements / num_bytes,
+        "bytes_ratio_vs_phe": num_bytes["element by element"] / num_bytes["packed"],
         "encrypt_over_floor": of["encrypt"] / of["floor"],
         "decrypt_over_floor": of["decrypt"] / of["floor"],
         "server_us_per_client": 1e6 * of["sum"] / _NUM_CLIENTS,
@@ -104,17 +115,16 @@ def _results(
         "open_us": 1e6 * of["open"],
     }
     measured: dict[str, Any] = {name: timing.to_dict() for name, timing in timings.items()}
-    measured["bytes"] = {"element by element": bytes_of_elements, "packed": num_bytes}
+    measured["bytes"] = num_bytes
     return BenchResults(
-        name="crypto",
-        config={"key_bits": key_bits, "length": length, **environment(_PACKAGES)},
+        config={**settings.flat(), **environment(_PACKAGES)},
         figures={name: Figure(value, **bounds.get(name, {})) for name, value in values.items()},
         measured=measured,
-        tables=[_table(key_bits, length, timings)],
+        tables=[_table(settings, timings)],
     )
 
 
-def _table(key_bits: int, length: int, timings: dict[str, Timing]) -> Table:
+def _table(settings: CryptoSettings, timings: dict[str, Timing]) -> Table:
     def row(name: str, of: str, elements: str, floor: str, number: int = 1) -> tuple[str, ...]:
         cells = []
         for each in (of, elements, floor):
@@ -126,9 +136,9 @@ def _table(key_bits: int, length: int, timings: dict[str, Timing]) -> Table:
         return (name, *cells)
 
     return Table(
-        f"A registry of {length} under a key of {key_bits} bits: median of the CPU time, and the "
-        "least in brackets. The floor is two exponentiations of half the size; for a sum the bare "
-        "products modulo n^2, for sealing a key agreement on X25519.",
+        f"A registry of {settings.length} under a key of {settings.key_bits} bits: median of the "
+        "CPU time, and the least in brackets. The floor is two exponentiations of half the size; "
+        "for a sum the bare products modulo n^2, for sealing a key agreement on X25519.",
         ("", "packed", "element by element (phe, gmpy2)", "floor"),
         [
             row("encrypt", "encrypt", "encrypt, element by element", "floor"),

@@ -1,6 +1,7 @@
 """How many messages and rounds a second the in-process engine carries, and Ray."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from logging import ERROR
 from statistics import median
@@ -12,13 +13,14 @@ from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from bench.results import BenchResults, Figure
-from bench.timing import environment
+from bench.measuring import BenchResults, Figure, environment
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.experiments.engine import flower_log_level, simulate
-from dubhe_flwr.report.section import Table
+from dubhe_flwr.experiments.engine import simulate
+from dubhe_flwr.experiments.options import Options, option
+from dubhe_flwr.experiments.progress import flower_log_level
+from dubhe_flwr.report.table import Table
 
-__all__ = ["bench_engine"]
+__all__ = ["EngineSettings", "bench_engine"]
 
 _PACKAGES: Final = ("dubhe-flwr", "flwr")
 _NUM_PARTICIPANTS: Final = 20
@@ -27,61 +29,51 @@ _LARGE: Final = 1000
 _LONGEST_WAIT: Final = 120
 
 
-def bench_engine(
-    *,
-    num_nodes: int = 1000,
-    repeats: int = 3,
-    ray: bool | None = None,
-    on_engine: Callable[[str], None] = lambda _what: None,
-) -> BenchResults:
-    """Send small messages to all nodes, and go through rounds of 20, on each engine.
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings(Options):
+    """What is measured: small messages to all nodes, and rounds of 20, on each engine."""
 
-    Parameters
-    ----------
-    num_nodes : int (default: 1000)
-        Nodes.
-    repeats : int (default: 3)
-        Batches, after one that warms up; rounds are ten times as many in this process.
-    ray : bool, optional (default: if it is installed)
-        Measure Ray too.
-    on_engine : callable (str) -> None, optional
-        Is told what is measured next.
-    """
-    engines = [
-        "inprocess",
-        *(["ray"] if (find_spec("ray") is not None if ray is None else ray) else []),
-    ]
+    num_nodes: int = option(1000, "Nodes that answer.", least=1, quick=20)
+    repeats: int = option(3, "Batches, after one that warms up.", least=1)
+    ray: bool = option(
+        default=find_spec("ray") is not None, about="Measure Ray too, if installed.", quick=False
+    )
+
+
+def bench_engine(
+    settings: EngineSettings, tell: Callable[[str], None] = lambda _what: None
+) -> BenchResults:
+    """Measure the engines, and tell what is next; in this process ten times as many rounds."""
+    engines = ["inprocess", *(["ray"] if settings.ray else [])]
     measured: dict[str, dict[str, float]] = {}
     with flower_log_level(ERROR):
         for engine in engines:
-            on_engine(engine)
-            measured[engine] = _measure(engine, num_nodes, repeats)
-    on_engine("floor")
-    measured["plain calls"] = {"message_seconds": _plain_calls(num_nodes)}
-    rates = {name: num_nodes / of["message_seconds"] for name, of in measured.items()}
+            tell(engine)
+            measured[engine] = _measure(engine, settings.num_nodes, settings.repeats)
+    tell("floor")
+    measured["plain calls"] = {"message_seconds": _plain_calls(settings.num_nodes)}
+    rates = {name: settings.num_nodes / of["message_seconds"] for name, of in measured.items()}
     figures = {
         "inprocess_messages_per_second": Figure(rates["inprocess"]),
         "inprocess_rounds_per_second": Figure(1 / measured["inprocess"]["round_seconds"]),
         "plain_calls_per_second": Figure(rates["plain calls"]),
     }
     if "ray" in rates:
-        bound = {"at_least": _MESSAGE_RATIO} if num_nodes >= _LARGE else {}
+        bound = {"at_least": _MESSAGE_RATIO} if settings.num_nodes >= _LARGE else {}
         figures |= {
             "ray_messages_per_second": Figure(rates["ray"]),
             "ray_rounds_per_second": Figure(1 / measured["ray"]["round_seconds"]),
             "messages_ratio_vs_ray": Figure(rates["inprocess"] / rates["ray"], **bound),
         }
     return BenchResults(
-        name="engine",
         config={
-            "num_nodes": num_nodes,
-            "num_participants": min(_NUM_PARTICIPANTS, num_nodes),
-            "repeats": repeats,
+            **settings.flat(),
+            "num_participants": min(_NUM_PARTICIPANTS, settings.num_nodes),
             **environment([*_PACKAGES, *(["ray"] if "ray" in rates else [])]),
         },
         figures=figures,
         measured=measured,
-        tables=[_table(num_nodes, measured)],
+        tables=[_table(settings.num_nodes, measured)],
     )
 
 

@@ -32,24 +32,11 @@ _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.3
 _MOST_SEALED: Final = 10_000
 _DISTINCT_DRAWS: Final = 4096
-_OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.MOMENTS, Stage.PARTICIPATE})
+_OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.PARTICIPATE})
 
 
 class RecycledNodes:
-    """Answers batches for many nodes, and keeps the time that the real ones took.
-
-    Parameters
-    ----------
-    num_nodes : int
-        ``N``.
-    num_real : int
-        Nodes that compute their answers; the others repeat them.
-    num_classes : int
-        ``C``.
-    key_bits : int
-        Size of the Paillier keys that the nodes accept.
-    seed : int
-        Fixes the nodes' labels.
+    """Answers batches for many nodes, some of which are real, and keeps the time that those took.
 
     Attributes
     ----------
@@ -60,12 +47,10 @@ class RecycledNodes:
         in proportion for those who repeat.
     """
 
-    def __init__(
-        self, num_nodes: int, num_real: int, *, num_classes: int, key_bits: int, seed: int
-    ) -> None:
+    def __init__(self, num_nodes: int, num_real: int, *, num_classes: int, key_bits: int) -> None:
         self.ids = range(_FIRST_ID, _FIRST_ID + num_nodes)
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        rng = generator(seed, "bench", "labels")
+        rng = generator(0, "bench", "labels")
         shares = rng.dirichlet(np.full(num_classes, _CONCENTRATION), size=min(num_real, num_nodes))
         self._sessions = [
             ClientSession(
@@ -87,13 +72,7 @@ class RecycledNodes:
         return len(self._sessions)
 
     def answer(self, batch: Batch) -> Mapping[int, Fields]:
-        """Return the reply of each node that is asked.
-
-        Parameters
-        ----------
-        batch : Batch
-            As a selector returned it; all nodes are asked, or agents.
-        """
+        """Return the reply of each node that is asked: of all of them, or of agents."""
         stage = Stage(batch.header.stage)
         if stage not in _OF_ALL:
             return {

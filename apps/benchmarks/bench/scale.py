@@ -3,24 +3,24 @@
 import multiprocessing
 import resource
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from bench.exchange import measured_rounds
-from bench.results import BenchResults, Figure
-from bench.rules import PACKAGES, RULES, server_and_nodes
-from bench.timing import environment, seconds_of
+from bench.measuring import BenchResults, Figure, environment, seconds_of
+from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.options import Options, numbers, option, same
+from dubhe_flwr.experiments.settings import SelectionSettings
 from dubhe_flwr.he import generate_secret_key, homomorphic_sum
-from dubhe_flwr.report.section import Table
+from dubhe_flwr.report.table import Table
 
-__all__ = ["bench_scale", "growth_exponent"]
+__all__ = ["ScaleSettings", "bench_scale", "growth_exponent"]
 
 _DISTINCT: Final = 100
 _ROUNDS_PER_DRAW: Final = 4
@@ -33,66 +33,47 @@ _BOUNDS: Final[dict[str, dict[str, float]]] = {
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScaleSettings(Options):
+    """What is measured: a sum, an epoch, a draw and rounds without a draw at each size."""
+
+    sizes: tuple[int, ...] = option(
+        (1000, 10_000, 100_000, 1_000_000),
+        "Values of N, separated by commas, at least two.",
+        parse=numbers,
+        quick=(100, 200),
+    )
+    method: str = option(
+        "dubhe-paper", f"How to select: {' or '.join(MEASURED)}.", choices=MEASURED
+    )
+    num_real: int = option(
+        50, "Clients whose work is measured.", least=2 * _ROUNDS_PER_DRAW, quick=10
+    )
+    num_participants: int = same(SelectionSettings, "num_participants", quick=6)
+    key_bits: int = same(SelectionSettings, "key_bits", quick=512)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.sizes)) < 2:
+            raise SettingsError(f"sizes={self.sizes} show no growth; give at least two.")
+
+
 def bench_scale(
-    *,
-    sizes: Sequence[int] = (1000, 10_000, 100_000, 1_000_000),
-    rule: str = "paper",
-    key_bits: int = 2048,
-    num_participants: int = 20,
-    num_real: int = 50,
-    on_size: Callable[[str], None] = lambda _what: None,
+    settings: ScaleSettings, tell: Callable[[str], None] = lambda _what: None
 ) -> BenchResults:
-    """Measure a sum, an epoch, a draw and rounds without a draw for each number of nodes.
-
-    Parameters
-    ----------
-    sizes : sequence of int (default: 1e3, 1e4, 1e5, 1e6)
-        Values of ``N``, at least two.
-    rule : {"paper", "default"} (default: "paper")
-        How to select.
-    key_bits : int (default: 2048)
-        Size of the Paillier modulus.
-    num_participants : int (default: 20)
-        ``K``.
-    num_real : int (default: 50)
-        Clients whose work is measured, at least one for each round; all others are counted as they
-        are on average.
-    on_size : callable (str) -> None, optional
-        Is told what is measured next.
-
-    Raises
-    ------
-    SettingsError
-        If a number or the rule cannot work.
-    """
-    if rule not in RULES:
-        raise SettingsError(f"rule={rule!r} must be one of {tuple(RULES)}.")
-    if num_real < 2 * _ROUNDS_PER_DRAW:
-        raise SettingsError(
-            f"num_real={num_real} is below {2 * _ROUNDS_PER_DRAW}, an agent for each round; "
-            "measure more clients."
-        )
-    if len(set(sizes)) < 2:
-        raise SettingsError(f"sizes={tuple(sizes)} show no growth; give at least two.")
+    """Measure each number of nodes in a fresh process; tell what is next."""
     sums: dict[int, dict[str, float]] = {}
     epochs: dict[int, dict[str, Any]] = {}
-    for number in sizes:
-        on_size(f"sum of {number}")
-        sums[number] = _in_fresh_process(_measure_sum, number, key_bits)
-        on_size(f"epoch of {number}")
-        epochs[number] = _in_fresh_process(
-            _measure_epoch, number, rule, key_bits, num_participants, num_real
-        )
+    for number in settings.sizes:
+        tell(f"sum of {number}")
+        sums[number] = _in_fresh_process(_measure_sum, number, settings.key_bits)
+        tell(f"epoch of {number}")
+        epochs[number] = _in_fresh_process(_measure_epoch, number, settings)
     figures = _figures(sums, epochs)
-    bounds = _BOUNDS if key_bits == 2048 else {}
+    bounds = _BOUNDS if settings.key_bits == 2048 else {}
     return BenchResults(
-        name="scale",
         config={
-            "sizes": list(sizes),
-            "rule": rule,
-            "key_bits": key_bits,
-            "num_participants": num_participants,
-            "num_real": num_real,
+            **settings.flat(),
             "rounds_per_draw": _ROUNDS_PER_DRAW,
             **environment(PACKAGES),
         },
@@ -101,7 +82,7 @@ def bench_scale(
             "sums": {str(number): of for number, of in sums.items()},
             "epochs": {str(number): of for number, of in epochs.items()},
         },
-        tables=[_table(rule, sums, epochs)],
+        tables=[_table(settings.method, sums, epochs)],
     )
 
 
@@ -149,16 +130,14 @@ def _measure_sum(number: int, key_bits: int) -> dict[str, float]:
     return {"seconds": seconds, "start_mb": start, "peak_mb": _peak_mb()}
 
 
-def _measure_epoch(
-    number: int, rule: str, key_bits: int, num_participants: int, num_real: int
-) -> dict[str, Any]:
+def _measure_epoch(number: int, settings: ScaleSettings) -> dict[str, Any]:
     """Register, draw for some rounds at once, and go through them; then once more."""
     server, nodes = server_and_nodes(
-        rule,
+        settings.method,
         number,
-        num_real,
-        key_bits=key_bits,
-        num_participants=num_participants,
+        settings.num_real,
+        key_bits=settings.key_bits,
+        num_participants=settings.num_participants,
         rounds_per_draw=_ROUNDS_PER_DRAW,
     )
     present = frozenset(nodes.ids)
@@ -181,7 +160,7 @@ def _measure_epoch(
 
 
 def _table(
-    rule: str, sums: Mapping[int, Mapping[str, float]], epochs: Mapping[int, Mapping[str, Any]]
+    method: str, sums: Mapping[int, Mapping[str, float]], epochs: Mapping[int, Mapping[str, Any]]
 ) -> Table:
     rows = []
     for number, of in epochs.items():
@@ -200,7 +179,7 @@ def _table(
             )
         )
     return Table(
-        f"The server by the number of nodes, rule: {rule}. CPU time; memory is the peak of a fresh "
+        f"The server by the number of nodes, {method}. CPU time; memory is the peak of a fresh "
         "process, with what the programme alone takes before the slash. Clients: all together, "
         "from a sample.",
         (

@@ -1,6 +1,7 @@
 """How long local training takes: a plain loop, our clients one by one, and a cohort."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -12,127 +13,121 @@ from flwr.common import NDArrays
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from bench.measuring import BenchResults, Figure, environment
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.options import Options, option, same
+from dubhe_flwr.experiments.settings import FederationSettings, MachineSettings, TrainingSettings
+from dubhe_flwr.report.table import Table
 from dubhe_flwr.simulation.meeting import hold_meeting
 from dubhe_flwr.training import (
     Cohort,
     TorchClient,
     adam,
     build_model,
-    get_parameters,
     limited_threads,
     resolve_device,
 )
 
-__all__ = ["training_speed"]
+__all__ = ["SpeedSettings", "bench_training", "clients_of"]
 
 _SHAPES: Final = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 _NUM_CLASSES: Final = 10
 
 
-def training_speed(
-    images: str = "mnist",
-    *,
-    num_clients: int = 20,
-    num_samples: int = 128,
-    batch_size: int = 8,
-    repeats: int = 5,
-    device: str = "auto",
-    num_threads: int = 1,
-    precision: str = "float32",
-    seed: int = 0,
-) -> dict[str, float]:
+@dataclass(frozen=True, kw_only=True)
+class SpeedSettings(Options):
+    """What is trained, on random images: times do not depend on them."""
+
+    images: str = option(
+        "mnist", "Whose model to train: mnist, digits or cifar10.", choices=tuple(_SHAPES)
+    )
+    num_clients: int = option(20, "K: clients that train.", least=1, quick=2)
+    num_samples: int = same(FederationSettings, "num_samples", quick=16)
+    batch_size: int = same(TrainingSettings, "batch_size")
+    repeats: int = option(5, "Times that each is measured, after a first one.", least=1, quick=1)
+    num_threads: int = same(TrainingSettings, "num_threads")
+    precision: str = same(TrainingSettings, "precision")
+    device: str = same(MachineSettings, "device")
+
+
+def bench_training(
+    settings: SpeedSettings, _tell: Callable[[str], None] = lambda _what: None
+) -> BenchResults:
     """Measure the training of one round in three ways, interleaved.
 
     The plain loop is torch alone, written out: no seeds, no parameters in or out. The clients get
     the parameters as arrays and return them, as in a round. All use the same model, optimizer
-    and number of steps. The images are random: times do not depend on them.
-
-    Parameters
-    ----------
-    images : {"mnist", "digits", "cifar10"}, default "mnist"
-        Whose model to train; ``cifar10`` is ResNet18 with group normalisation.
-    num_clients : int, default 20
-        ``K``.
-    num_samples : int, default 128
-        ``N_VC``.
-    batch_size : int, default 8
-        ``B``.
-    repeats : int, default 5
-        Times that each is measured; a first one is not counted.
-    device : {"auto", "cpu", "cuda"}, default "auto"
-        Where to train.
-    num_threads : int, default 1
-        CPU threads.
-    precision : {"float32", "bfloat16"}, default "float32"
-        Of training.
-    seed : int, default 0
-        Of images, model and training.
-
-    Returns
-    -------
-    dict of str to float
-        Medians in seconds of all K trainings: ``plain_loop``, ``one_by_one``, ``cohort``;
-        ``overhead``, the median over the clients of what our loop adds to the plain one measured
-        beside it, as a share; and ``speedup``, one_by_one over cohort.
+    and number of steps.
 
     Raises
     ------
     SettingsError
-        If the images are unknown, or the cohort cannot be trained together.
-
-    Examples
-    --------
-    >>> speed = training_speed("digits", num_clients=2, num_samples=8, repeats=1, device="cpu")
-    >>> sorted(speed)
-    ['cohort', 'one_by_one', 'overhead', 'plain_loop', 'speedup']
+        If the cohort cannot be trained together.
     """
-    if images not in _SHAPES:
-        raise SettingsError(f"images={images!r} is unknown; choose one of {', '.join(_SHAPES)}.")
-    shape = _SHAPES[images]
-    on = resolve_device(device)
-    model = build_model(shape, _NUM_CLASSES, seed, norm="group").to(on)
-    plain = build_model(shape, _NUM_CLASSES, seed, norm="group").to(on)
-    rng = generator(seed, "training-speed")
-    clients = [
-        TorchClient(
-            model,
-            (
-                torch.from_numpy(rng.normal(size=(num_samples, *shape)).astype(np.float32)).to(on),
-                torch.from_numpy(rng.integers(0, _NUM_CLASSES, num_samples)).to(on),
-            ),
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            alias=str(alias),
-            num_threads=num_threads,
-            precision=precision,
-        )
-        for alias in range(num_clients)
-    ]
-    start = get_parameters(model)
-    cohort = Cohort()
+    clients, cohort = clients_of(settings), Cohort()
+    start, plain = clients[0].get_parameters({}), _model(settings)
     ours: list[list[float]] = []
     plains: list[list[float]] = []
     cohorts: list[float] = []
-    with limited_threads(num_threads):
-        for _ in range(repeats + 1):
+    with limited_threads(settings.num_threads):
+        for _ in range(settings.repeats + 1):
             pairs = [_pair(client, plain, start) for client in clients]
             ours.append([pair[0] for pair in pairs])
             plains.append([pair[1] for pair in pairs])
             cohorts.append(_seconds(lambda: _together(clients, start, cohort)))
     if cohort.failure is not None:
         raise SettingsError(f"These clients cannot train together: {cohort.failure}.")
-    shares = np.divide(ours[1:], plains[1:]) - 1
-    one_by_one, together = median(map(sum, ours[1:])), median(cohorts[1:])
-    return {
+    seconds = {
         "plain_loop": median(map(sum, plains[1:])),
-        "one_by_one": one_by_one,
-        "cohort": together,
-        "overhead": float(np.median(shares)),
-        "speedup": one_by_one / together,
+        "one_by_one": median(map(sum, ours[1:])),
+        "cohort": median(cohorts[1:]),
     }
+    values = {
+        # Of what our loop adds, measured client by client beside the plain one.
+        "overhead": float(np.median(np.divide(ours[1:], plains[1:]) - 1)),
+        "speedup": seconds["one_by_one"] / seconds["cohort"],
+    }
+    return BenchResults(
+        config={**settings.flat(), **environment(["dubhe-flwr", "torch"])},
+        figures={name: Figure(value) for name, value in values.items()},
+        measured=seconds,
+        tables=[
+            Table(
+                f"{settings.num_clients} clients of {settings.images} train one round: a plain "
+                "loop of torch, clients one by one, and all together.",
+                ("", "seconds"),
+                [(name.replace("_", " "), f"{value:.3f}") for name, value in seconds.items()],
+            )
+        ],
+    )
+
+
+def clients_of(settings: SpeedSettings) -> list[TorchClient]:
+    """Return the clients, which share one model."""
+    model, rng = _model(settings), generator(0, "training-speed")
+    shape, number = _SHAPES[settings.images], settings.num_samples
+    on = resolve_device(settings.device)
+    return [
+        TorchClient(
+            model,
+            (
+                torch.from_numpy(rng.normal(size=(number, *shape)).astype(np.float32)).to(on),
+                torch.from_numpy(rng.integers(0, _NUM_CLASSES, number)).to(on),
+            ),
+            batch_size=settings.batch_size,
+            device=settings.device,
+            alias=str(alias),
+            num_threads=settings.num_threads,
+            precision=settings.precision,
+        )
+        for alias in range(settings.num_clients)
+    ]
+
+
+def _model(settings: SpeedSettings) -> nn.Module:
+    model = build_model(_SHAPES[settings.images], _NUM_CLASSES, 0, norm="group")
+    return model.to(resolve_device(settings.device))
 
 
 def _pair(client: TorchClient, plain: nn.Module, start: NDArrays) -> tuple[float, float]:

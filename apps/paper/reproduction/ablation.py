@@ -1,180 +1,143 @@
-"""Every option of Dubhe alone and together: what each does to balance, spread and accuracy."""
+"""The ways of selecting beside each other: by K, by skew, and with many classes."""
 
 from collections.abc import Mapping
 from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_flwr.data.named import NamedFederation
-from dubhe_flwr.experiments.methods import METHODS
+from dubhe_flwr.experiments import METHODS
 from dubhe_flwr.report.picture import picture
-from dubhe_flwr.report.section import Picture, Section, Table
-from reproduction.cell import Cell
-from reproduction.experiment import (
-    SKEW,
-    Experiment,
-    Found,
-    finished,
-    spread,
-)
-from reproduction.methods import Method
-from reproduction.options import Options
-from reproduction.selecting import study_cell
-from reproduction.training import training_cell
+from dubhe_flwr.report.table import Table
+from reproduction.cells import Cell
+from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings, finished, spread
+from reproduction.page import Picture, Section
+from reproduction.panels import draw_balance
+from reproduction.studies import CLIENTS, LETTERS, study_cell, study_cells
+from reproduction.trainings import training_cell
 
 __all__ = ["EXPERIMENT"]
 
-_OPTIONS: Final = tuple(map(Method, METHODS))
-_CLIENTS: Final = {"full": 1000, "small": 200}
+_METHODS: Final = tuple(map(Method, METHODS))
 _ROUNDS: Final = {"full": 200, "small": 20}
-_SEEDS: Final = {"full": (0, 1, 2), "small": (0,)}
+_SEEDS: Final = (0, 1, 2)
 _PARTICIPANTS: Final = {"full": (10, 20, 50, 100, 200, 500, 1000), "small": (10, 50)}
-_RHOS: Final = {"full": (2.0, 5.0, 10.0), "small": (10.0,)}
-_EMDS: Final = {"full": (0.5, 1.0, 1.5), "small": (0.5, 1.5)}
+_SKEWS: Final = {
+    "full": [{"rho": rho, "emd": emd} for rho in (2.0, 5.0, 10.0) for emd in (0.5, 1.0, 1.5)],
+    "small": [{"rho": 10.0, "emd": emd} for emd in (0.5, 1.5)],
+}
 _LETTERS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "full": {"num_clients": 8962, "num_rounds": 50},
-    "small": {"num_clients": 400, "num_rounds": 5},
+    "full": {**LETTERS, "num_rounds": 50},
+    "small": {**LETTERS, "num_clients": 400, "num_rounds": 5},
 }
-_LETTER_SKEW: Final[Mapping[str, Any]] = {
-    "rho": 13.64,
-    "emd": 0.554,
-    "num_samples": 32,
-    "reference_set": (1, 52),
-}
-_LETTER_THRESHOLDS: Final[Mapping[str, Any]] = {"thresholds": (0.06,)}
 _TRAINING_ROUNDS: Final = {"full": 120, "small": 12}
 _LAST: Final = 5
 
 
-def _selection(options: Options, method: Method) -> list[Cell]:
+def _selection(options: PaperSettings, method: Method) -> list[Cell]:
     """Return the cells of the main table, one for each seed."""
+    return study_cells(method, options, _SEEDS, num_rounds=_ROUNDS[options.scale])
+
+
+def _varied(options: PaperSettings, method: Method, **given: Any) -> Cell:
+    """Return the cell of another number of participants or another federation."""
     scale = options.scale
+    usual = {"num_clients": CLIENTS[scale], "num_rounds": _ROUNDS[scale] // 2}
+    return study_cell(method, **{**SKEW, **usual, **given})
+
+
+def _variations(options: PaperSettings, method: Method) -> tuple[list[Cell], list[Cell]]:
+    """Return the cells by the number of participants, and by skew."""
+    scale = options.scale
+    by_number = [_varied(options, method, num_participants=n) for n in _PARTICIPANTS[scale]]
+    return by_number, [_varied(options, method, **skew) for skew in _SKEWS[scale]]
+
+
+def _letters(options: PaperSettings, method: Method) -> Cell:
+    return study_cell(method, **_LETTERS[options.scale])
+
+
+def _trainings(options: PaperSettings, method: Method) -> list[Cell]:
+    if "MNIST" not in options.datasets:
+        return []
+    rounds = options.num_rounds or _TRAINING_ROUNDS[options.scale]
     return [
-        study_cell(
-            method, **SKEW, num_clients=_CLIENTS[scale], num_rounds=_ROUNDS[scale], seed=seed
-        )
-        for seed in options.seeds or _SEEDS[scale]
+        training_cell("MNIST", "10/1.5", method, seed, options, num_rounds=rounds)
+        for seed in options.seeds or (0,)
     ]
 
 
-def _varied(options: Options, method: Method, **given: Any) -> Cell:
-    """Return the cell of another number of participants or another federation."""
-    scale = options.scale
-    fixed = {"num_clients": _CLIENTS[scale], "num_rounds": _ROUNDS[scale] // 2, "seed": 0}
-    return study_cell(method, **{**SKEW, **fixed, **given})
-
-
-def _letters(options: Options, method: Method) -> Cell:
-    own = method.settings
-    thresholds = {} if "thresholds" in own else _LETTER_THRESHOLDS
-    return study_cell(method, **_LETTER_SKEW, **_LETTERS[options.scale], **thresholds, seed=0)
-
-
-def _trainings(options: Options, method: Method) -> list[Cell]:
-    if "MNIST" not in options.datasets:
-        return []
-    federation = NamedFederation.parse("MNIST-10/1.5")
-    rounds = options.num_rounds or _TRAINING_ROUNDS[options.scale]
-    seeds = options.seeds or (0,)
-    return [training_cell(federation, method, seed, options, num_rounds=rounds) for seed in seeds]
-
-
-def _skews(options: Options) -> list[dict[str, float]]:
-    scale = options.scale
-    return [{"rho": rho, "emd": emd} for rho in _RHOS[scale] for emd in _EMDS[scale]]
-
-
-def _cells(options: Options) -> list[Cell]:
+def _cells(options: PaperSettings) -> list[Cell]:
     cells: list[Cell] = []
-    for method in _OPTIONS:
+    for method in _METHODS:
         cells += _selection(options, method)
-        cells += [
-            _varied(options, method, num_participants=number)
-            for number in _PARTICIPANTS[options.scale]
-        ]
-        cells += [_varied(options, method, **skew) for skew in _skews(options)]
+        cells += [cell for row in _variations(options, method) for cell in row]
         cells.append(_letters(options, method))
-    for method in _OPTIONS:
+    for method in _METHODS:
         cells += _trainings(options, method)
     # K = 20 in the usual federation is part of two tables.
     return list({cell.key: cell for cell in cells}.values())
 
 
-def _report(options: Options, found: Found) -> Section:
+def _report(options: PaperSettings, found: Found) -> Section:
     scale = options.scale
-    participants, skews = _PARTICIPANTS[scale], _skews(options)
     columns = (
         *("selection", "EMD*", "bias", "local EMD"),
         f"coverage in {_reached_in(options)}",
         "effective clients",
     )
-    tables = [
-        Table(
-            f"K = 20, {_ROUNDS[scale]} rounds, mean and spread over seeds",
-            (*columns, "accuracy, last 5"),
-            [
-                [
-                    str(method),
-                    *_figures(list(finished(_selection(options, method), found))),
-                    spread(_accuracies(options, method, found)),
-                ]
-                for method in _OPTIONS
-            ],
-        ),
-        Table(
-            "Mean EMD* by the number of participants K",
-            ("selection", *map(str, participants)),
-            [
-                [
-                    str(method),
-                    *(
-                        _mean_emd(_varied(options, method, num_participants=number), found)
-                        for number in participants
-                    ),
-                ]
-                for method in _OPTIONS
-            ],
-        ),
-        Table(
-            "Mean EMD* by the skew of the federation, rho/EMD_avg",
-            ("selection", *(f"{skew['rho']:g}/{skew['emd']:g}" for skew in skews)),
-            [
-                [
-                    str(method),
-                    *(_mean_emd(_varied(options, method, **skew), found) for skew in skews),
-                ]
-                for method in _OPTIONS
-            ],
-        ),
-        Table(
-            f"Like FEMNIST: 52 classes, N = {_LETTERS[scale]['num_clients']}, G = {{1, 52}}",
-            columns,
-            [
-                [str(method), *_figures(list(finished([_letters(options, method)], found)))]
-                for method in _OPTIONS
-            ],
-        ),
+    usual = [
+        [
+            str(method),
+            *_figures(_selection(options, method), found),
+            spread(_accuracies(options, method, found)),
+        ]
+        for method in _METHODS
     ]
+    by_number, by_skew = (
+        [
+            [str(method), *_distances(_variations(options, method)[which], found)]
+            for method in _METHODS
+        ]
+        for which in (0, 1)
+    )
+    letters = [[str(method), *_figures([_letters(options, method)], found)] for method in _METHODS]
+    skews = (f"{skew['rho']:g}/{skew['emd']:g}" for skew in _SKEWS[scale])
+    number = _LETTERS[scale]["num_clients"]
     return Section(
         "ablation",
-        "Every option, alone and together",
+        "The ways of selecting, beside each other",
         [
             (
-                f"N = {_CLIENTS[scale]}, rho = 10, EMD_avg = 1.5, K = 20 and H = 20 where nothing "
+                f"N = {CLIENTS[scale]}, rho = 10, EMD_avg = 1.5, K = 20 and H = 20 where nothing "
                 "else is said. EMD* is the mean distance of the selected data from uniform, bias "
                 "the distance of its mean; local EMD is the other label term of the bound."
             )
         ],
-        tables,
+        [
+            Table(
+                f"K = 20, {_ROUNDS[scale]} rounds, mean and spread over seeds",
+                (*columns, "accuracy, last 5"),
+                usual,
+            ),
+            Table(
+                "Mean EMD* by the number of participants K",
+                ("selection", *map(str, _PARTICIPANTS[scale])),
+                by_number,
+            ),
+            Table(
+                "Mean EMD* by the skew of the federation, rho/EMD_avg",
+                ("selection", *skews),
+                by_skew,
+            ),
+            Table(f"Like FEMNIST: 52 classes, N = {number}, G = {{1, 52}}", columns, letters),
+        ],
         _pictures(options, found),
     )
 
 
-def _pictures(options: Options, found: Found) -> list[Picture]:
-    from reproduction.panels import draw_balance  # noqa: PLC0415 - an extra
-
+def _pictures(options: PaperSettings, found: Found) -> list[Picture]:
     results = {
-        str(method): list(finished(_selection(options, method), found)) for method in _OPTIONS
+        str(method): list(finished(_selection(options, method), found)) for method in _METHODS
     }
     points = {
         name: (fmean(r["coverage_100"] for r in of), fmean(r["mean_emd"] for r in of))
@@ -183,40 +146,41 @@ def _pictures(options: Options, found: Found) -> list[Picture]:
     }
     if not points:
         return []
-    caption = "Each option between balance (down) and spread over the clients (right), K = 20."
+    caption = "Each way between balance (down) and spread over the clients (right), K = 20."
     panel = partial(
         draw_balance, points=points, num_rounds=_reached_in(options), title="Balance and spread"
     )
     return [Picture("ablation", caption, picture([[panel]], (9, 5.4)))]
 
 
-def _reached_in(options: Options) -> int:
+def _reached_in(options: PaperSettings) -> int:
     """Return the rounds within which it is counted how many clients were reached."""
     return min(100, _ROUNDS[options.scale])
 
 
-def _figures(results: list[dict[str, Any]]) -> list[str]:
-    def of(name: str, digits: int = 3) -> str:
-        return spread([result[name] for result in results], digits)
-
+def _figures(cells: list[Cell], found: Found) -> list[str]:
+    results = list(finished(cells, found))
+    digits = {"mean_emd": 3, "bias": 3, "mean_local_emd": 2, "coverage_100": 2}
     return [
-        of("mean_emd"),
-        of("bias"),
-        of("mean_local_emd", 2),
-        of("coverage_100", 2),
-        of("effective_clients", 0),
+        spread([result[name] for result in results], number)
+        for name, number in (digits | {"effective_clients": 0}).items()
     ]
 
 
-def _mean_emd(cell: Cell, found: Found) -> str:
-    return spread([result["mean_emd"] for result in finished([cell], found)])
+def _distances(cells: list[Cell], found: Found) -> list[str]:
+    return [spread([result["mean_emd"] for result in finished([cell], found)]) for cell in cells]
 
 
-def _accuracies(options: Options, method: Method, found: Found) -> list[float]:
+def _accuracies(options: PaperSettings, method: Method, found: Found) -> list[float]:
     return [
         fmean(result["methods"][method.kind]["accuracy"][-_LAST:])
         for result in finished(_trainings(options, method), found)
     ]
 
 
-EXPERIMENT: Final = Experiment(_cells, _report, needs_all=False)
+EXPERIMENT: Final = Experiment(
+    "Past the paper: every way of selecting by K, skew and classes.",
+    _cells,
+    _report,
+    needs_all=False,
+)

@@ -1,136 +1,138 @@
 """`python apps/paper`: the tables and figures of the paper, one command each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli import run_application
-from dubhe_flwr.cli.arguments import names, numbers, writable_folder
-from dubhe_flwr.report.style import require_matplotlib
-from reproduction import CellStore, Options, Resources
-from reproduction.options import Scale
+from dubhe_flwr.cli import new_application, run_application
+from dubhe_flwr.cli.options import command, writable_folder
+from reproduction import ablation, accuracy, overhead, registry, table2, unbiasedness
+from reproduction.cells import CellStore, run_cells
+from reproduction.experiment import Experiment, PaperSettings
+from reproduction.page import Section, render_page
 
-__all__ = ["app", "main"]
+__all__ = ["EXPERIMENTS", "app", "main", "page", "remarks", "sections"]
 
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    "motivation": accuracy.MOTIVATION,
+    "curves": accuracy.CURVES,
+    "averages": accuracy.AVERAGES,
+    "femnist": accuracy.FEMNIST,
+    "unbiasedness": unbiasedness.EXPERIMENT,
+    "table2": table2.EXPERIMENT,
+    "registry": registry.EXPERIMENT,
+    "overhead": overhead.EXPERIMENT,
+    "ablation": ablation.EXPERIMENT,
+}
+"""In the order of the paper, and then what goes past it."""
+
+_Finished: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What `run_cells` returned."""
+
+_ABOUT: Final = (
+    "The tables and figures of Zhang et al., Dubhe: Towards Data Unbiasedness with Homomorphic "
+    "Encryption in Federated Learning Client Selection (ICPP 2021), measured with dubhe-flwr. "
+    "Where the paper gives a number, it stands beside ours."
+)
+_METHODS: Final = (
+    "random, dubhe-paper and greedy are the paper's three ways of selecting, H being the number "
+    "of tries; dubhe is the selection of this package as it comes."
+)
+_SMALL: Final = (
+    "Small scale: a small network on 8 x 8 digits and fewer clients stand for the paper's, for a "
+    "few rounds. The numbers show that everything runs; they are not comparable."
+)
 _EPILOG: Final = (
     "Example: [bold]python apps/paper {name} --scale full --data-dir data "
     "--out results/paper[/bold]"
 )
-_EXPERIMENTS: Final = {
-    "motivation": "Accuracy and class proportions of random selection under skew.",
-    "curves": "Accuracy over the rounds of each way of selecting, and the terms of the bound.",
-    "averages": "Accuracy over the last rounds in the federations of Table 1.",
-    "femnist": "Accuracy and class proportions on the letters of FEMNIST.",
-    "unbiasedness": "Distance of the selected data from uniform for K = 10 ... 1000.",
-    "table2": "Distance and accuracy for H tries; with --datasets none the distance alone.",
-    "registry": "Clients of each category, and the class proportions that come of them.",
-    "overhead": "Time and size of encryption, messages of the protocol, time of selection.",
-    "ablation": "Past the paper: every option alone and together, by K, skew and classes.",
-}
 
-app = typer.Typer(
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
+app = new_application(
     help="Reproduce the paper: one command for each table or figure, and all.",
     epilog="Example, in a minute: [bold]python apps/paper registry[/bold]",
     no_args_is_help=True,
-    rich_markup_mode="rich",
-    suggest_commands=False,
 )
 
 
-def _command(name: str, experiments: Sequence[str]) -> Callable[..., None]:
-    def run(
-        *,
-        scale: Annotated[
-            str, typer.Option(help="full: the paper's sizes; small: all of it in minutes.")
-        ] = "small",
-        data_dir: Annotated[
-            str | None,
-            typer.Option(help="Folder of the data sets.", show_default="the user's cache"),
-        ] = None,
-        device: Annotated[str, typer.Option(help="Where to train: auto, cpu or cuda.")] = "auto",
-        cohort: Annotated[
-            str, typer.Option(help="Train clients together: on, off, or auto (on a GPU).")
-        ] = Resources.cohort,
-        out: Annotated[
-            Path | None,
-            typer.Option(
-                help="Folder to write to; what is finished there is not measured again.",
-                show_default="results/reproduction-SCALE",
-            ),
-        ] = None,
-        datasets: Annotated[
-            str, typer.Option(help="Data sets to train on, separated by commas, or none.")
-        ] = ",".join(Options.datasets),
-        seeds: Annotated[
-            str | None,
-            typer.Option(
-                help="Seeds, separated by commas.", show_default="0, or 0,1,2 where cheap"
-            ),
-        ] = None,
-        tries: Annotated[
-            str | None, typer.Option(help="Values of H in table2.", show_default="the paper's")
-        ] = None,
-        num_rounds: Annotated[
-            int | None,
-            typer.Option(
-                "--num-rounds", "--rounds", help="Rounds of each training.", show_default="by scale"
-            ),
-        ] = None,
-        norm: Annotated[
-            str, typer.Option(help="Normalisation of ResNet18: batch or group.")
-        ] = Options.norm,
-        precision: Annotated[
-            str, typer.Option(help="Numbers of the training: float32 or bfloat16.")
-        ] = Options.precision,
-        report_only: Annotated[
-            bool, typer.Option("--report-only", help="Measure nothing; show what is finished.")
-        ] = False,
-    ) -> None:
-        options = Options(
-            scale=cast("Scale", scale),
-            datasets=() if datasets.lower() == "none" else names(datasets.upper()),
-            seeds=() if seeds is None else numbers("seeds", seeds, int),
-            tries=() if tries is None else numbers("tries", tries, int),
-            num_rounds=num_rounds,
-            norm=norm,
-            precision=precision,
-        )
-        folder = writable_folder(out or Path("results") / f"reproduction-{scale}")
-        resources = Resources(data_dir, device, cohort)
-        _run(name, experiments, options, folder, None if report_only else resources)
-
-    return run
+def sections(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[Section]:
+    """Return what the experiments make of the finished cells, where they make anything of them."""
+    found = {key: content["result"] for key, content in finished.items()}
+    made = []
+    for name in names:
+        experiment = EXPERIMENTS[name]
+        there = [cell.key in found for cell in experiment.cells(settings)]
+        if all(there) if experiment.needs_all else any(there):
+            made.append(experiment.report(settings, found))
+    return made
 
 
-def _run(
+def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[str]:
+    """Return what a reader has to know before the numbers: their scale, and which are missing."""
+    sentences = [] if settings.is_full else [_SMALL]
+    for name in names:
+        keys = {cell.key for cell in EXPERIMENTS[name].cells(settings)}
+        if missing := len(keys - finished.keys()):
+            sentences.append(
+                f"Not measured yet: {missing} of {len(keys)} measurements of {name}; the same "
+                "command, without --report-only, goes on with them."
+            )
+    return sentences
+
+
+def page(
+    made: Sequence[Section],
+    settings: PaperSettings,
+    finished: _Finished,
+    said: Sequence[str] = (),
+) -> str:
+    """Return the page of some sections, with sentences on what is missing."""
+    sources = [content["provenance"] for content in finished.values()]
+    dates = sorted(source["date"] for source in sources)
+    facts = {
+        "scale": settings.scale,
+        "measurements": str(len(sources)),
+        "seeds": _distinct(source["seed"] for source in sources if source["seed"] is not None),
+        "devices": _distinct(source["device"] for source in sources),
+        "versions": _distinct(
+            f"{name} {number}" for source in sources for name, number in source["versions"].items()
+        ),
+        "commands": _distinct(source["command"] for source in sources),
+        "measured": f"{dates[0]} to {dates[-1]}" if dates else "",
+    }
+    return render_page("Dubhe, reproduced", [_ABOUT, _METHODS, *said], made, facts)
+
+
+def _distinct(values: Iterable[Any]) -> str:
+    return ", ".join(sorted(set(map(str, values))))
+
+
+def _reproduce(
     name: str,
     experiments: Sequence[str],
-    options: Options,
-    folder: Path,
-    resources: Resources | None,
+    settings: PaperSettings,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write to; what is finished there is not measured again.",
+            show_default="results/reproduction-SCALE",
+        ),
+    ] = None,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Measure nothing; show what is finished.")
+    ] = False,
 ) -> None:
-    """Measure what is not finished, unless there are no resources; show what is."""
-    require_matplotlib()
-    # These import Flower and take a while.
-    from reproduction.catalogue import (  # noqa: PLC0415
-        EXPERIMENTS,
-        page,
-        remarks,
-        sections,
-    )
-    from reproduction.running import run_cells  # noqa: PLC0415
-
+    """Measure what is not finished, and show what is."""
+    folder = writable_folder(out or Path("results") / f"reproduction-{settings.scale}")
     console = Console()
     store = CellStore(folder / "cells")
-    cells = [cell for experiment in experiments for cell in EXPERIMENTS[experiment].cells(options)]
-    if resources is None:
+    cells = [cell for each in experiments for cell in EXPERIMENTS[each].cells(settings)]
+    if report_only:
         finished, missing = store.load_all(cells), list[str]()
     else:
         try:
@@ -138,14 +140,14 @@ def _run(
                 cells,
                 store,
                 console,
-                resources=resources,
+                machine=settings.machine,
                 skip_missing_data=len(experiments) > 1,
             )
         except KeyboardInterrupt:
             console.print("Stopped; the same command goes on after what is finished.")
             raise
-    made = sections(experiments, options, finished)
-    said = [*remarks(experiments, options, finished), *missing]
+    made = sections(experiments, settings, finished)
+    said = [*remarks(experiments, settings, finished), *missing]
     for section in made:
         console.print(f"\n[bold]{escape(section.title)}[/bold]", highlight=False)
         for table in section.tables:
@@ -157,17 +159,17 @@ def _run(
     for sentence in said:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
     report = folder / f"{name}.html"
-    report.write_text(page(made, options, finished, said), encoding="utf-8")
+    report.write_text(page(made, settings, finished, said), encoding="utf-8")
     console.print(f"The page is {escape(str(report))}.", highlight=False, soft_wrap=True)
 
 
-for _name, _help in _EXPERIMENTS.items():
-    app.command(_name, help=_help, epilog=_EPILOG.format(name=_name))(_command(_name, (_name,)))
-app.command(
-    "all",
-    help="All of these; what lacks its data set is left out.",
-    epilog=_EPILOG.format(name="all"),
-)(_command("all", tuple(_EXPERIMENTS)))
+for _name, _about, _experiments in (
+    *((name, experiment.about, (name,)) for name, experiment in EXPERIMENTS.items()),
+    ("all", "All of these; what lacks its data set is left out.", tuple(EXPERIMENTS)),
+):
+    app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(
+        command(partial(_reproduce, _name, _experiments), PaperSettings)
+    )
 
 
 def main() -> None:

@@ -1,67 +1,129 @@
-"""Encryption, communication and the time of selection (paper, 6.1 and 6.4)."""
+"""Encryption and the time of selection (paper, 6.1 and 6.4)."""
 
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
 from typing import Any, Final
 
-from dubhe_flwr.report.section import Section, Table
-from reproduction.cell import Cell
-from reproduction.encrypting import encryption_cell, exchange_cell
-from reproduction.experiment import SKEW, Experiment, Found
-from reproduction.methods import Method
-from reproduction.options import Options
-from reproduction.paper import GREEDY_EXTRA_TIME, OVERHEAD
-from reproduction.selecting import study_cell
+import numpy as np
+import phe
 
-__all__ = ["EXPERIMENT"]
+from dubhe_flwr.core import FIXED_POINT_SCALE
+from dubhe_flwr.experiments.settings import MachineSettings
+from dubhe_flwr.he import Field, Layout, SecretKey, generate_secret_key
+from dubhe_flwr.report.table import Table
+from reproduction.cells import Advance, Cell, Measured
+from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings
+from reproduction.page import Section
+from reproduction.studies import LETTERS, study_cell
+
+__all__ = ["EXPERIMENT", "encryption_cell"]
+
+_PAPER: Final[dict[str, tuple[str, str, str, str]]] = {
+    "registry of 56": ("0.47-0.49 KB", "29.6-31.28 KB", "6.9 s", "1.9 s"),
+    "registry of 53": ("0.47-0.49 KB", "29.6-31.28 KB", "", ""),
+    "p_l of 52 classes": ("0.68 KB", "29.1 KB", "6.8 s", "1.7 s"),
+}
+"""Section 6.4: plaintext, ciphertext, encryption, decryption; keys of 2048 bits."""
+
+_GREEDY_IN_PAPER: Final[dict[int, float]] = {1000: 0.13, 8962: 1.69}
+"""Section 6.1: time of greedy selection beside all other time, by number of clients."""
+
+_VECTORS: Final = {
+    "registry of 56": (1000, Field("registry", 56, 1)),
+    "registry of 53": (8962, Field("registry", 53, 1)),
+    "p_l of 10 classes": (1000, Field("distribution", 10, FIXED_POINT_SCALE)),
+    "p_l of 52 classes": (8962, Field("distribution", 52, FIXED_POINT_SCALE)),
+}
+"""What a client encrypts, and the number of clients for which it is laid out."""
 
 _REPETITIONS: Final = {"full": 30, "small": 5}
-_CLIENTS: Final = {"full": 1000, "small": 100}
 _KEY_BITS: Final = 2048
 _TIMED: Final = (Method("dubhe-paper", 10), Method("dubhe"), Method("greedy"))
-_LETTERS: Final = {
-    "rho": 13.64,
-    "emd": 0.554,
-    "num_clients": 8962,
-    "num_samples": 32,
-    "reference_set": (1, 52),
-    "thresholds": (0.06,),
-}
-_VARIANTS: Final = (Method("dubhe-paper", 10), Method("dubhe"))
 
 
-def _exchange(options: Options, method: Method) -> Cell:
-    return exchange_cell(
-        method,
-        **SKEW,
-        num_clients=_CLIENTS[options.scale],
-        num_participants=20,
-        num_rounds=4,
-        key_bits=_KEY_BITS,
+def encryption_cell(repetitions: int, key_bits: int = _KEY_BITS) -> Cell:
+    """Return the cell of the time and size of ciphertexts, medians of some repetitions."""
+    return Cell(
+        "encryption",
+        f"encryption with {key_bits} bits",
+        {"key_bits": key_bits, "repetitions": repetitions},
+        partial(_measure_encryption, key_bits, repetitions),
+        0.7 * repetitions,
     )
 
 
-def _timed(options: Options) -> dict[int, dict[str, Cell]]:
-    sizes: dict[int, dict[str, Any]] = {1000: {**SKEW}}
-    if options.is_full:
-        sizes[8962] = dict(_LETTERS)
+def _measure_encryption(
+    key_bits: int, repetitions: int, _machine: MachineSettings, advance: Advance
+) -> Measured:
+    """Time encryption and decryption, packed and element by element."""
+    began = time.perf_counter()
+    key = generate_secret_key(key_bits)
+    result: dict[str, Any] = {"key_generation_seconds": time.perf_counter() - began}
+    for name, (num_clients, field) in _VECTORS.items():
+        layout = Layout(key_bits, num_clients, (field,))
+        values = np.zeros(field.num_slots, dtype=np.int64)
+        values[3] = field.max_value
+        result[name] = {
+            "packed": _packed(key, layout, field, values, repetitions),
+            "by_element": _by_element(key, values.tolist(), max(1, repetitions // 10)),
+        }
+        advance(1 / len(_VECTORS))
+    return Measured(result)
+
+
+def _packed(
+    key: SecretKey, layout: Layout, field: Field, values: np.ndarray[Any, Any], repetitions: int
+) -> dict[str, Any]:
+    vector = key.encrypt(layout.pack(field.name, values))
+    encrypt = partial(_seconds, lambda: key.encrypt(layout.pack(field.name, values)))
+    return {
+        "bytes": len(vector),
+        "encrypt_seconds": encrypt(repetitions),
+        "decrypt_seconds": _seconds(lambda: key.decrypt(vector), repetitions),
+    }
+
+
+def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str, Any]:
+    """Do it in the paper's way: `phe`, one ciphertext for each element."""
+    public = phe.PaillierPublicKey(key.public_key.n)
+    p = int.from_bytes(key.to_bytes(), "big")
+    secret = phe.PaillierPrivateKey(public, p, key.public_key.n // p)
+    vector = [public.encrypt(value) for value in values]
+    return {
+        "bytes": len(values) * key.public_key.ciphertext_bytes,
+        "encrypt_seconds": _seconds(lambda: [public.encrypt(v) for v in values], repetitions),
+        "decrypt_seconds": _seconds(lambda: [secret.decrypt(c) for c in vector], repetitions),
+    }
+
+
+def _seconds(action: Callable[[], object], repetitions: int) -> float:
+    taken = []
+    for _ in range(repetitions):
+        began = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - began)
+    return median(taken)
+
+
+def _timed(options: PaperSettings) -> dict[int, dict[str, Cell]]:
+    sizes = {1000: SKEW} | ({8962: LETTERS} if options.is_full else {})
     return {
         num_clients: {str(m): study_cell(m, num_rounds=20, **given) for m in _TIMED}
         for num_clients, given in sizes.items()
     }
 
 
-def _cells(options: Options) -> list[Cell]:
+def _cells(options: PaperSettings) -> list[Cell]:
     return [
-        encryption_cell(_REPETITIONS[options.scale], _KEY_BITS),
-        *(_exchange(options, method) for method in _VARIANTS),
+        encryption_cell(_REPETITIONS[options.scale]),
         *(cell for of in _timed(options).values() for cell in of.values()),
     ]
 
 
-def _report(options: Options, found: Found) -> Section:
-    encryption = found[encryption_cell(_REPETITIONS[options.scale], _KEY_BITS).key]
-    exchanges = {
-        str(method): found[_exchange(options, method).key]["rounds"] for method in _VARIANTS
-    }
+def _report(options: PaperSettings, found: Found) -> Section:
+    encryption = found[encryption_cell(_REPETITIONS[options.scale]).key]
     return Section(
         "overhead",
         "Overhead",
@@ -71,15 +133,9 @@ def _report(options: Options, found: Found) -> Section:
                 "element; here one ciphertext carries many. All times are of one thread, by "
                 "element with gmpy2, by which phe is several times faster than without."
             ),
-            (
-                "The messages are those of the whole protocol between a server and "
-                f"{_CLIENTS[options.scale]} clients with K = 20; H = 10, and 20 for `dubhe`. The "
-                "paper counts N messages for a registration, and HK for the tries of a round."
-            ),
         ],
         [
             _ciphertexts(encryption),
-            *(_messages(name, rounds) for name, rounds in exchanges.items()),
             _times(options, found),
         ],
     )
@@ -87,68 +143,34 @@ def _report(options: Options, found: Found) -> Section:
 
 def _ciphertexts(encryption: dict[str, Any]) -> Table:
     rows = []
-    for name, ways in encryption.items():
-        if name == "key_generation_seconds":
-            continue
-        _, size, encrypt, decrypt = OVERHEAD.get(name, ("", "", "", ""))
-        packed, by_element = ways["packed"], ways["by_element"]
+    for name in (name for name in _VECTORS if name in encryption):
+        _, size, encrypt, decrypt = _PAPER.get(name, ("", "", "", ""))
+        packed, by_element = encryption[name]["packed"], encryption[name]["by_element"]
         rows.append(
             [
                 name,
-                size,
-                f"{by_element['bytes'] / 1000:.1f} KB",
-                f"{packed['bytes'] / 1000:.2f} KB",
-                encrypt,
-                _milliseconds(by_element["encrypt_seconds"]),
-                _milliseconds(packed["encrypt_seconds"]),
-                decrypt,
-                _milliseconds(by_element["decrypt_seconds"]),
-                _milliseconds(packed["decrypt_seconds"]),
+                *(size, f"{by_element['bytes'] / 1000:.1f} KB", f"{packed['bytes'] / 1000:.2f} KB"),
+                *(encrypt, *(_milliseconds(w["encrypt_seconds"]) for w in (by_element, packed))),
+                *(decrypt, *(_milliseconds(w["decrypt_seconds"]) for w in (by_element, packed))),
             ]
         )
+    columns = (
+        heading
+        for what in ("size", "encrypt", "decrypt")
+        for heading in (f"{what}, paper", "by element", "packed")
+    )
     return Table(
-        "What a client encrypts: size of the ciphertexts, and median times",
-        (
-            "",
-            "size, paper",
-            "by element",
-            "packed",
-            "encrypt, paper",
-            "by element",
-            "packed",
-            "decrypt, paper",
-            "by element",
-            "packed",
-        ),
-        rows,
+        "What a client encrypts: size of the ciphertexts, and median times", ("", *columns), rows
     )
 
 
-def _messages(name: str, rounds: list[dict[str, Any]]) -> Table:
-    rows = [
-        [
-            f"round {number}: {stage['stage']}",
-            str(stage["messages"]),
-            f"{stage['bytes_down'] / 1000:.1f}",
-            f"{stage['bytes_up'] / 1000:.1f}",
-        ]
-        for number, of in enumerate(rounds[:2], start=1)
-        for stage in of["stages"]
-    ]
-    return Table(
-        f"{name}: messages of the first round, which registers, and of the second",
-        ("stage", "messages", "KB down", "KB up"),
-        rows,
-    )
-
-
-def _times(options: Options, found: Found) -> Table:
+def _times(options: PaperSettings, found: Found) -> Table:
     rows = []
     for num_clients, cells in _timed(options).items():
         for name, cell in cells.items():
             result = found[cell.key]
             seconds = result["seconds"] / len(result["emd"])
-            paper = f"{GREEDY_EXTRA_TIME[num_clients]} x the rest" if name == "greedy" else ""
+            paper = f"{_GREEDY_IN_PAPER[num_clients]} x the rest" if name == "greedy" else ""
             rows.append([f"N = {num_clients}: {name}", paper, _milliseconds(seconds)])
     return Table(
         "Time to select K = 20 clients, without encryption, over server and all clients",
@@ -161,4 +183,4 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
-EXPERIMENT: Final = Experiment(_cells, _report)
+EXPERIMENT: Final = Experiment("Time and size of encryption, time of selection.", _cells, _report)

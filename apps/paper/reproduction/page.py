@@ -2,12 +2,34 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from dubhe_flwr.report.section import Picture, Section, Table
+from dubhe_flwr.report.table import Table
 
-__all__ = ["render_page"]
+__all__ = ["Picture", "Section", "render_page"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: a name for its file, without an ending, its caption in sentences, and a PNG."""
+
+    name: str
+    caption: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was found about one question; the name is short, and unique in a report."""
+
+    name: str
+    title: str
+    paragraphs: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
+
 
 _STYLE: Final = """
 :root { color-scheme: light; }
@@ -38,18 +60,7 @@ def render_page(
     sections: Sequence[Section],
     settings: Mapping[str, str],
 ) -> str:
-    """Return a page of HTML that holds all it shows.
-
-    Parameters
-    ----------
-    title : str
-        Its heading.
-    introduction : sequence of str
-        Paragraphs below the heading.
-    sections : sequence of Section
-        In the order in which they are shown.
-    settings : mapping of str to str
-        What the numbers come from, shown at the end.
+    """Return a page of HTML that holds all it shows; the settings are shown at the end.
 
     Examples
     --------

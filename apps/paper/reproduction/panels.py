@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from dubhe_flwr.report.panels import draw_by_round, draw_share_bars, label_percents
+from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_colours, method_label
 from dubhe_flwr.report.results import ClassProportions
-from dubhe_flwr.report.style import UNIFORM_COLOUR, method_colours, method_label
 
 __all__ = [
     "draw_averages",

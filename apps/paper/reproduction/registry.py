@@ -4,91 +4,83 @@ from functools import partial
 from typing import Any, Final, get_args
 
 from dubhe_flwr.data import PartitionKind
+from dubhe_flwr.report import ClassProportions
 from dubhe_flwr.report.picture import picture
-from dubhe_flwr.report.results import ClassProportions
-from dubhe_flwr.report.section import Picture, Section, Table
-from reproduction.cell import Cell
-from reproduction.experiment import SKEW, Experiment, Found
-from reproduction.methods import Method
-from reproduction.options import Options
-from reproduction.paper import REGISTRY_SHARES
-from reproduction.selecting import registry_cell, study_cell
+from dubhe_flwr.report.table import Table
+from reproduction.cells import Cell
+from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings
+from reproduction.page import Picture, Section
+from reproduction.panels import draw_registry, draw_shares
+from reproduction.studies import CLIENTS, registry_cell, study_cell
 
 __all__ = ["EXPERIMENT"]
 
+_SHARES: Final[dict[int, float]] = {8: 0.0753, 9: 0.0632}
+"""Section 6.3.3: shares of classes in the selected data, at 10/1.5 with N = 1000."""
+
+_EMPTY_IN_PAPER: Final = ((9,), (8, 9), tuple(range(10)))
 _METHODS: Final = (Method("dubhe-paper", 1), Method("dubhe"))
-_CLIENTS: Final = {"full": 1000, "small": 200}
 _PARTICIPANTS: Final = {"full": 20, "small": 10}
 _ROUNDS: Final = {"full": 100, "small": 20}
-_EMPTY_IN_PAPER: Final = ((9,), (8, 9), tuple(range(10)))
 
 
-def _given(options: Options, generator: PartitionKind) -> dict[str, Any]:
+def _given(options: PaperSettings, kind: PartitionKind) -> dict[str, Any]:
     return {
         **SKEW,
-        "num_clients": _CLIENTS[options.scale],
+        "num_clients": CLIENTS[options.scale],
         "num_participants": _PARTICIPANTS[options.scale],
-        "generator": generator,
+        "generator": kind,
         "seed": (options.seeds or (0,))[0],
     }
 
 
-def _study(options: Options, generator: PartitionKind, method: Method) -> Cell:
-    return study_cell(method, num_rounds=_ROUNDS[options.scale], **_given(options, generator))
+def _study(options: PaperSettings, kind: PartitionKind, method: Method) -> Cell:
+    return study_cell(method, num_rounds=_ROUNDS[options.scale], **_given(options, kind))
 
 
-def _cells(options: Options) -> list[Cell]:
+def _cells(options: PaperSettings) -> list[Cell]:
     return [
         cell
-        for generator in get_args(PartitionKind)
+        for kind in get_args(PartitionKind)
         for cell in (
-            registry_cell(**_given(options, generator)),
-            *(_study(options, generator, method) for method in _METHODS),
+            registry_cell(**_given(options, kind)),
+            *(_study(options, kind, method) for method in _METHODS),
         )
     ]
 
 
-def _report(options: Options, found: Found) -> Section:
-    from reproduction.panels import draw_registry, draw_shares  # noqa: PLC0415
-
+def _report(options: PaperSettings, found: Found) -> Section:
     counted, tables, pictures = {}, [], []
-    for generator in get_args(PartitionKind):
-        registry = found[registry_cell(**_given(options, generator)).key]
+    for kind in get_args(PartitionKind):
+        registry = found[registry_cell(**_given(options, kind)).key]
         counts = {tuple(entry["category"]): entry["clients"] for entry in registry["categories"]}
+        counted[kind] = counts
         selected = {
-            str(method): found[_study(options, generator, method).key]["class_proportions"]
+            str(method): found[_study(options, kind, method).key]["class_proportions"]
             for method in _METHODS
         }
-        counted[generator] = counts
         proportions = {
             name: ClassProportions(tuple(of["mean"]), tuple(of["sd"]))
             for name, of in selected.items()
         }
         everyone = registry["federation"]["class_proportions"]
-        tables.append(_shares(generator, everyone, selected))
-        pictures.append(
-            Picture(
-                f"registry-{generator}",
-                f"{generator} clients. Left: clients of each category, (0,1) being those in which "
-                "classes 0 and 1 dominate. Right: class proportions of the selected data, with "
-                "the standard deviation over rounds.",
-                picture(
-                    [
-                        [
-                            partial(draw_registry, counts=counts, num_classes=10),
-                            partial(draw_shares, proportions=proportions, all_clients=everyone),
-                        ]
-                    ],
-                    (13, 5.6),
-                ),
-            )
+        tables.append(_shares(kind, everyone, selected))
+        panels = [
+            partial(draw_registry, counts=counts, num_classes=10),
+            partial(draw_shares, proportions=proportions, all_clients=everyone),
+        ]
+        caption = (
+            f"{kind} clients. Left: clients of each category, (0,1) being those in which classes 0 "
+            "and 1 dominate. Right: class proportions of the selected data, with the standard "
+            "deviation over rounds."
         )
+        pictures.append(Picture(f"registry-{kind}", caption, picture([panels], (13, 5.6))))
     return Section(
         "registry",
         "Registry sparsity",
         [
             (
-                f"The overall registry of N = {_CLIENTS[options.scale]} clients with rho = 10, "
+                f"The overall registry of N = {CLIENTS[options.scale]} clients with rho = 10, "
                 "EMD_avg = 1.5, G = {1, 2, 10}, sigma_1 = 0.7 and sigma_2 = 0.1, and the class "
                 f"proportions of {_ROUNDS[options.scale]} selections of K = "
                 f"{_PARTICIPANTS[options.scale]}."
@@ -115,23 +107,23 @@ def _categories(counted: dict[str, dict[tuple[int, ...], int]]) -> Table:
     )
 
 
-def _shares(
-    generator: str, everyone: list[float], selected: dict[str, dict[str, list[float]]]
-) -> Table:
+def _shares(kind: str, everyone: list[float], selected: dict[str, dict[str, list[float]]]) -> Table:
     rows = [
         [
             str(label),
-            f"{REGISTRY_SHARES[label]:.4f}" if label in REGISTRY_SHARES else "",
+            f"{_SHARES[label]:.4f}" if label in _SHARES else "",
             *(f"{of['mean'][label]:.4f}" for of in selected.values()),
             f"{everyone[label]:.4f}",
         ]
         for label in range(10)
     ]
     return Table(
-        f"Class proportions of the selected data, mean over rounds, {generator} clients",
+        f"Class proportions of the selected data, mean over rounds, {kind} clients",
         ("class", "paper", *selected, "all clients"),
         rows,
     )
 
 
-EXPERIMENT: Final = Experiment(_cells, _report)
+EXPERIMENT: Final = Experiment(
+    "Clients of each category, and the class proportions that come of them.", _cells, _report
+)

@@ -13,6 +13,7 @@ OPTIONS = {
     "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
     "scale": ["--sizes", "40,80", "--num-real", "8"],
     "engine": ["--num-nodes", "8", "--no-ray"],
+    "training": ["--images", "digits"],
 }
 
 
@@ -62,7 +63,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_measuring(
     def measured(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("bench.crypto.bench_crypto", measured)
+    monkeypatch.setattr("bench.crypto.interleaved", measured)
     for option in ("--json", "--markdown"):
         path = str(tmp_path / "file" / "a")
         assert run(monkeypatch, "crypto", option, path) == 2
@@ -74,4 +75,4 @@ def test_a_number_below_one_is_refused(
 ) -> None:
     """Zero does not stand for the usual number."""
     assert run(monkeypatch, "crypto", "--quick", "--rounds", "0") == 2
-    assert "--rounds" in capsys.readouterr().err
+    assert capsys.readouterr().err == "rounds=0 must be at least 1.\n"

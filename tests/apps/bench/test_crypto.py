@@ -2,12 +2,13 @@
 
 import pytest
 from bench import crypto
-from bench.timing import Timing
+from bench.crypto import CryptoSettings
+from bench.measuring import Timing
 
 
 def test_all_figures_come_of_one_run() -> None:
     """A registry that fits one ciphertext saves as many bytes as it has categories."""
-    results = crypto.bench_crypto(key_bits=512, rounds=1, length=20)
+    results = crypto.bench_crypto(CryptoSettings(key_bits=512, rounds=1, length=20))
     content = results.to_dict()
     assert content["bytes_ratio_vs_phe"] == 20
     for name in (
@@ -37,7 +38,8 @@ def test_bounds_are_those_of_real_keys(slow: float, kept: bool) -> None:
         "seal, key agreement only": 4e-5,
     }
     timings = {name: Timing((value, value, 9.0)) for name, value in seconds.items()}
-    content = crypto._results(2048, 56, timings, 28672, 512).to_dict()
+    num_bytes = {"element by element": 28672, "packed": 512}
+    content = crypto._results(CryptoSettings(), timings, num_bytes).to_dict()
     assert content["encrypt_over_floor"] == pytest.approx(1.05 * slow, rel=0.001)
     assert content["encrypt_ratio_vs_phe"] == pytest.approx(198.7 / slow, rel=0.001)
     assert content["server_us_per_client"] == pytest.approx(4.6)

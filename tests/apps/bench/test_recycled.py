@@ -3,16 +3,15 @@
 from typing import Any
 
 import pytest
-from bench.exchange import measured_rounds
+from bench.protocol import measured_rounds, server_and_nodes
 from bench.recycled import RecycledNodes
-from bench.rules import server_and_nodes
 
 from dubhe_flwr.protocol import Batch, CoordinatorState, Plan
 
 
-def nodes_and_server(rule: str, number: int, num_real: int, **given: Any) -> Any:
+def nodes_and_server(method: str, number: int, num_real: int, **given: Any) -> Any:
     """Return some nodes, and a server that selects six of them under a small key."""
-    return server_and_nodes(rule, number, num_real, key_bits=512, num_participants=6, **given)
+    return server_and_nodes(method, number, num_real, key_bits=512, num_participants=6, **given)
 
 
 def play(server: Any, nodes: RecycledNodes, num_rounds: int) -> list[Plan]:
@@ -27,12 +26,12 @@ def play(server: Any, nodes: RecycledNodes, num_rounds: int) -> list[Plan]:
     return plans
 
 
-@pytest.mark.parametrize("rule", ["paper", "default"])
+@pytest.mark.parametrize("method", ["dubhe-paper", "dubhe"])
 @pytest.mark.parametrize("num_real", [7, 50])
 @pytest.mark.parametrize("rounds_per_draw", [1, 3])
-def test_the_protocol_goes_its_whole_way(rule: str, num_real: int, rounds_per_draw: int) -> None:
+def test_the_protocol_goes_its_whole_way(method: str, num_real: int, rounds_per_draw: int) -> None:
     """Nothing is dropped or noted: all sums decrypt, and real agents determine."""
-    server, nodes = nodes_and_server(rule, 50, num_real, rounds_per_draw=rounds_per_draw)
+    server, nodes = nodes_and_server(method, 50, num_real, rounds_per_draw=rounds_per_draw)
     plans = play(server, nodes, 4)
     assert [note for plan in plans for note in plan.notes] == []
     for plan in plans:
@@ -41,14 +40,12 @@ def test_the_protocol_goes_its_whole_way(rule: str, num_real: int, rounds_per_dr
         assert all(stage.accepted == stage.sent for stage in plan.stages)
     assert len({plan.participants for plan in plans}) == 4
     stages = [stage.stage for stage in plans[0].stages]
-    calibrated = ["moments", "calibrate"] if rule == "default" else []
-    wanted = ["join", "keygen", "register", *calibrated, "participate", "determine"]
-    assert stages == wanted
+    assert stages == ["join", "keygen", "register", "participate", "determine"]
 
 
 def test_about_as_many_volunteer_as_should() -> None:
     """Nodes that repeat draw with the average probability: K of N in each try."""
-    server, nodes = nodes_and_server("paper", 600, 6)
+    server, nodes = nodes_and_server("dubhe-paper", 600, 6)
     state, outcome = server.begin_round(server.initial_state(), 1, list(nodes.ids))
     while outcome.header.stage != "participate":
         state, outcome = server.step(state, nodes.answer(outcome))
@@ -64,7 +61,7 @@ def test_time_is_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every node counts as the real ones do on average, and an agent once."""
     now = iter(range(10_000))
     monkeypatch.setattr("bench.recycled.process_time", lambda: float(next(now)))
-    server, nodes = nodes_and_server("paper", 30, 5)
+    server, nodes = nodes_and_server("dubhe-paper", 30, 5)
     costs = measured_rounds(server, nodes, 2)
     seconds = {stage.stage: stage.client_seconds for stage in costs[0].stages}
     assert seconds == {

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 from bench import scale
+from bench.scale import ScaleSettings
 
 from dubhe_flwr.errors import SettingsError
-
-SMALL: dict[str, Any] = {"sizes": (40, 80), "key_bits": 512}
 
 
 def in_this_process(measure: Any, *arguments: Any) -> Any:
@@ -19,7 +18,9 @@ def in_this_process(measure: Any, *arguments: Any) -> Any:
 def test_sums_epochs_and_rounds_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """For each size; every fourth round draws, and the first one registers before."""
     monkeypatch.setattr(scale, "_in_fresh_process", in_this_process)
-    results = scale.bench_scale(sizes=(40, 80), key_bits=512, num_participants=4, num_real=8)
+    results = scale.bench_scale(
+        ScaleSettings(sizes=(40, 80), key_bits=512, num_participants=4, num_real=8)
+    )
     content = results.to_dict()
     for number in (40, 80):
         epoch = content["measured"]["epochs"][str(number)]
@@ -41,15 +42,15 @@ def test_sums_epochs_and_rounds_are_measured(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"rule": "luck"}, r"rule='luck' must be one of \('paper', 'default'\)"),
-        ({"num_real": 7}, "num_real=7 is below 8, an agent for each round"),
+        ({"method": "luck"}, "method='luck' is unknown; choose one of dubhe-paper, dubhe"),
+        ({"num_real": 7}, "num_real=7 must be at least 8"),
         ({"sizes": (40, 40)}, "show no growth"),
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
     """Before anything is measured."""
     with pytest.raises(SettingsError, match=sentence):
-        scale.bench_scale(**SMALL | given)
+        ScaleSettings(**given)
 
 
 def test_the_bounds_are_those_of_a_million() -> None:

@@ -57,12 +57,12 @@ def test_missing_data_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--scale", "tiny"], "scale='tiny' must be one of small, full."),
+        (["--scale", "tiny"], "scale='tiny' is unknown; choose one of small, full."),
         (["--datasets", "SVHN"], "datasets names 'SVHN'; choose from MNIST, CIFAR10, FEMNIST."),
         (["--seeds", "one"], "seeds='one' must be numbers separated by commas"),
         (["--seeds", "0,-1"], "seeds=0,-1 must be from 0 up."),
-        (["--norm", "layer"], "norm='layer' must be one of batch, group."),
-        (["--precision", "half"], "precision='half' must be one of float32, bfloat16."),
+        (["--norm", "layer"], "norm='layer' is unknown; choose one of batch, group."),
+        (["--precision", "half"], "precision='half' is unknown; choose one of float32, bfloat16."),
         (["--rounds", "0"], "num_rounds=0 must be at least 1."),
         (["--device", "abacus"], "device='abacus' is unknown; choose auto, cpu or cuda."),
     ],

@@ -2,10 +2,10 @@
 
 from html.parser import HTMLParser
 
-from reproduction.page import render_page
+from reproduction.page import Picture, Section, render_page
 
 from dubhe_flwr.report.picture import picture
-from dubhe_flwr.report.section import Picture, Section, Table
+from dubhe_flwr.report.table import Table
 
 SECTION = Section(
     "sizes",
