@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from logging import ERROR, WARNING
 from typing import Final
@@ -11,14 +12,9 @@ from flwr.app import Context
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.adapter._compat import config_record
-from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
-from dubhe_flwr.errors import (
-    MalformedMessageError,
-    RefusedError,
-    SettingsError,
-    UntrustedError,
-)
+from dubhe_flwr.errors import MalformedMessageError, RefusedError, SettingsError, UntrustedError
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, Stage
 
@@ -93,40 +89,30 @@ class Node:
         signing_key: SigningKey | None = None,
         trusted_keys: TrustedKeysOfNode | None = None,
     ) -> None:
-        self.label_counts = label_counts
-        self.willing = willing
-        self.simulated = simulated
-        self.min_cohort = min_cohort
-        self.min_key_bits = min_key_bits
-        self.max_key_bits = max_key_bits
-        self.max_epochs_per_day = max_epochs_per_day
-        self.max_draws_per_day = max_draws_per_day
-        self.max_label_shift = max_label_shift
-        self._pinned_keys = pinned_keys(signing_key, trusted_keys)
-        self._check()
-
-    def _check(self) -> None:
-        """Refuse what cannot work before the first request comes."""
-        if not callable(self.label_counts):
+        if not callable(label_counts):
             raise SettingsError(
                 "label_counts must be a function of the Context that returns the node's samples "
                 "of each class, such as `lambda context: [120, 3, 40]`."
             )
-        if self.willing is not None and not callable(self.willing):
+        if willing is not None and not callable(willing):
             raise SettingsError(
                 "willing must be a function of the Context and a round that returns whether the "
                 "node trains then, such as `lambda context, server_round: True`; leave it out if "
                 "the node always does."
             )
-        NodePolicy(
+        self._label_counts = label_counts
+        self._willing = willing
+        self._simulated = simulated
+        self._pinned_keys = pinned_keys(signing_key, trusted_keys)
+        self._limits = NodePolicy(
             label_counts=tuple,
             alias="",
-            min_cohort=self.min_cohort,
-            min_key_bits=self.min_key_bits,
-            max_key_bits=self.max_key_bits,
-            max_epochs_per_day=self.max_epochs_per_day,
-            max_draws_per_day=self.max_draws_per_day,
-            max_label_shift=self.max_label_shift,
+            min_cohort=min_cohort,
+            min_key_bits=min_key_bits,
+            max_key_bits=max_key_bits,
+            max_epochs_per_day=max_epochs_per_day,
+            max_draws_per_day=max_draws_per_day,
+            max_label_shift=max_label_shift,
         )
 
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
@@ -163,27 +149,21 @@ class Node:
         raise RefusedError("This node cannot use its keys; its log says why.")
 
     def _is_simulated(self, context: Context) -> bool:
-        if not callable(self.simulated):
-            return self.simulated
+        if not callable(self._simulated):
+            return self._simulated
         try:
-            return bool(self.simulated(context))
+            return bool(self._simulated(context))
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
             log(ERROR, "dubhe: simulated raised %s: %s", type(error).__name__, error)
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")
 
     def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
-        willing = self.willing
-        return NodePolicy(
-            label_counts=lambda: self.label_counts(context),
+        return replace(
+            self._limits,
+            label_counts=partial(self._label_counts, context),
             alias=str(context.node_config.get("partition-id", context.node_id)),
-            willing=willing and partial(willing, context),
+            willing=self._willing and partial(self._willing, context),
             simulated=self._is_simulated(context),
-            min_cohort=self.min_cohort,
-            min_key_bits=self.min_key_bits,
-            max_key_bits=self.max_key_bits,
-            max_epochs_per_day=self.max_epochs_per_day,
-            max_draws_per_day=self.max_draws_per_day,
-            max_label_shift=self.max_label_shift,
             pinned=pinned,
         )
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from torch import Tensor, nn
 
-from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import CohortError
 from dubhe_flwr.training.cohort import train_cohort
 from dubhe_flwr.training.loop import OptimizerFactory, adam

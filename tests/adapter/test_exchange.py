@@ -10,9 +10,9 @@ from flwr.app import Error, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter import exchange
-from dubhe_flwr.adapter.exchange import send_over_grid
-from dubhe_flwr.adapter.forwarding import ForwardingGrid
+from dubhe_flwr.adapter import transport
+from dubhe_flwr.adapter.transport import send_over_grid
+from dubhe_flwr.adapter.transport import ForwardingGrid
 from dubhe_flwr.adapter.records import to_records
 from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.simulation import InProcessGrid
@@ -79,8 +79,8 @@ def test_a_timeout_is_that_of_the_whole_batch(
 ) -> None:
     """Parts of a batch share it, and what would begin after it is not sent."""
     clock = Clock()
-    monkeypatch.setattr(exchange, "time", clock)
-    monkeypatch.setattr(exchange, "batch_size", lambda _grid, _number: 2)
+    monkeypatch.setattr(transport, "time", clock)
+    monkeypatch.setattr(transport, "batch_size", lambda _grid, _number: 2)
     slow = SlowGrid(grid, clock, seconds=40.0)
     replies = send_over_grid(slow, batch_to(grid.get_node_ids()), timeout)
     assert slow.timeouts == timeouts

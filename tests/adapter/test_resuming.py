@@ -298,9 +298,9 @@ def test_a_random_seed_survives(api: Api, tmp_path: Path) -> None:
     first = api.strategy(checkpoint_dir=tmp_path, seed=None)
     api.run(first, grid, 1)
     second = api.strategy(checkpoint_dir=tmp_path, seed=None)
-    assert second.state.seed != first.state.seed
+    assert second.driver.run.state.seed != first.driver.run.state.seed
     second.rounds_left(5)
-    assert second.state.seed == first.state.seed
+    assert second.driver.run.state.seed == first.driver.run.state.seed
 
 
 def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
@@ -372,10 +372,10 @@ def test_an_unfit_state_is_refused_by_name(
     saved = json.loads(json.dumps({**strategy.state_dict(), "wrapped": [{"dict": []}]}))
     change(saved)
     fresh = api.strategy()
-    before = fresh.state
+    before = fresh.driver.run.state
     with pytest.raises(CheckpointError, match=message):
         fresh.load_state_dict(saved)
-    assert fresh.state == before
+    assert fresh.driver.run.state == before
     assert fresh.rounds_done == 0
 
 

@@ -78,6 +78,7 @@ class TestFiles:
             generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PRIVATE, NoEncryption()),
             TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
         ],
+        ids=["empty", "nonsense", "not OpenSSH", "not PEM", "another curve", "public"],
     )
     def test_what_is_no_signing_key_is_refused(self, tmp_path: Path, content: bytes) -> None:
         """The sentence says how to make one, and quotes nothing of the file."""

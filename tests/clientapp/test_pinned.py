@@ -223,7 +223,7 @@ def test_a_dishonest_registry_costs_its_block(kind: str, federation: Any) -> Non
     grid, strategy = federation(
         alter_reply=dishonest, num_nodes=num_nodes, counts=counts, options={}, block_size=6
     )
-    epoch = strategy.state.epoch
+    epoch = strategy.driver.run.state.epoch
     rest = [int(alias) for alias in epoch.aliases.values()]
     assert len(rest) == 54
     assert 17 not in rest

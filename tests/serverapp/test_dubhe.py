@@ -42,7 +42,7 @@ from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.server import Dubhe as FitDubhe
 from dubhe_flwr.serverapp import Dubhe, Selection
-from dubhe_flwr.serverapp.grid import SelectedGrid
+from dubhe_flwr.serverapp.strategy import _SelectedGrid as SelectedGrid
 from dubhe_flwr.simulation import InProcessGrid
 from dubhe_flwr.testing import Fault, FaultyGrid
 
