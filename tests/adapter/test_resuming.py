@@ -28,6 +28,7 @@ from dubhe_flwr.adapter.wrapped import layers
 from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol import Memory
+from dubhe_flwr.rules import Prices
 from dubhe_flwr.server import Dubhe as FitDubhe
 from dubhe_flwr.server import Selection as FitSelection
 from dubhe_flwr.serverapp import Dubhe
@@ -148,7 +149,7 @@ def check_same_as_uninterrupted(
     [
         {},
         {"rounds_per_draw": 3},
-        {"participation": "calibrated"},
+        {"rule": Prices()},
         {"determination": "grouped", "group_size": 3, "tries": 3},
         {"registration_interval": 3, "tries": 3},
     ],
@@ -200,7 +201,7 @@ def test_noise_and_clipping_of_differential_privacy_go_on(
     assert same(api.run(api.strategy(make().strategy, checkpoint_dir=tmp_path), grid), model)
 
 
-STAGES = ["join", "keygen", "register", "moments", "calibrate", "participate", "determine"]
+STAGES = ["join", "keygen", "register", "settle", "participate", "determine"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +218,7 @@ def test_after_a_kill_in_any_stage_a_new_epoch_begins(
     """Nodes that have answered more than the checkpoint knows do not stop the run."""
     options = {
         "checkpoint_dir": tmp_path,
-        "participation": "calibrated",
+        "rule": Prices(),
         "registration_interval": 2,
     }
     grid = api.grid()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flwr.app import Context, RecordDict
+from flwr.common import parameters_to_ndarrays
 from support import (
     NUM_NODES,
     SELECTION,
@@ -27,7 +28,8 @@ from support import (
 )
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
-from dubhe_flwr.adapter.packing import split_arrays
+from dubhe_flwr.adapter.packing import unpack
+from dubhe_flwr.rules import Prices
 from dubhe_flwr.simulation import InProcessGrid
 
 NUM_ROUNDS = 3
@@ -77,15 +79,15 @@ def server(api: str, path: Path, point: str) -> None:
     strategy, server_app = made(api, path / "kept", evaluate)
     context = Context(grid.run.run_id, 1, {}, RecordDict(), {})
     server_app(grid, context)
-    kept = CheckpointDirectory(path / "kept").latest()
+    kept = CheckpointDirectory(path / "kept").open()
     assert kept is not None
-    model: dict[str, Any] = {}
-    split_arrays(kept.content["model"], model)
+    model = unpack(kept.content["model"])
+    arrays = parameters_to_ndarrays(model) if api == "fit" else model.to_numpy_ndarrays()
     result = {
         "rounds": [plan.server_round for plan in getattr(strategy, "plans", [])],
         "selected": getattr(strategy, "selected", []),
         "last": kept.path.name,
-        "model": [array.tobytes().hex() for array in model.values()],
+        "model": [array.tobytes().hex() for array in arrays],
     }
     (path / "result.json").write_text(json.dumps(result))
 
@@ -95,7 +97,7 @@ def made(api: str, path: Path, evaluate: Callable[..., None]) -> tuple[Any, Any]
     options: dict[str, Any] = {
         **SELECTION,
         "registration_interval": 1,
-        "participation": "calibrated",
+        "rule": Prices(),
         "checkpoint_dir": path,
     }
     if api == "fit":
