@@ -4,17 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import HelloRequest
 from flwr.app import Error, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from dubhe_flwr.adapter import transport
-from dubhe_flwr.adapter.transport import send_over_grid
-from dubhe_flwr.adapter.transport import ForwardingGrid
 from dubhe_flwr.adapter.records import to_records
+from dubhe_flwr.adapter.transport import ForwardingGrid, send_over_grid
 from dubhe_flwr.protocol import Batch, NodeFailure
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import HelloRequest
 from dubhe_flwr.simulation import InProcessGrid
 
 
