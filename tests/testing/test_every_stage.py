@@ -18,6 +18,7 @@ from support import (
 )
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.rules import Prices
 from dubhe_flwr.server import Dubhe as FitDubhe
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_on_grid
@@ -25,10 +26,7 @@ from dubhe_flwr.testing import Fault, FaultKind, FaultyGrid
 
 NUM_NODES = 12
 NUM_ROUNDS = 2
-STAGES = (
-    *("join", "keygen", "register", "moments", "calibrate", "participate", "determine"),
-    "train",
-)
+STAGES = ("join", "keygen", "register", "settle", "participate", "determine", "train")
 LOSSES: tuple[FaultKind, ...] = ("drop_request", "drop_reply", "error")
 OTHERS = sorted(set(get_args(FaultKind)) - set(LOSSES))
 
@@ -42,12 +40,11 @@ class RecordedFitDubhe(Recorded, FitDubhe):
 
 
 def options(stage: str, **overrides: Any) -> dict[str, Any]:
-    """Return a selection of 4 that has that stage."""
-    calibrated = stage in {"moments", "calibrate"}
+    """Return a selection of 4 that has that stage: only prices take sums before the draws."""
     return {
         **SELECTION,
         "num_participants": 4,
-        "participation": "calibrated" if calibrated else "paper",
+        "rule": Prices() if stage == "settle" else SELECTION["rule"],
         "on_failure": "random",
         "wait_timeout": 0.0,
         **overrides,
@@ -132,7 +129,7 @@ def test_nothing_lost(stage: str) -> None:
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_faults_at_all_stages(kind: Any) -> None:
     """A tenth of all messages late, twice, out of order, spoilt or old, and some nodes killed."""
-    settings = options("moments", registration_interval=2)
+    settings = options("settle", registration_interval=2)
     # A spoilt update is the wrapped strategy's business.
     stages = STAGES[:-1] if "corrupt" in kind or "replay" in kind else STAGES
     for run in (run_by_message, run_by_fit):
@@ -143,9 +140,9 @@ def test_other_faults_at_all_stages(kind: Any) -> None:
         assert sum(grid.injected.values()) > 5
 
 
-@pytest.mark.parametrize("stage", ["keygen", "calibrate", "determine"])
+@pytest.mark.parametrize("stage", ["keygen", "determine"])
 def test_a_killed_agent_is_replaced(stage: str) -> None:
-    """Another one makes a fresh key, calibrates or determines, and the round is Dubhe's."""
+    """Another one makes a fresh key, or determines, and the round is Dubhe's."""
     strategy, grid, trained = run_by_message([Fault("kill", stage, times=1)], **options(stage))
     assert len(grid.killed) == 1
     plan = strategy.plans[0]
