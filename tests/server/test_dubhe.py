@@ -46,7 +46,7 @@ from support import (
 
 from dubhe_flwr.adapter._compat import GridClientProxy
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.rules import Prices
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
@@ -242,7 +242,9 @@ def test_override_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "settling"), [(SELECTION["rule"], 0), (Prices(), 3)], ids=["paper", "prices"]
+    ("rule", "settling"),
+    [(SELECTION["rule"], 0), (Prices(), 0), (Paper((1, 2, 4), "search"), 2)],
+    ids=["paper", "prices of few nodes", "search"],
 )
 def test_one_batch_a_stage(rule: Any, settling: int) -> None:
     """A first round has one for each stage and exchange, a later one two, before training."""
