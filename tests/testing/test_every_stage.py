@@ -157,7 +157,10 @@ def test_other_faults_at_all_stages(kind: Any, rule: Rule) -> None:
         fault = Fault(kind, stages, 0.1, times=6 if kind == "kill" else None)
         strategy, grid, trained = run([fault], num_rounds=5, **settings)
         assert trained == 5
-        assert all(len(set(plan.participants)) == 4 for plan in strategy.plans)
+        for plan in strategy.plans:
+            # A spoilt registration costs its epoch, and the next one has fewer nodes.
+            short = kind == "corrupt_reply" and "Only 3 of 4 clients can train." in plan.notes
+            assert len(set(plan.participants)) == 4 - short
         assert sum(grid.injected.values()) > 5
 
 
