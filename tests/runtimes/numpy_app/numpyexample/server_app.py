@@ -8,9 +8,9 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from dubhe_flwr.adapter.transport import ForwardingGrid
 from dubhe_flwr.rules import Paper
 from dubhe_flwr.serverapp import Dubhe
-from dubhe_flwr.serverapp.grid import SelectedGrid
 
 app = ServerApp()
 
@@ -18,11 +18,11 @@ REFERENCE_SET = (1, 2, 4)
 THRESHOLDS = {1: 0.7, 2: 0.2}
 
 
-class RecordingGrid(SelectedGrid):
+class RecordingGrid(ForwardingGrid):
     """Writes down all that passes through it: `sent` and `received` in a folder."""
 
     def __init__(self, grid: Grid, folder: Path) -> None:
-        super().__init__(grid, ())
+        super().__init__(grid)
         self.folder = folder
 
     def get_node_ids(self) -> Iterable[int]:
