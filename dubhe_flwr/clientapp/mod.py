@@ -1,7 +1,6 @@
 """The client side of Dubhe, in one line for either kind of ClientApp."""
 
 from collections.abc import Callable
-from typing import Any
 
 from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
@@ -45,7 +44,7 @@ class DubheMod(Node):
 
 
 @taking(Node)
-def register_dubhe(app: ClientApp, *arguments: Any, **options: Any) -> None:
+def register_dubhe(app: ClientApp, *arguments: object, **options: object) -> None:
     """Let a ClientApp of the Message API answer the stages of the protocol.
 
     A mod sees only messages for which a handler is registered, so an app with `@app.train()`
@@ -72,7 +71,8 @@ def register_dubhe(app: ClientApp, *arguments: Any, **options: Any) -> None:
         raise SettingsError(
             f"{type(app).__name__} is not a ClientApp; give the app, then the rest."
         )
-    node = Node(*arguments, **options)
+    # `Any` would leave the signature that `taking` makes unknown to type checkers.
+    node = Node(*arguments, **options)  # type: ignore[arg-type]
 
     def handler(message: Message, context: Context) -> Message:
         return _answer(node, message, context)
