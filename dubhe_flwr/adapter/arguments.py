@@ -150,7 +150,7 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
         self, function: Callable[[A, B, C], None]
     ) -> Callable[Concatenate[A, B, C, P], None]: ...
     def __call__(self, function: Callable[..., None]) -> Callable[..., None]:
-        """Return the function, with what it passes on in the place of `*` and `**`."""
+        """Return the function, with what it passes on in the place of `**`."""
         own = [each for each in signature(function).parameters.values() if each.kind not in _REST]
         whole = Signature([*own, *self._passed_on.values()])
 
@@ -165,10 +165,10 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
                     hint = f"did you mean {meant[0]}?" if meant else f"choose from {known}."
                     raise SettingsError(f"{who} takes no {name}; {hint}")
             try:
-                whole.bind(*given, **named)
+                bound = whole.bind(*given, **named)
             except TypeError as error:
                 raise SettingsError(f"{who} was called wrongly: {error}.") from None
-            function(*given, **named)
+            function(**bound.arguments)
 
         vars(checked)["__signature__"] = whole
         return checked

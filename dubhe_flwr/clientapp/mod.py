@@ -1,6 +1,7 @@
 """The client side of Dubhe, in one line for either kind of ClientApp."""
 
 from collections.abc import Callable
+from typing import Any
 
 from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
@@ -44,7 +45,7 @@ class DubheMod(Node):
 
 
 @taking(Node)
-def register_dubhe(app: ClientApp, *arguments: object, **options: object) -> None:
+def register_dubhe(app: ClientApp, **options: Any) -> None:
     """Let a ClientApp of the Message API answer the stages of the protocol.
 
     A mod sees only messages for which a handler is registered, so an app with `@app.train()`
@@ -54,7 +55,7 @@ def register_dubhe(app: ClientApp, *arguments: object, **options: object) -> Non
     ----------
     app : ClientApp
         An app without `client_fn`.
-    *arguments, **options
+    **options
         The arguments of `Node`, first of all `label_counts`.
 
     Raises
@@ -71,8 +72,7 @@ def register_dubhe(app: ClientApp, *arguments: object, **options: object) -> Non
         raise SettingsError(
             f"{type(app).__name__} is not a ClientApp; give the app, then the rest."
         )
-    # `Any` would leave the signature that `taking` makes unknown to type checkers.
-    node = Node(*arguments, **options)  # type: ignore[arg-type]
+    node = Node(**options)
 
     def handler(message: Message, context: Context) -> Message:
         return _answer(node, message, context)
