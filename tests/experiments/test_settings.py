@@ -164,7 +164,7 @@ def test_everything_reaches_the_protocol() -> None:
         "key_bits": 1024,
         "seed": 5,
     }
-    prices = {"coverage": 0.4, "local_skew": 0.2, "target": (0.75, 0.25)}
+    prices: dict[str, Any] = {"coverage": 0.4, "local_skew": 0.2, "target": (0.75, 0.25)}
     protocol = StudySettings.of(**given, **prices, num_clients=5000).protocol_settings()
     assert {name: getattr(protocol, name) for name in given} == given
     assert protocol.rule == Prices(**prices)

@@ -113,8 +113,8 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
 )
 def test_a_trailing_mean_leaves_the_first_value_as_it_is(values: list[float], window: int) -> None:
     """Every other one is the plain mean of the last ones, without the first."""
-    wanted = [np.mean(values[max(1, i - window + 1) : i + 1]) for i in range(1, len(values))]
-    np.testing.assert_allclose(trailing_mean(values, window), [values[0], *wanted], atol=1e-6)
+    wanted = [float(np.mean(values[max(1, i - window + 1) : i + 1])) for i in range(1, len(values))]
+    assert trailing_mean(values, window) == pytest.approx([values[0], *wanted], abs=1e-6)
 
 
 def test_percents_are_labelled_as_they_are() -> None:
