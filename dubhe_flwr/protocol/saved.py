@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dubhe_flwr.errors import CheckpointError, DubheError
 from dubhe_flwr.he import PublicKey
@@ -149,8 +150,6 @@ def _collection(kind: Any, data: Any, where: str) -> object:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is types.UnionType:
         return None if data is None else from_json(arguments[0], data, where)
-    if origin is np.ndarray:
-        return _array(get_args(arguments[1])[0], data, where)
     if origin in {tuple, frozenset}:
         return origin(from_json(arguments[0], item, where) for item in _sequence(data))
     if not isinstance(data, dict):
@@ -160,9 +159,11 @@ def _collection(kind: Any, data: Any, where: str) -> object:
     }
 
 
-def _array(scalar: type[Any], data: Any, where: str) -> Any:
-    if scalar is not np.bool_:
-        return np.array([from_json(int, item, where) for item in _sequence(data)], dtype=scalar)
+def _numbers(data: Any, where: str) -> NDArray[np.int64]:
+    return np.array([from_json(int, item, where) for item in _sequence(data)], dtype=np.int64)
+
+
+def _bits(data: Any, where: str) -> NDArray[np.bool_]:
     values = check_keys(data, ["shape", "bits"], where)
     shape = [from_json(int, size, where) for size in _sequence(values["shape"])]
     packed = np.frombuffer(from_json(bytes, values["bits"], where), dtype=np.uint8)
@@ -188,7 +189,10 @@ def _bytes(data: Any, _where: str) -> bytes:
     return b64decode(data, validate=True)
 
 
+# Hints of arrays are compared as a whole: what they are made of differs between versions of NumPy.
 _ATOMS: dict[Any, Callable[[Any, str], object]] = {
+    NDArray[np.bool_]: _bits,
+    NDArray[np.int64]: _numbers,
     bytes: _bytes,
     float: lambda data, where: data if type(data) is float else float(from_json(int, data, where)),
     Vectors: _vectors,
