@@ -1,7 +1,7 @@
 """The stage `keygen`: an agent makes the key of the epoch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dubhe_flwr.he import SIGNATURE_BYTES, PublicKey, Unencrypted, sealed_bytes
 from dubhe_flwr.protocol.coordinator.agents import Agents
@@ -63,6 +63,8 @@ class Keygen(Awaiting):
         if not joined.announced.encrypted:
             plain = Unencrypted(joined.announced.key_bits)
             requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
+            # Simulated nodes round by the numbers of requests: they are the same with encryption.
+            context = replace(context, run=replace(context.run, sequence=context.run.sequence + 1))
             return context, KeyMade(joined, Agents((), 0), plain, requests)
         return cls.ask(context, joined, context.agents(tuple(joined.members), "keygen"))
 
