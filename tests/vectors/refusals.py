@@ -107,9 +107,9 @@ def _keygen() -> Iterator[Case]:
     yield keygen("for the agent twice", [own, own, *others[:2]])
     yield keygen("for fewer than a cohort", [own, others[0]])
     yield keygen("for more than there may be", [own, *others])
-    asked = {"public-keys": b"".join([own, *others[:2]])}
-    made = ask("keygen", asked, sizes={"modulus": 64})
-    yield session("a second key", joined(), made, refused(ask("keygen", asked, 4)))
+    three = {"public-keys": b"".join([own, *others[:2]])}
+    made = ask("keygen", three, sizes={"modulus": 64})
+    yield session("a second key", joined(), made, refused(ask("keygen", three, 4)))
     clear = ask("keygen", {"public-keys": b"".join([own, *others[:1]])})
     yield session("a key for two in the clear", joined(CLEAR), refused(clear))
 

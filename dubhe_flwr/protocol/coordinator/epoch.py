@@ -113,13 +113,17 @@ class Epoch:
         if announced.group_size is None:
             return 0
         volunteers = announced.num_volunteers(self.num_registered)
-        return min(self.sums_per_agent, max(announced.num_wanted, volunteers // announced.group_size))
+        return min(
+            self.sums_per_agent, max(announced.num_wanted, volunteers // announced.group_size)
+        )
 
     def sums_per_round(self, num_tries: int) -> int:
         """Return how many sums an agent decrypts to determine a round; 0 without any choice."""
         announced = self.announced
         num_sums = num_tries if announced.group_size is None else self.groups_per_round
-        several = num_sums > announced.num_wanted and len(self.aliases) - 1 > announced.num_participants
+        several = (
+            num_sums > announced.num_wanted and len(self.aliases) - 1 > announced.num_participants
+        )
         return num_sums if several else 0
 
     def draws_charged(self, num_draws: int) -> int:
