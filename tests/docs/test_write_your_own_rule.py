@@ -8,7 +8,7 @@ from docs.pages import ROOT, blocks
 from flwr.app import Context
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, registered
-from protocol.one_node import set_policy
+from protocol.nodes import set_policy
 
 from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
 from dubhe_flwr.protocol import CoordinatorState

@@ -14,7 +14,7 @@ from protocol.federation import (
     joined,
     registered,
 )
-from protocol.one_node import (
+from protocol.nodes import (
     COUNTS,
     NUM_CLIENTS,
     SCALE,

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 from protocol.federation import epoch_of, registered
-from protocol.one_node import Exchanges, federation
+from protocol.nodes import Exchanges, federation
 
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules import announced_rule
