@@ -49,7 +49,7 @@ class Exchanges(Rule):
     number: int = 0
     local_skew: float = 0.0
 
-    name: ClassVar[str] = "exchanges"
+    name: ClassVar[str] = f"exchanges of {__name__}"  # pytest imports this module twice
 
     def __post_init__(self) -> None:
         if self.number < 0:

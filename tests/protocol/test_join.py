@@ -38,7 +38,7 @@ def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> Non
     """The operator is told to let them know it."""
     nodes = federation(rule=Exchanges())
     batch = nodes.until(Stage.JOIN)
-    monkeypatch.delitem(rules._RULES, "exchanges")  # as in a ClientApp that does not import it
+    monkeypatch.delitem(rules._RULES, Exchanges.name)  # as in a ClientApp that does not import it
     rule_of.cache_clear()
     replies = nodes.deliver(batch)
     monkeypatch.undo()

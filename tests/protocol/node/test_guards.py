@@ -1,6 +1,7 @@
 """Tests of what a node refuses to spend, and of what a refusal costs."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,13 @@ from dubhe_flwr.protocol.node.guards import (
     charging,
     read_before,
     registration_of,
+    spend_day,
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.wire.messages import JoinRequest, KeygenRequest, ParticipateRequest
 
 ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12,
@@ -115,6 +118,33 @@ class TestSpend:
         """A node that does not know how many registered, or was told wrong, decrypts nothing."""
         with pytest.raises(RefusedError, match="are used up"):
             spend_sums(JOINED, own, 1)
+
+
+class TestSpendDay:
+    """What the owner allows in a day, whatever the epochs."""
+
+    POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
+    DRAWS = ParticipateRequest(b"", 9, 0, 1, 2, 3)
+    """Six of them."""
+
+    def test_epochs_and_draws_are_counted_apart(self) -> None:
+        """And nothing else is."""
+        spent = Allowance(5)
+        for request in (ANNOUNCED, self.DRAWS, KeygenRequest(b""), ANNOUNCED):
+            spent = spend_day(self.POLICY, spent, 5, request)
+        assert spent == Allowance(5, 2, 6)
+
+    @pytest.mark.parametrize(
+        ("request_", "spent"), [(ANNOUNCED, Allowance(5, 2)), (DRAWS, Allowance(5, 0, 5))]
+    )
+    def test_the_next_day_begins_anew(self, request_: Any, spent: Allowance) -> None:
+        """What is refused today is answered tomorrow; a simulated node has no such limit."""
+        with pytest.raises(RefusedError, match="owner allows in a day"):
+            spend_day(self.POLICY, spent, 5, request_)
+        tomorrow = spend_day(self.POLICY, spent, 6, request_)
+        assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, request_)
+        simulated = replace(self.POLICY, simulated=True)
+        assert spend_day(simulated, spent, 5, request_).day == 5
 
 
 def test_who_has_not_registered_has_nothing_to_read() -> None:

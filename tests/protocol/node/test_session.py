@@ -5,7 +5,7 @@ from protocol.federation import epoch_of, joined, registered
 from protocol.nodes import federation, next_request, refuses, seal, set_policy
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
-from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol import ClientSession, Stage
 from dubhe_flwr.protocol.wire.messages import HelloRequest
 
 ENTERED = list(Stage)[2:]
@@ -39,6 +39,24 @@ class TestHello:
         nodes = federation()
         set_policy(nodes, nodes.ids[0], alias="")
         refuses(nodes, nodes.ids[0], HELLO, MalformedMessageError, "An alias has 1 to 256 bytes")
+
+
+class TestDays:
+    """What the owner allows in a day is refused for that day, and leaves no trace."""
+
+    def test_another_day_another_epoch(self) -> None:
+        """A node that joined as often as it may is asked again tomorrow."""
+        nodes = federation(policy={"simulated": False, "max_epochs_per_day": 1})
+        node_id, request = next_request(nodes, Stage.JOIN)
+        policy, other = nodes.policies[node_id], {**request, "epoch": bytes(range(16))}
+        session = ClientSession(policy, today=5)
+        session.handle(request)
+        memory = session.memory
+        with pytest.raises(RefusedError, match="what its owner allows in a day"):
+            session.handle(other)
+        assert session.memory is memory
+        tomorrow = ClientSession(policy, memory, today=6)
+        assert tomorrow.handle(other)["status"] == 0
 
 
 class TestOrder:

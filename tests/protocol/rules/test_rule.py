@@ -11,6 +11,8 @@ from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules import announced_rule
 from dubhe_flwr.rules import Frame, Paper, Rule, register_rule
 
+NAME = Exchanges.name
+
 
 @pytest.mark.parametrize("rule", [Exchanges(2, 0.5), Paper((1, 2, 4), {1: 0.6, 2: 0.3})])
 def test_a_rule_is_announced_by_name_and_settings(rule: Rule) -> None:
@@ -37,21 +39,27 @@ def test_an_unknown_rule_is_refused(name: str) -> None:
 )
 def test_settings_that_cannot_work_are_refused_without_a_detail(settings: str) -> None:
     """Whatever is wrong with them, there is one sentence."""
-    with pytest.raises(RefusedError, match=r"^The settings of the rule 'exchanges' cannot work\.$"):
-        announced_rule("exchanges", settings)
+    with pytest.raises(RefusedError, match=f"^The settings of the rule '{NAME}' cannot work.$"):
+        announced_rule(NAME, settings)
 
 
 def test_there_is_one_rule_of_a_name() -> None:
     """Another class is refused; the same one may come again, as when its module is read anew."""
-    for module, name in ((Exchanges.__module__, "Other"), ("elsewhere", Exchanges.__qualname__)):
-        other = type("Other", (Exchanges,), {"__module__": module, "__qualname__": name})
-        with pytest.raises(SettingsError, match=r"a rule 'exchanges' already; choose another"):
-            register_rule(other)
-    again = type("Exchanges", (Exchanges,), {"__module__": Exchanges.__module__})
+
+    @dataclass(frozen=True)
+    class Other(Exchanges):
+        """Another rule under the same name."""
+
+        name: ClassVar[str] = NAME
+
+    with pytest.raises(SettingsError, match=f"a rule {NAME!r} already; choose another name"):
+        register_rule(Other)
+    again = type("Exchanges", (Exchanges,), {"__qualname__": Exchanges.__qualname__})
+    again.__module__ = Exchanges.__module__
     assert register_rule(again) is again
-    assert type(announced_rule("exchanges", "{}")) is again
+    assert type(announced_rule(NAME, "{}")) is again
     register_rule(Exchanges)
-    assert type(announced_rule("exchanges", "{}")) is Exchanges
+    assert type(announced_rule(NAME, "{}")) is Exchanges
 
 
 def test_a_rule_needs_no_more_than_a_registration() -> None:

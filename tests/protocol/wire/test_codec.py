@@ -155,6 +155,23 @@ def test_limits_of_an_int_are_accepted() -> None:
         assert decode(Example, encode(replace(EXAMPLE, number=number))).number == number
 
 
+@pytest.mark.parametrize(
+    ("name", "longest", "unit"),
+    [
+        ("data", 2**24, b"a"),
+        ("name", 2**24, "a"),
+        ("whole-numbers", 2**16, bytes(8)),
+        ("shares", 2**16, bytes(8)),
+    ],
+)
+def test_values_have_an_end(name: str, longest: int, unit: Any) -> None:
+    """The longest bytes, text and lists get through, and no longer ones."""
+    fields = encode(EXAMPLE)
+    assert encode(decode(Example, {**fields, name: unit * longest}))[name] == unit * longest
+    with pytest.raises(MalformedMessageError, match=f"field '{name}'"):
+        decode(Example, {**fields, name: unit * (longest + 1)})
+
+
 def test_errors_name_no_value() -> None:
     """A refusal says which field, never what was in it: it may be a secret."""
     with pytest.raises(MalformedMessageError) as refusal:

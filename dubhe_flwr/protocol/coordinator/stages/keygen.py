@@ -63,9 +63,9 @@ class Keygen(Awaiting):
         if not joined.announced.encrypted:
             plain = Unencrypted(joined.announced.key_bits)
             requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
-            # As many batches as with a key: simulated nodes round by lots that depend on them.
-            run = replace(context.run, sequence=context.run.sequence + 1)
-            return replace(context, run=run), KeyMade(joined, Agents((), 0), plain, requests)
+            # Simulated nodes round by the numbers of requests: they are the same with encryption.
+            context = replace(context, run=replace(context.run, sequence=context.run.sequence + 1))
+            return context, KeyMade(joined, Agents((), 0), plain, requests)
         return cls.ask(context, joined, context.agents(tuple(joined.members), "keygen"))
 
     @classmethod

@@ -1,12 +1,14 @@
 """Tests of the stage `join`: who is asked, who joins, and who stays out."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from protocol.federation import Federation, epoch_of, node_policies, skewed_counts
 from protocol.server import (
+    COUNTS,
     Coin,
     Nodes,
     agents_in_turn,
@@ -117,6 +119,36 @@ class TestWhoStaysOut:
         plan = nodes.play(1)
         assert report_of(plan, "register").dropped == {"error reply": 1}
         assert plan.num_registered == 11
+
+    def test_an_alias_that_another_node_has_is_dropped(self) -> None:
+        """In results, nobody could tell them apart; the first one that answered has it."""
+        nodes = federation()
+        twin = nodes.policies[nodes.ids[3]].alias
+        nodes.policies[nodes.ids[8]] = replace(nodes.policies[nodes.ids[8]], alias=twin)
+        plan = nodes.play(1)
+        assert report_of(plan, "join").dropped == {"alias of another node": 1}
+        assert plan.num_registered == 11
+        assert set(epoch_of(nodes).aliases.values()) == {str(row) for row in range(12)} - {"8"}
+
+    @pytest.mark.parametrize("equal_weights", [True, False])
+    def test_numbers_of_samples_are_told_where_they_count(self, equal_weights: bool) -> None:
+        """A node that leaves it out, or tells it unasked, is dropped; of others the mean counts."""
+        nodes = federation(equal_weights=equal_weights)
+
+        def other(reply: dict[str, Any]) -> dict[str, Any]:
+            told = {name: value for name, value in reply.items() if name != "num-examples"}
+            return {**told, "num-examples": 5} if equal_weights else told
+
+        alter(nodes, "join", other, nodes.ids[:2])
+        plan = nodes.play(1)
+        reason = "number of samples not asked for, or missing"
+        assert report_of(plan, "join").dropped == {reason: 2}
+        assert (plan.num_registered, len(plan.participants)) == (10, 4)
+        mean = None if equal_weights else COUNTS[2:].sum() / 10
+        asked_for = {
+            e.request.get("mean-examples") for e in nodes.exchanges if e.stage == "register"
+        }
+        assert asked_for == {mean}
 
 
 class TestNumberOfClasses:
