@@ -171,6 +171,7 @@ PAPER: Any = {"reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1}}
         Case((1, 2, 3, 28), {1: 0.5, 2: 0.25, 3: 0.125}, 60, 20, 5, seed=3, style=0),
         Case((2, 62), {2: 0.5}, 40, 39, 8, seed=4, style=2),
         Case((2,), {}, 100, 10, 100, seed=5, style=0),
+        Case((2,), {}, 5, 3, 2, seed=0, style=0),  # a sum over all but two is refused
         Case((1, 2, 10), "search", 90, 10, 4, seed=7, style=1),
         Case((1, 2, 10), "search", 80, 20, 4, 6, style=1, determination="grouped", group_size=4),
     ],

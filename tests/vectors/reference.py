@@ -496,7 +496,9 @@ def plain_round(
         num_sums = min(num_sums, max(num_chosen, volunteers(announced, len(clients)) // group_size))
     else:
         num_sums = num_draws
-    has_choice = num_sums > num_chosen and len(clients) - 1 > wanted
+    # Beside the agent, and with as many left out of a sum as it has to cover at least.
+    most = min(len(clients) - 2, len(clients) - announced["min-cohort"])
+    has_choice = num_sums > num_chosen and wanted <= most
     others = list(clients)
     if has_choice:
         others.remove(

@@ -230,7 +230,7 @@ class TestLies:
         plan = nodes.play(1)
         assert plan.notes == (
             f"60 of 60 nodes refused at {refusing}; the epoch ends and all register anew.",
-            "1 epochs in a row were refused; this one is of 30 of 60 nodes, drawn by lot.",
+            "Epochs refused in a row: 1; the next one is of 30 of 60 nodes, drawn by lot.",
         )
         assert plan.num_registered == 30
         assert len(nodes.errors) == 60
