@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.baselines.past import Past
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import (
@@ -26,17 +27,19 @@ from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, Stage
 from dubhe_flwr.protocol.selector import accept_replies
 
-__all__ = ["RollCallSelector", "RollCallState"]
+__all__ = ["RollCall", "RollCallSelector", "RollCallState"]
 
 
 @dataclass(frozen=True, slots=True)
 class RollCallState:
-    """Who is known by which alias.
+    """Who is known by which alias, and whom the selector chose.
 
     Parameters
     ----------
     seed : int
         Fixes the choices.
+    past : Past
+        Whom the rounds before chose; empty where the choice does not depend on it.
     aliases : mapping of int to str
         Alias of each willing node, by node id.
     refused : frozenset of int
@@ -52,6 +55,7 @@ class RollCallState:
     """
 
     seed: int
+    past: Past = field(default_factory=Past)
     aliases: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     server_round: int = 0
@@ -60,7 +64,7 @@ class RollCallState:
     batch: Batch | None = None
 
 
-class RollCallSelector(Selector[RollCallState]):
+class RollCall(Selector[RollCallState]):
     """Asks nodes for their aliases when they first appear; a subclass says whom to choose.
 
     The aliases make a run repeat from its seed, since node ids are random in each run.
@@ -90,15 +94,26 @@ class RollCallSelector(Selector[RollCallState]):
         return self._num_participants
 
     @abstractmethod
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the indices of the chosen clients.
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose among the clients that are there.
 
         Parameters
         ----------
+        state : RollCallState
+            The state before the choice.
         aliases : sequence of str
-            The clients that are there, in the order of their aliases; at least one.
+            The clients, in the order of their aliases; at least one.
         rng : numpy.random.Generator
             Randomness of this round.
+
+        Returns
+        -------
+        state : RollCallState
+            The state after it.
+        chosen : ndarray of int64
+            Indices of the chosen clients, ascending.
         """
 
     def initial_state(self) -> RollCallState:
@@ -166,7 +181,8 @@ class RollCallSelector(Selector[RollCallState]):
                 f"Round {state.server_round}: no node is there and willing; wait for more nodes."
             )
         aliases = [state.aliases[node_id] for node_id in here]
-        chosen = self.choose(aliases, generator(state.seed, "baseline", state.server_round))
+        rng = generator(state.seed, "baseline", state.server_round)
+        state, chosen = self.select(state, aliases, rng)
         return state, Plan(
             server_round=state.server_round,
             participants=tuple(here[index] for index in chosen),
@@ -174,3 +190,25 @@ class RollCallSelector(Selector[RollCallState]):
             num_registered=len(state.aliases),
             stages=stages,
         )
+
+
+class RollCallSelector(RollCall):
+    """Chooses anew in each round, whatever it chose before."""
+
+    @abstractmethod
+    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the indices of the chosen clients, ascending.
+
+        Parameters
+        ----------
+        aliases : sequence of str
+            The clients that are there, in the order of their aliases; at least one.
+        rng : numpy.random.Generator
+            Randomness of this round.
+        """
+
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose, and leave the state as it is."""
+        return state, self.choose(aliases, rng)
