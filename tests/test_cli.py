@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.commands import app as benchmarks
 from command_line import call
+from reproduction.commands import app as paper
 from small_comparison import SMALL
 from typer.main import get_command
 
 from dubhe_flwr.cli import app
-from dubhe_flwr.cli.arguments import writable_file, writable_folder
+from dubhe_flwr.cli.options import writable_file, writable_folder
 from dubhe_flwr.errors import SettingsError
 
 SMALL_OPTIONS = [
@@ -66,10 +68,10 @@ def test_without_figures_matplotlib_is_not_needed(
     ("arguments", "sentence"),
     [
         (["--dataset", "nothing"], "dataset='nothing' is unknown; choose one of digits, mnist"),
-        (["--methods", "random,luck"], "methods names 'luck'; choose from random, dubhe-one-off, "),
+        (["--methods", "random,luck"], "methods names 'luck'; choose from random, dubhe-paper, "),
         (["--num-participants", "200"], "num_participants=200 is above num_clients=150"),
         (["--engine", "[bold]"], "engine='[bold]' is unknown"),
-        (["--device", "abacus"], "device is 'abacus'; choose 'auto', 'cpu' or 'cuda'."),
+        (["--device", "abacus"], "device='abacus' is unknown; choose auto, cpu or cuda."),
         (["--emd", "5"], "emd 5.0; give"),
         (["--rho", "0.5"], "rho is 0.5;"),
     ],
@@ -114,16 +116,12 @@ STUDY_OPTIONS = {
     "--rho": "5",
     "--emd": "1.0",
     "--generator": "mixture",
-    "--participation": "calibrated",
+    "--rule": "paper",
     "--determination": "grouped",
     "--tries": "4",
     "--group-size": "3",
-    "--coverage": "0.5",
-    "--floor": "0.2",
-    "--local-skew": "0.1",
     "--thresholds": "0.6,0.2",
     "--reference-set": "1,2,8",
-    "--num-classes": "8",
     "--num-samples": "16",
     "--num-rounds": "3",
     "--registration-interval": "2",
@@ -165,7 +163,7 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
     ("arguments", "sentence"),
     [
         (["--thresholds", "0.7;0.1"], "thresholds='0.7;0.1' must be shares separated by commas"),
-        (["--thresholds", "serch"], "or one of search, search-tries."),
+        (["--thresholds", "serch"], "as in 0.7,0.1, or search."),
         (["--json", "/dev/null/a.json"], "cannot be written"),
         (["--reference-set", "1,two"], "reference_set='1,two' must be numbers"),
         (["--num-participants", "2"], "min_cohort=3 is above num_participants=2"),
@@ -217,40 +215,58 @@ def test_alone_it_shows_where_to_begin(
     """`dubhe` is no error and names the first command."""
     assert call(monkeypatch) == 0
     shown = capsys.readouterr().out
-    for command in ("compare", "study", "reproduce"):
+    for command in ("compare", "study"):
         assert f"dubhe {command}" in shown
 
 
-def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of each command, of `dubhe` itself first."""
-    command = command or get_command(app)
-    yield path
-    for name, child in getattr(command, "commands", {}).items():
-        yield from commands(child, (*path, name))
+APPLICATIONS = {"dubhe": app, "python apps/paper": paper, "python apps/benchmarks": benchmarks}
 
 
-@pytest.mark.parametrize(
-    "command", list(commands()), ids=lambda command: " ".join(command) or "dubhe"
-)
-def test_help_has_an_example(
-    command: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def commands(name: str, command: Any = None) -> Iterator[Any]:
+    """Yield the words and the command of each command of an application, of itself first."""
+    command = command or get_command(APPLICATIONS[name])
+    yield pytest.param(name, command, id=name)
+    for child in getattr(command, "commands", {}):
+        yield from commands(f"{name} {child}", command.commands[child])
+
+
+ALL = [each for name in APPLICATIONS for each in commands(name)]
+
+
+@pytest.mark.parametrize(("words", "command"), ALL)
+def test_help_has_an_example(words: str, command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` of every command shows a whole command line."""
-    assert call(monkeypatch, *command, "--help") == 0
+    command.main(["--help"], standalone_mode=False)
     shown = " ".join(capsys.readouterr().out.split())
-    assert re.search(f"Example[^:]*: {' '.join(['dubhe', *command])}", shown)
+    assert re.search(f"Example[^:]*: {words}", shown)
 
 
-def test_options_say_what_they_are() -> None:
+@pytest.mark.parametrize(("words", "command"), ALL)
+def test_options_say_what_they_are(words: str, command: Any) -> None:
     """In words of more than one letter, which stand for something."""
-    for path in commands():
-        command: Any = get_command(app)
-        for name in path:
-            command = command.commands[name]
-        for option in command.params:
-            assert len((option.help or "").split()) >= 2, (path, option.name)
+    for option in command.params:
+        assert len((option.help or "").split()) >= 2, (words, option.name)
+
+
+def test_a_data_set_has_defaults_of_its_own() -> None:
+    """An option whose default depends on it has none, and its help names them all."""
+    options = {option.name: option for option in get_command(app).commands["compare"].params}  # type: ignore[attr-defined]
+    told = {
+        name: option.show_default
+        for name, option in options.items()
+        if option.default is None and name not in {"data_dir", "out"}
+    }
+    assert told == {
+        "num_clients": "150 for digits, 1000 for mnist, 1000 for cifar10, 8962 for femnist",
+        "num_samples": "32 for digits, 128 for mnist, 128 for cifar10, 32 for femnist",
+        "learning_rate": "0.1 for digits, 0.05 for mnist, 0.05 for cifar10, 0.05 for femnist",
+        "epochs": "1 for digits, 1 for mnist, 1 for cifar10, 5 for femnist",
+        "num_rounds": "60",
+        "target": "all alike",
+        "tries": "20, with groups by prices 5",
+    }
+    assert options["methods"].default == "random,dubhe-paper,dubhe,greedy"
+    assert options["emd"].default == 1.5
 
 
 def test_it_knows_its_version(
@@ -295,12 +311,9 @@ def test_what_others_may_write_is_refused_too(
         writable_folder(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "words", [("stdy",), ("reproduce", "regstry"), ("bench", "cripto")], ids=" ".join
-)
 def test_a_misspelt_command_is_suggested_once(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What was meant is named, and only once."""
-    assert call(monkeypatch, *words) == 2
+    assert call(monkeypatch, "stdy") == 2
     assert capsys.readouterr().err.count("Did you mean") == 1

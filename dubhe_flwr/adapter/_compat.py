@@ -9,12 +9,9 @@ from typing import Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.app.message import make_message
-from flwr.common import Code, EvaluateRes, FitIns, FitRes, Scalar, Status
-from flwr.compat.common.recorddict_compat import (
-    evaluateres_to_recorddict,
-    fitins_to_recorddict,
-    recorddict_to_fitres,
-)
+from flwr.common import FitIns, FitRes, Scalar
+from flwr.compat.common.recorddict_compat import fitins_to_recorddict, recorddict_to_fitres
+from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
@@ -24,11 +21,11 @@ __all__ = [
     "NODE_UNAVAILABLE",
     "NO_ANSWER",
     "SERVER_NODE_ID",
+    "GridClientProxy",
     "Run",
     "batch_size",
     "config_record",
     "delivered_copy",
-    "evaluate_reply",
     "fit_records",
     "fit_result",
     "new_run",
@@ -78,15 +75,7 @@ def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
 
 
 def readdressed(message: Message, reply_to_message_id: str | None = None) -> Message:
-    """Return the same content or error with metadata of its own, and no id as yet.
-
-    Parameters
-    ----------
-    message : Message
-        The message.
-    reply_to_message_id : str, optional (default: as it is)
-        Id of the message that it answers.
-    """
+    """Return the same content or error without an id, in answer to another message if given."""
     metadata = copy(message.metadata)
     metadata.__dict__["_message_id"] = ""
     if reply_to_message_id is not None:
@@ -96,25 +85,13 @@ def readdressed(message: Message, reply_to_message_id: str | None = None) -> Mes
     return make_message(metadata=metadata, content=message.content)
 
 
-def evaluate_reply(metrics: Mapping[str, Scalar]) -> RecordDict:
-    """Return the records of an EvaluateRes that carries nothing but these metrics."""
-    result = EvaluateRes(Status(Code.OK, ""), loss=0.0, num_examples=0, metrics=dict(metrics))
-    return evaluateres_to_recorddict(result)
-
-
 def fit_records(instruction: FitIns) -> RecordDict:
     """Return the records of a training instruction."""
     return fitins_to_recorddict(instruction, keep_input=True)
 
 
 def fit_result(reply: Message) -> FitRes:
-    """Return what a reply to a training instruction holds.
-
-    Raises
-    ------
-    ValueError
-        If it is an error, as Flower's own ClientProxy raises.
-    """
+    """Return what a reply to a training instruction holds; an error as Flower's own proxy does."""
     if reply.has_error():
         raise ValueError(f"Message contains an Error (reason: {reply.error.reason}).")
     return recorddict_to_fitres(reply.content, keep_input=False)

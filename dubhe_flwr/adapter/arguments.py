@@ -1,48 +1,39 @@
-"""The arguments of both `Dubhe` strategies, in one place."""
+"""The keyword arguments of the strategies: each is declared once, as a field."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from logging import INFO
-from pathlib import Path
-from typing import Any
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from math import inf
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
-from dubhe_flwr.adapter.exchange import counted, log
-from dubhe_flwr.adapter.selecting import EvaluateOn, Selecting
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator, OnFailure, Plan, Settings, Stage
-from dubhe_flwr.protocol.settings import ThresholdSearch
+from dubhe_flwr.protocol import Settings
 
-__all__ = ["DubheArguments"]
+__all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
+
+EvaluateOn = Literal["all", "selected"]
+
+P = ParamSpec("P")
+_REST = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+# What a function takes itself, by position.
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 
-class DubheArguments(Selecting):
-    """A `Selecting` whose selector is Dubhe's Coordinator.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What an operator decides about a strategy that selects, whatever its rule.
 
     Parameters
     ----------
-    strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen clients.
-    num_participants : int
-        ``K``: clients that train in a round.
-    reference_set : iterable of int
-        ``G``: possible numbers of dominating classes; the largest is the number of classes.
-    thresholds : mapping of int to float, "search" or "search-tries", optional
-        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate. By
-        default the paper's, or where it gives none they are searched for.
-    tries : int (default: 20)
-        ``H``: tentative selections of a round, of which the agent picks the best; with groups as
-        many volunteers.
-    registration_interval : int (default: 50)
-        Rounds between registrations; label counts are read anew at each.
-    rounds_per_draw : int (default: 1)
-        ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
-    equal_weights : bool (default: True)
-        Give all chosen clients the same weight (eq. 1), whatever number of examples they report.
-    min_cohort : int (default: 3)
-        Fewest clients that any decrypted sum covers.
-    seed : int, optional (default: from the operating system)
-        Makes the server's choices repeat, and those of nodes with `seeded_draws`.
+    equal_weights : bool (default: False)
+        Give all chosen clients the same weight (eq. 1 of the paper), whatever number of examples
+        they report. By default aggregation stays as the wrapped strategy does it.
     evaluate_on : "all" or "selected" (default: "all")
         The nodes on which the wrapped strategy evaluates.
     expected_nodes : int, optional (default: as many as are selected)
@@ -51,13 +42,9 @@ class DubheArguments(Selecting):
         Seconds to wait for them.
     stage_timeout : float, optional (default: 600)
         Seconds to wait for the replies to one batch; None waits for ever.
-    on_failure : "raise" or "random" (default: "raise")
-        What becomes of a round for which too few nodes can be used: a `QuorumError` ends the run,
-        or this round's clients are chosen at random. The log and the plan say so.
     checkpoint_dir : str or Path, optional (default: none)
-        Where to keep model, round and state after each round, to go on after a restart.
-    **settings
-        Further arguments of `dubhe_flwr.protocol.Settings`.
+        Where to keep model, round and state after each round. A ServerApp that is started again
+        with the same directory goes on with the next round.
 
     Raises
     ------
@@ -65,95 +52,123 @@ class DubheArguments(Selecting):
         If a value cannot work.
     """
 
-    selector: Coordinator
+    equal_weights: bool = False
+    evaluate_on: EvaluateOn = "all"
+    expected_nodes: int | None = None
+    wait_timeout: float = 60.0
+    stage_timeout: float | None = 600.0
+    checkpoint_dir: str | PathLike[str] | None = None
 
-    def __init__(
-        self,
-        strategy: Any,
-        *,
-        num_participants: int,
-        reference_set: Iterable[int],
-        thresholds: Mapping[int, float] | ThresholdSearch | None = None,
-        tries: int = Settings.tries,
-        registration_interval: int = Settings.registration_interval,
-        rounds_per_draw: int = Settings.rounds_per_draw,
-        equal_weights: bool = True,
-        min_cohort: int = Settings.min_cohort,
-        seed: int | None = None,
-        evaluate_on: EvaluateOn = "all",
-        expected_nodes: int | None = None,
-        wait_timeout: float = 60.0,
-        stage_timeout: float | None = 600.0,
-        on_failure: OnFailure = "raise",
-        checkpoint_dir: str | Path | None = None,
-        **settings: Any,
-    ) -> None:
-        _check_names(settings)
-        self.settings = Settings(
-            num_participants=num_participants,
-            reference_set=reference_set,
-            thresholds=thresholds,
-            tries=tries,
-            registration_interval=registration_interval,
-            rounds_per_draw=rounds_per_draw,
-            min_cohort=min_cohort,
-            seed=seed,
-            on_failure=on_failure,
-            **settings,
-        )
-        super().__init__(
-            strategy,
-            Coordinator(self.settings),
-            equal_weights=equal_weights,
-            evaluate_on=evaluate_on,
-            expected_nodes=expected_nodes,
-            wait_timeout=wait_timeout,
-            stage_timeout=stage_timeout,
-            checkpoint_dir=checkpoint_dir,
-        )
+    def __post_init__(self) -> None:
+        choices = get_args(EvaluateOn)
+        if self.evaluate_on not in choices:
+            raise SettingsError(f"evaluate_on={self.evaluate_on!r} must be one of {choices}.")
+        for name in ("wait_timeout", "stage_timeout"):
+            seconds = getattr(self, name)
+            for_ever = name == "stage_timeout" and seconds is None
+            if not for_ever and not (isinstance(seconds, Real) and 0.0 <= float(seconds) < inf):
+                raise SettingsError(f"{name}={seconds!r} must be a number of seconds from 0 up.")
+        number = self.expected_nodes
+        if number is not None and not (isinstance(number, Integral) and number >= 0):
+            raise SettingsError(f"expected_nodes={number!r} must be a whole number from 0 up.")
+        if not isinstance(self.checkpoint_dir, str | PathLike | None):
+            raise SettingsError(
+                f"checkpoint_dir={self.checkpoint_dir!r} must be the path of a folder."
+            )
 
-    def search_thresholds(self) -> None:
-        """Search for thresholds anew before the next round, with a registration of all nodes.
+    def options(self) -> dict[str, Any]:
+        """Return the fields of this class by name, without those of a subclass."""
+        return {field.name: getattr(self, field.name) for field in fields(Options)}
 
-        For an operator who knows that the data changed. Where thresholds are given there is
-        nothing to search for, and the nodes register anew only.
-        """
-        self.state = self.selector.search_again(self.state)
 
-    def log_plan(self, plan: Plan, seconds: float) -> None:
-        """Write to Flower's log what the selection did, and when it registered and searched."""
-        stages = {report.stage for report in plan.stages}
-        if Stage.REGISTER in stages and not plan.fallback:
-            log(INFO, "dubhe: a new epoch: %s", counted(plan.num_registered, "node", "nodes"))
-        if Stage.EXPECT in stages:
-            log(INFO, "dubhe: thresholds of the epoch: %s", _shares(plan.thresholds))
-        super().log_plan(plan, seconds)
+@dataclass(frozen=True, kw_only=True)
+class DubheArguments(Options, Settings):
+    """The keyword arguments of `Dubhe`: those of `Options` and of `Settings`.
+
+    Raises
+    ------
+    SettingsError
+        If a value cannot work.
+    """
+
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+        Settings.__post_init__(self)
 
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""
-        settings = self.settings
-        given, sizes = settings.thresholds, settings.codebook.reference_set
-        thresholds = _shares(given) if isinstance(given, Mapping) else given
-        rule = f"{settings.participation} participation | {settings.determination} determination"
-        registration = f"Registration every {settings.registration_interval} rounds"
+        registration = f"Registration every {self.registration_interval} rounds"
+        tries = "" if self.tries is None else f" | tries (H): {self.tries}"
         return [
-            *super().description(),
-            f"Rule: {rule} | tries (H): {settings.tries}",
-            f"Reference set (G): {sizes} | thresholds: {thresholds}",
-            f"{registration} | rounds in a draw: {settings.rounds_per_draw}",
-            f"Key: {settings.key_bits} bits | smallest cohort: {settings.min_cohort}",
+            f"Rule: {self.rule.describe()}",
+            f"Determination: {self.determination}{tries}",
+            f"{registration} | rounds in a draw: {self.rounds_per_draw}",
+            f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
         ]
 
 
-def _shares(thresholds: Mapping[int, float]) -> str:
-    return f"{{{', '.join(f'{size}: {share:g}' for size, share in thresholds.items())}}}"
+class taking(Generic[P]):  # noqa: N801 - a decorator
+    """Decorates a function that passes its keyword arguments on, and shows which there are.
 
+    Type checkers, editors and `help` see their names, types and defaults. A wrong name is refused
+    with the right one.
 
-def _check_names(settings: Mapping[str, Any]) -> None:
-    """Refuse what is no setting, and name the one that may be meant."""
-    known = [field.name for field in fields(Settings)]
-    for name in settings:
-        if name not in known:
-            meant = get_close_matches(name, known, n=1)
-            hint = f"did you mean {meant[0]}?" if meant else f"choose from {', '.join(known)}."
-            raise SettingsError(f"{name} is no setting; {hint}")
+    Parameters
+    ----------
+    maker : callable
+        What takes the arguments that the function passes on.
+
+    Raises
+    ------
+    SettingsError
+        When the function is called with an unknown argument, or without one that is needed.
+
+    Examples
+    --------
+    >>> class Strategy:
+    ...     @taking(Options)
+    ...     def __init__(self, name, **options):
+    ...         self.options = Options(**options)
+    >>> Strategy("a", wait_timeout=5.0).options.wait_timeout
+    5.0
+    >>> Strategy("a", wait_timout=5.0)
+    Traceback (most recent call last):
+    dubhe_flwr.errors.SettingsError: Strategy takes no wait_timout; did you mean wait_timeout?
+    """
+
+    def __init__(self, maker: Callable[P, Any]) -> None:
+        self._passed_on = signature(maker).parameters
+
+    @overload
+    def __call__(self, function: Callable[[A], None]) -> Callable[Concatenate[A, P], None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[A, B], None]
+    ) -> Callable[Concatenate[A, B, P], None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[A, B, C], None]
+    ) -> Callable[Concatenate[A, B, C, P], None]: ...
+    def __call__(self, function: Callable[..., None]) -> Callable[..., None]:
+        """Return the function, with what it passes on in the place of `**`."""
+        own = [each for each in signature(function).parameters.values() if each.kind not in _REST]
+        whole = Signature([*own, *self._passed_on.values()])
+
+        @wraps(function)
+        def checked(*given: Any, **named: Any) -> None:
+            is_method = function.__name__ == "__init__"
+            who = type(given[0]).__name__ if is_method else function.__name__
+            for name in named:
+                if name not in whole.parameters:
+                    meant = get_close_matches(name, whole.parameters, n=1)
+                    known = ", ".join(self._passed_on)
+                    hint = f"did you mean {meant[0]}?" if meant else f"choose from {known}."
+                    raise SettingsError(f"{who} takes no {name}; {hint}")
+            try:
+                bound = whole.bind(*given, **named)
+            except TypeError as error:
+                raise SettingsError(f"{who} was called wrongly: {error}.") from None
+            function(**bound.arguments)
+
+        vars(checked)["__signature__"] = whole
+        return checked

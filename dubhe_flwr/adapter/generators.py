@@ -15,12 +15,8 @@ def generator_states() -> dict[str, Any]:
     """Return the states of Python's, numpy's and, where it is loaded, torch's generator (CPU).
 
     Dubhe's own choices need none: they are computed from the seed and the round. Flower's
-    differential privacy draws its noise from numpy's, and an app may draw from any.
-
-    Returns
-    -------
-    dict
-        Plain values and arrays. They fix numbers of a simulation or a training, never a key.
+    differential privacy draws its noise from numpy's, and an app may draw from any. They fix
+    numbers of a simulation or a training, never a key.
     """
     version, internal, gauss = random.getstate()
     states: dict[str, Any] = {
@@ -34,11 +30,6 @@ def generator_states() -> dict[str, Any]:
 
 def restore_generators(states: dict[str, Any]) -> None:
     """Put the generators back into these states.
-
-    Raises
-    ------
-    CheckpointError
-        If they are no such states.
 
     Examples
     --------
@@ -56,7 +47,7 @@ def restore_generators(states: dict[str, Any]) -> None:
             import torch  # noqa: PLC0415 - an extra, loaded where the app had it
 
             torch.set_rng_state(torch.from_numpy(states["torch"].copy()))
-    except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:  # noqa: BLE001 - the states may be damaged in any way
         raise CheckpointError(
             f"The saved random generators cannot be restored ({type(error).__name__}); restore the "
             "checkpoint's files or name an empty checkpoint_dir to begin anew."

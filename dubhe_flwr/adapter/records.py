@@ -1,4 +1,4 @@
-"""How protocol fields travel in Flower's messages: names of types, records and keys."""
+"""How protocol fields travel in Flower's messages: types of messages, and a record."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,25 +7,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from dubhe_flwr.adapter._compat import config_record
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.protocol import Fields, Scalar, Stage
+from dubhe_flwr.protocol import Fields, Stage
 
-__all__ = [
-    "EPOCH_KEY",
-    "STAGES",
-    "from_config",
-    "from_records",
-    "message_type",
-    "stage_of",
-    "to_config",
-    "to_records",
-]
+__all__ = ["STAGES", "from_records", "message_type", "stage_of", "to_records"]
 
 STAGES: Final = tuple(stage.value for stage in Stage)
-EPOCH_KEY: Final = "dubhe-epoch"
-"""Where the training instruction names the epoch, in hex."""
 
 _RECORD: Final = "dubhe"
-_CONFIG_PREFIX: Final = "dubhe."
 
 
 def message_type(stage: str) -> str:
@@ -55,12 +43,12 @@ def stage_of(message: Message) -> str:
 
 
 def to_records(fields: Fields) -> RecordDict:
-    """Return the content of a custom message."""
+    """Return the content of a message with these fields."""
     return RecordDict({_RECORD: config_record(fields)})
 
 
 def from_records(content: RecordDict) -> Mapping[str, object]:
-    """Return the fields in the content of a custom message.
+    """Return the fields in the content of a message.
 
     Raises
     ------
@@ -71,31 +59,3 @@ def from_records(content: RecordDict) -> Mapping[str, object]:
     if not isinstance(record, ConfigRecord):
         raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
     return dict(record.items())
-
-
-def to_config(fields: Fields) -> dict[str, Scalar]:
-    """Return the config of a plain EvaluateIns, or the metrics of its EvaluateRes.
-
-    Examples
-    --------
-    >>> to_config({"stage": "join"})
-    {'dubhe.stage': 'join'}
-    """
-    return {_CONFIG_PREFIX + name: value for name, value in fields.items()}
-
-
-def from_config(config: Mapping[str, object]) -> Mapping[str, object] | None:
-    """Return the fields in such a config, or None if it is the user's own.
-
-    Examples
-    --------
-    >>> from_config({"dubhe.stage": "join"})
-    {'stage': 'join'}
-    >>> from_config({"server-round": 1})
-    """
-    fields = {
-        name.removeprefix(_CONFIG_PREFIX): value
-        for name, value in config.items()
-        if name.startswith(_CONFIG_PREFIX)
-    }
-    return fields or None

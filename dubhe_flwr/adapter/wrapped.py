@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from logging import INFO, WARNING
+from copy import copy
+from itertools import pairwise
+from logging import WARNING
 from typing import Any
 
-from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import CheckpointError, SettingsError
 
-__all__ = ["all_nodes_take_part", "check_wrapped", "kept_state", "layers", "restore_state"]
+__all__ = ["check_wrapped", "kept_state", "layers", "restore_state", "taking_all_nodes"]
 
 _REFUSED = {
     "FedXgbCyclic": "it trains one node after the other, so there is no round to balance",
@@ -46,19 +48,15 @@ def layers(strategy: Any) -> list[Any]:
     return found
 
 
-def check_wrapped(strategy: Any) -> None:
+def check_wrapped(strategy: Any, method: str) -> None:
     """Refuse a strategy that cannot train the selected nodes, and warn where DP is accounted.
 
-    Raises
-    ------
-    SettingsError
-        If it is a class, or chooses its nodes by a logic of its own.
+    The strategies of an API have a method that those of the other one have not.
     """
+    kind = type(strategy)
     if isinstance(strategy, type):
-        raise SettingsError(
-            f"{strategy.__name__} is a class; give a strategy made from it, such as "
-            f"{strategy.__name__}()."
-        )
+        name = strategy.__name__
+        raise SettingsError(f"{name} is a class; give a strategy made from it, such as {name}().")
     for layer in layers(strategy):
         for parent in type(layer).__mro__:
             if reason := _REFUSED.get(parent.__name__):
@@ -72,48 +70,42 @@ def check_wrapped(strategy: Any) -> None:
                 "dubhe: privacy accounting assumes that nodes are sampled independently of their "
                 "data; with Dubhe they are not, so the epsilon it reports does not hold",
             )
+    if not hasattr(strategy, method):
+        raise SettingsError(
+            f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
+            "strategies of flwr.server, and dubhe_flwr.serverapp those of flwr.serverapp."
+        )
 
 
 @contextmanager
-def all_nodes_take_part(strategy: Any, num_nodes: int, purpose: str) -> Iterator[None]:
-    """Make a strategy of the Message API take all nodes of its grid, for the time being.
+def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[tuple[Any, bool]]:
+    """Give a copy of a strategy of the Message API that takes all nodes of its grid.
 
-    Parameters
-    ----------
-    strategy : Strategy
-        The wrapped strategy.
-    num_nodes : int
-        Number of nodes in the grid that it will see.
-    purpose : "train" or "evaluate"
-        Which of its settings to override. They are put back afterwards.
+    The user's objects keep their settings for "train" or "evaluate"; only what the strategy itself
+    assigns to an attribute meanwhile becomes theirs. Beside the copy it is said whether settings
+    would have left nodes out, or waited for more.
     """
     wanted = {
         f"fraction_{purpose}": 1.0,
         f"min_{purpose}_nodes": num_nodes,
         "min_available_nodes": num_nodes,
     }
-    overridden: list[tuple[Any, str, Any]] = []
-    for layer in layers(strategy):
-        own = vars(layer)
-        overridden += [(layer, name, own[name]) for name in wanted if name in own]
-    for layer, name, before in overridden:
-        hinders = before < 1.0 if isinstance(wanted[name], float) else before > num_nodes
-        if hinders and not vars(layer).get("_dubhe_overrides"):
-            log(
-                INFO,
-                "dubhe: %s=%s of the wrapped strategy is overridden: all %s selected nodes %s",
-                name,
-                before,
-                num_nodes,
-                purpose,
-            )
-            layer._dubhe_overrides = True  # noqa: SLF001 - one line is enough
-        setattr(layer, name, wanted[name])
-    try:
-        yield
-    finally:
-        for layer, name, before in overridden:
-            setattr(layer, name, before)
+    originals = layers(strategy)
+    copies = [copy(layer) for layer in originals]
+    for outer, inner in pairwise(copies):
+        outer.strategy = inner
+    overridden = False
+    for layer in copies:
+        for name in wanted.keys() & vars(layer).keys():
+            before = getattr(layer, name)
+            overridden |= before < 1.0 if name.startswith("fraction") else before > num_nodes
+            setattr(layer, name, wanted[name])
+    before_call = [dict(vars(layer)) for layer in copies]
+    yield copies[0], overridden
+    for original, layer, before in zip(originals, copies, before_call, strict=True):
+        for name, value in vars(layer).items():
+            if name not in before or value is not before[name]:
+                setattr(original, name, value)
 
 
 def kept_state(strategy: Any) -> list[dict[str, Any]]:
@@ -121,11 +113,6 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
 
     A layer with `state_dict` and `load_state_dict` says so itself. Of others it is the attributes
     in which Flower's own strategies keep their moments, momentum, clipping norm and model.
-
-    Returns
-    -------
-    list of dict
-        From the outside in; to be packed.
     """
     return [
         layer.state_dict()
@@ -136,15 +123,9 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
 
 
 def restore_state(strategy: Any, kept: list[dict[str, Any]]) -> None:
-    """Give each layer of a strategy back what it kept.
-
-    Raises
-    ------
-    CheckpointError
-        If there are more or fewer layers, or a layer lacks what was kept.
-    """
+    """Give each layer of a strategy back what it kept; refuse what is of other layers."""
     found = layers(strategy)
-    if len(kept) != len(found):
+    if len(kept) != len(found) or not all(isinstance(state, dict) for state in kept):
         raise CheckpointError(
             f"wrapped: the state is of {len(kept)} strategies one within the other, not "
             f"{len(found)}; wrap the same strategies as before."

@@ -40,18 +40,7 @@ _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.
 def pinned_keys(
     signing_key: SigningKey | None, trusted_keys: TrustedKeysOfNode | None
 ) -> Callable[[Context], PinnedKeys | None]:
-    """Return what finds the keys of the node that a Context belongs to.
-
-    Parameters
-    ----------
-    signing_key, trusted_keys
-        As given to a `Node`; what is no callable is checked at once.
-
-    Raises
-    ------
-    SettingsError
-        If one of them is missing, or they do not fit together.
-    """
+    """Return what finds the keys of the node that a Context belongs to; refuse what cannot work."""
     if signing_key is None and trusted_keys is None:
         return lambda _context: None
     if signing_key is None or trusted_keys is None:

@@ -1,44 +1,30 @@
-"""DubheMod: one line that adds Dubhe to a ClientApp made from a `client_fn`."""
+"""The client side of Dubhe, in one line for either kind of ClientApp."""
 
 from collections.abc import Callable
+from typing import Any
 
 from flwr.app import Context, Error, Message
+from flwr.clientapp import ClientApp
 
-from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, evaluate_reply
-from dubhe_flwr.adapter.records import (
-    STAGES,
-    from_config,
-    from_records,
-    message_type,
-    to_config,
-    to_records,
-)
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR
+from dubhe_flwr.adapter.arguments import taking
+from dubhe_flwr.adapter.records import STAGES, from_records, message_type, to_records
 from dubhe_flwr.clientapp.node import Node
-from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.errors import ProtocolError, SettingsError
 
-__all__ = ["DubheMod", "answer"]
+__all__ = ["DubheMod", "register_dubhe"]
 
 _STAGE_TYPES = frozenset(message_type(stage) for stage in STAGES)
 
 
-def answer(node: Node, message: Message, context: Context) -> Message:
-    """Answer a custom message of the protocol; a refused one is answered with an error."""
-    try:
-        reply = node.handle(from_records(message.content), context)
-    except ProtocolError as error:
-        return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
-    return Message(to_records(reply), reply_to=message)
-
-
 class DubheMod(Node):
-    """The client side of Dubhe as a Flower mod; everything else passes through untouched.
+    """A Flower mod for a ClientApp made from a `client_fn`; everything else passes through.
 
     It takes the arguments of `Node`, first of all `label_counts`.
 
     Examples
     --------
     >>> from flwr.client import NumPyClient
-    >>> from flwr.clientapp import ClientApp
     >>> def client_fn(context):
     ...     return NumPyClient().to_client()
     >>> def label_counts(context):
@@ -54,12 +40,51 @@ class DubheMod(Node):
     ) -> Message:
         """Answer what belongs to the protocol and pass on the rest."""
         if message.metadata.message_type in _STAGE_TYPES:
-            return answer(self, message, context)
-        config = dict(message.content.config_records.get("evaluateins.config") or {})
-        if (fields := from_config(config)) is not None:
-            try:
-                reply = self.handle(fields, context)
-            except ProtocolError as error:
-                return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
-            return Message(evaluate_reply(to_config(reply)), reply_to=message)
+            return _answer(self, message, context)
         return call_next(message, context)
+
+
+@taking(Node)
+def register_dubhe(app: ClientApp, **options: Any) -> None:
+    """Let a ClientApp of the Message API answer the stages of the protocol.
+
+    A mod sees only messages for which a handler is registered, so an app with `@app.train()`
+    needs handlers where one with a `client_fn` needs `DubheMod`.
+
+    Parameters
+    ----------
+    app : ClientApp
+        An app without `client_fn`.
+    **options
+        The arguments of `Node`, first of all `label_counts`.
+
+    Raises
+    ------
+    SettingsError
+        If it is not a ClientApp, or an argument of `Node` cannot work.
+
+    Examples
+    --------
+    >>> app = ClientApp()
+    >>> register_dubhe(app, label_counts=lambda context: [120, 3, 40])
+    """
+    if not isinstance(app, ClientApp):
+        raise SettingsError(
+            f"{type(app).__name__} is not a ClientApp; give the app, then the rest."
+        )
+    node = Node(**options)
+
+    def handler(message: Message, context: Context) -> Message:
+        return _answer(node, message, context)
+
+    for stage in STAGES:
+        app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
+
+
+def _answer(node: Node, message: Message, context: Context) -> Message:
+    """Answer a message of the protocol; a refused one is answered with an error."""
+    try:
+        reply = node.handle(from_records(message.content), context)
+    except ProtocolError as error:
+        return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
+    return Message(to_records(reply), reply_to=message)

@@ -4,28 +4,14 @@ Flower's server asks one ClientProxy after the other to train, from several thre
 trains the clients of a batch together has to be given all of them at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Lock
-from typing import Any
 
 from flwr.app import Message
-from flwr.common import (
-    DisconnectRes,
-    EvaluateIns,
-    EvaluateRes,
-    FitIns,
-    FitRes,
-    GetParametersIns,
-    GetParametersRes,
-    GetPropertiesIns,
-    GetPropertiesRes,
-    ReconnectIns,
-)
+from flwr.common import FitIns, FitRes
 from flwr.server.client_proxy import ClientProxy
-from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import fit_records, fit_result
-from dubhe_flwr.server.proxies import node_id_of
+from dubhe_flwr.adapter._compat import GridClientProxy, fit_records, fit_result
 
 __all__ = ["sent_together"]
 
@@ -33,15 +19,11 @@ __all__ = ["sent_together"]
 class _Batch:
     """The instructions of a round; whoever asks first sends all of them."""
 
-    def __init__(self, grid: Grid, instructions: Mapping[int, FitIns]) -> None:
-        self.grid = grid
-        self._instructions = instructions
+    def __init__(self, instructions: Sequence[tuple[GridClientProxy, FitIns]]) -> None:
+        self.instructions = {client.node_id: ins for client, ins in instructions}
+        self._grid = instructions[0][0].grid
         self._lock = Lock()
         self._replies: dict[int, Message] | None = None
-
-    def holds(self, node_id: int, instruction: FitIns) -> bool:
-        """Return whether this is the instruction that was made for the node."""
-        return self._instructions.get(node_id) is instruction
 
     def reply(self, node_id: int, timeout: float | None, group_id: int | None) -> FitRes:
         """Return what a node answers."""
@@ -56,71 +38,44 @@ class _Batch:
     def _send(self, timeout: float | None, group_id: str) -> dict[int, Message]:
         messages = [
             Message(fit_records(ins), node_id, "train", ttl=timeout, group_id=group_id)
-            for node_id, ins in self._instructions.items()
+            for node_id, ins in self.instructions.items()
         ]
-        replies = self.grid.send_and_receive(messages, timeout=timeout)
+        replies = self._grid.send_and_receive(messages, timeout=timeout)
         asked = {m.metadata.message_id: m.metadata.dst_node_id for m in messages}
         return {asked[reply.metadata.reply_to_message_id]: reply for reply in replies}
 
 
-class _BatchedProxy(ClientProxy):
-    """A ClientProxy whose training instruction goes with those of the others."""
+class _BatchedProxy(GridClientProxy):
+    """A client whose training instruction goes with those of the others."""
 
-    def __init__(self, proxy: ClientProxy, batch: _Batch) -> None:
-        super().__init__(proxy.cid)
-        self.node_id = node_id_of(proxy)
-        self.grid = batch.grid
-        self.properties = proxy.properties
-        self._proxy = proxy
+    def __init__(self, client: GridClientProxy, batch: _Batch) -> None:
+        super().__init__(client.node_id, client.grid, client.run_id)
+        self.properties = client.properties
         self._batch = batch
-
-    def get_properties(
-        self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None
-    ) -> GetPropertiesRes:
-        """Return the client's properties."""
-        return self._proxy.get_properties(ins, timeout, group_id)
-
-    def get_parameters(
-        self, ins: GetParametersIns, timeout: float | None, group_id: int | None
-    ) -> GetParametersRes:
-        """Return the client's parameters."""
-        return self._proxy.get_parameters(ins, timeout, group_id)
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
         """Train with the others of the batch, or alone where the instruction was changed since."""
-        if not self._batch.holds(self.node_id, ins):
-            return self._proxy.fit(ins, timeout, group_id)
+        if self._batch.instructions.get(self.node_id) is not ins:
+            return super().fit(ins, timeout, group_id)
         return self._batch.reply(self.node_id, timeout, group_id)
-
-    def evaluate(
-        self, ins: EvaluateIns, timeout: float | None, group_id: int | None
-    ) -> EvaluateRes:
-        """Evaluate the given parameters."""
-        return self._proxy.evaluate(ins, timeout, group_id)
-
-    def reconnect(
-        self, ins: ReconnectIns, timeout: float | None, group_id: int | None
-    ) -> DisconnectRes:
-        """Disconnect, and connect again later."""
-        return self._proxy.reconnect(ins, timeout, group_id)
 
 
 def sent_together(
-    instructions: Sequence[tuple[ClientProxy, FitIns]],
+    instructions: list[tuple[ClientProxy, FitIns]],
 ) -> list[tuple[ClientProxy, FitIns]]:
-    """Return the same instructions for proxies that send them in one batch.
+    """Return the same instructions for clients that are asked in one batch.
 
     Parameters
     ----------
-    instructions : sequence of tuple
+    instructions : list of tuple
         As `configure_fit` returns them. Unless all of them go over one Grid that trains clients
         together, they are returned as they are.
     """
-    grids: list[Any] = [getattr(client, "grid", None) for client, _ in instructions]
-    if len(grids) < 2 or any(grid is not grids[0] for grid in grids):
-        return list(instructions)
-    grid = grids[0]
-    if getattr(grid, "cohort", None) is None:
-        return list(instructions)
-    batch = _Batch(grid, {node_id_of(client): ins for client, ins in instructions})
-    return [(_BatchedProxy(client, batch), ins) for client, ins in instructions]
+    known = [(client, ins) for client, ins in instructions if isinstance(client, GridClientProxy)]
+    grids = {id(client.grid) for client, _ in known}
+    if not 1 < len(known) == len(instructions) or len(grids) > 1:
+        return instructions
+    if getattr(known[0][0].grid, "cohort", None) is None:
+        return instructions
+    batch = _Batch(known)
+    return [(_BatchedProxy(client, batch), ins) for client, ins in known]

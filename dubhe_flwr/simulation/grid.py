@@ -2,10 +2,10 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
@@ -20,12 +20,14 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.simulation.meeting import hold_meeting
+from dubhe_flwr.simulation.meeting import Work, hold_meeting
 
-__all__ = ["InProcessGrid"]
+__all__ = ["InProcessGrid", "RunConfig", "Work"]
+
+RunConfig = Mapping[str, bool | float | int | str]
 
 _LARGEST_COHORT: Final = 32
 """Each client that waits for the others keeps a model of its own in memory."""
@@ -58,9 +60,9 @@ class InProcessGrid(Grid):
         self,
         client_app: ClientApp,
         num_supernodes: int,
-        run_config: Mapping[str, bool | float | int | str] | None = None,
+        run_config: RunConfig | None = None,
         seed: int = 0,
-        cohort: Callable[[list[Any]], Sequence[Any]] | None = None,
+        cohort: Work | None = None,
     ) -> None:
         if num_supernodes < 1:
             raise SettingsError(f"num_supernodes={num_supernodes} must be at least 1.")

@@ -10,11 +10,13 @@ from logging import WARNING
 from threading import Semaphore, Thread, current_thread
 from typing import Any, Generic, TypeVar
 
-from dubhe_flwr.adapter.exchange import log
+from dubhe_flwr.adapter.transport import log
 
-__all__ = ["hold_meeting", "meet"]
+__all__ = ["Work", "hold_meeting", "meet"]
 
 OutcomeT = TypeVar("OutcomeT")
+Work = Callable[[list[Any]], Sequence[Any]]
+"""Makes a result of each task; None leaves a task to its handler."""
 
 
 class _AbandonedError(BaseException):
@@ -70,24 +72,11 @@ class _Member(Thread, Generic[OutcomeT]):
         return self.result
 
 
-def hold_meeting(
-    handlers: Sequence[Callable[[], OutcomeT]], work: Callable[[list[Any]], Sequence[Any]]
-) -> list[OutcomeT]:
-    """Run handlers, and work on the tasks that they bring to `meet` all at once.
+def hold_meeting(handlers: Sequence[Callable[[], OutcomeT]], work: Work) -> list[OutcomeT]:
+    """Run handlers one at a time, and work on the tasks that they bring to `meet` all at once.
 
-    Parameters
-    ----------
-    handlers : sequence of callable
-        They run one at a time, in this order.
-    work : callable (list of tasks) -> sequence of results
-        Called once, when each handler has brought its task or has ended without one. The result
-        None leaves a task to the handler itself.
-
-    Returns
-    -------
-    list
-        What each handler returned. An exception of a handler is raised here; one of the work
-        leaves all tasks to the handlers.
+    The work is done once, when each handler has brought its task or has ended without one. An
+    exception of a handler is raised here; one of the work leaves all tasks to the handlers.
 
     Examples
     --------
@@ -111,29 +100,19 @@ def hold_meeting(
     return [member.outcome for member in members]
 
 
-def _results(work: Callable[[list[Any]], Sequence[Any]], tasks: list[Any]) -> Sequence[Any]:
-    if not tasks:
-        return []
+def _results(work: Work, tasks: list[Any]) -> Sequence[Any]:
     try:
-        results = work(tasks)
+        return work(tasks) if tasks else []
     except Exception as error:  # noqa: BLE001 - the handlers can do without
         log(WARNING, "dubhe: work was not done together (%s: %s)", type(error).__name__, error)
         return [None] * len(tasks)
-    return results
 
 
 def meet(task: Callable[[], Any]) -> Any:
     """Wait for the other handlers of the meeting, and return what was made of a task.
 
-    Parameters
-    ----------
-    task : callable
-        Makes the task. It is not called outside of a meeting, nor for a second task of a handler.
-
-    Returns
-    -------
-    object or None
-        The result; None if the handler has to do its task itself.
+    It is None where the handler has to do the task itself: outside of a meeting and for a second
+    task, which are not even made, and where the work failed.
 
     Examples
     --------

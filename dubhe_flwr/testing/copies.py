@@ -23,15 +23,7 @@ def in_answer_to(request: Message, reply: Message) -> Message:
 
 
 def spoilt_copy(message: Message, rng: np.random.Generator) -> Message:
-    """Return a message under the same id with one value of its records changed.
-
-    Parameters
-    ----------
-    message : Message
-        Its config and metric records count; without any, nothing is changed.
-    rng : numpy.random.Generator
-        Says which value, and how.
-    """
+    """Return a message under the same id with one value of its configs or metrics changed."""
     spoilt = delivered_copy(message)
     records: list[Any] = [
         *spoilt.content.config_records.values(),
@@ -44,20 +36,20 @@ def spoilt_copy(message: Message, rng: np.random.Generator) -> Message:
     return spoilt
 
 
-def _other(value: object, rng: np.random.Generator) -> object:
+def _other(value: object, rng: np.random.Generator) -> object:  # noqa: PLR0911 - one for each type
     """Return another value of the same type."""
-    other: object = b"?"
-    if isinstance(value, bool):
-        other = not value
-    elif isinstance(value, int):
-        other = value ^ (1 << int(rng.integers(40)))
-    elif isinstance(value, float):
-        other = 1.0 - 2.0 * value
-    elif isinstance(value, str):
-        other = value + "?"
-    elif isinstance(value, bytes) and value:
-        bit = int(rng.integers(8 * len(value)))
-        other = (int.from_bytes(value, "big") ^ 1 << bit).to_bytes(len(value), "big")
-    elif isinstance(value, list):
-        other = value[:-1]
-    return other
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value ^ (1 << int(rng.integers(40)))
+        case float():
+            return 1.0 - 2.0 * value
+        case str():
+            return value + "?"
+        case bytes() if value:
+            bit = int(rng.integers(8 * len(value)))
+            return (int.from_bytes(value, "big") ^ 1 << bit).to_bytes(len(value), "big")
+        case list():
+            return value[:-1]
+    return b"?"

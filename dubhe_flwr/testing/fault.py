@@ -23,7 +23,7 @@ FaultKind = Literal[
     "replay_reply",
 ]
 
-_USER_STAGES: Final = ("train", "evaluate", "query")
+_KNOWN: Final = (*STAGES, "train", "evaluate", "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +57,16 @@ class Fault:
     Raises
     ------
     SettingsError
-        If there is no such fault or stage, or the share is none.
+        If there is no such fault or stage, or the share cannot be.
 
     Examples
     --------
     >>> Fault("kill", stages="keygen", times=1).stages
     ('keygen',)
-    >>> Fault("drop_replies")
-    Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: kind='drop_replies' is no fault; there are drop_request, \
-drop_reply, error, kill, delay, duplicate, reorder, corrupt_request, corrupt_reply, \
-replay_request, replay_reply.
     """
 
     kind: FaultKind
-    stages: str | Iterable[str] = (*STAGES, *_USER_STAGES)
+    stages: str | Iterable[str] = _KNOWN
     share: float = 1.0
     times: int | None = None
     same_nodes: bool = False
@@ -79,11 +74,10 @@ replay_request, replay_reply.
     def __post_init__(self) -> None:
         kinds = get_args(FaultKind)
         if self.kind not in kinds:
-            raise SettingsError(f"kind={self.kind!r} is no fault; there are {', '.join(kinds)}.")
+            raise SettingsError(f"kind={self.kind!r} is not a fault; there are {', '.join(kinds)}.")
         stages = (self.stages,) if isinstance(self.stages, str) else tuple(self.stages)
         object.__setattr__(self, "stages", stages)
-        known = (*STAGES, *_USER_STAGES)
-        if unknown := [stage for stage in stages if stage not in known]:
-            raise SettingsError(f"stages={unknown} are none; there are {', '.join(known)}.")
+        if unknown := [stage for stage in stages if stage not in _KNOWN]:
+            raise SettingsError(f"stages={unknown} do not exist; there are {', '.join(_KNOWN)}.")
         if not 0.0 <= self.share <= 1.0:
             raise SettingsError(f"share={self.share} must be from 0 to 1.")

@@ -3,17 +3,16 @@
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
 
 from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, NODE_UNAVAILABLE, set_message_id
-from dubhe_flwr.adapter.forwarding import ForwardingGrid
 from dubhe_flwr.adapter.records import STAGES, stage_of
+from dubhe_flwr.adapter.transport import ForwardingGrid
 from dubhe_flwr.core import generator
 from dubhe_flwr.testing.copies import in_answer_to, spoilt_copy, twin
 from dubhe_flwr.testing.fault import Fault, FaultKind
@@ -23,8 +22,7 @@ __all__ = ["FaultyGrid"]
 ThingT = TypeVar("ThingT")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(NamedTuple):
     """A message on its way: the server's own, a second one, or an old one; and what hits it."""
 
     message: Message

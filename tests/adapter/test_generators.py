@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from dubhe_flwr.adapter.generators import generator_states, restore_generators
 from dubhe_flwr.errors import CheckpointError
+
+torch = pytest.importorskip("torch")
 
 
 def numbers() -> list[float]:

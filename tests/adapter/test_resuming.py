@@ -14,6 +14,7 @@ from flwr.server import strategy as fit
 from flwr.serverapp import strategy as train
 from numpy.typing import NDArray
 from support import (
+    NUM_CLASSES,
     NUM_NODES,
     SELECTION,
     Recorded,
@@ -21,13 +22,15 @@ from support import (
     main_server_app,
     message_client_app,
     numpy_client_app,
+    skewed_label_counts,
     strategy_server_app,
 )
 
 from dubhe_flwr.adapter.wrapped import layers
 from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.protocol import SessionState
+from dubhe_flwr.protocol import Memory
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.server import Dubhe as FitDubhe
 from dubhe_flwr.server import Selection as FitSelection
 from dubhe_flwr.serverapp import Dubhe
@@ -35,6 +38,11 @@ from dubhe_flwr.serverapp import Selection as TrainSelection
 from dubhe_flwr.simulation import InProcessGrid
 
 NUM_ROUNDS = 5
+MANY_NODES = 36
+"""Enough for the prices to settle in several exchanges."""
+
+MANY_COUNTS = skewed_label_counts(MANY_NODES)
+SEARCH = Paper((1, 2, NUM_CLASSES), "search")
 
 
 class RecordedFit(Recorded, FitDubhe):
@@ -68,6 +76,11 @@ class StoppingGrid(InProcessGrid):
         return message_ids
 
 
+def many_label_counts(context: Context) -> NDArray[np.int64]:
+    """Return a node's own row of the larger federation."""
+    return np.asarray(MANY_COUNTS[int(context.node_config["partition-id"])])
+
+
 class Api:
     """What differs between the two APIs."""
 
@@ -75,10 +88,11 @@ class Api:
         self.name = name
         self.module: Any = fit if name == "fit" else train
 
-    def grid(self) -> StoppingGrid:
+    def grid(self, num_nodes: int = NUM_NODES) -> StoppingGrid:
         """Return nodes that wait for a ServerApp."""
-        app = numpy_client_app() if self.name == "fit" else message_client_app()
-        return StoppingGrid(app, NUM_NODES)
+        make = numpy_client_app if self.name == "fit" else message_client_app
+        app = make() if num_nodes == NUM_NODES else make(many_label_counts)
+        return StoppingGrid(app, num_nodes)
 
     def wrapped(self, kind: str = "FedAvg", **options: Any) -> Any:
         """Return a strategy of Flower."""
@@ -148,11 +162,12 @@ def check_same_as_uninterrupted(
     [
         {},
         {"rounds_per_draw": 3},
-        {"participation": "calibrated"},
+        {"rule": Prices()},
+        {"rule": SEARCH},
         {"determination": "grouped", "group_size": 3, "tries": 3},
         {"registration_interval": 3, "tries": 3},
     ],
-    ids=lambda options: " ".join(map(str, options.values())) or "paper",
+    ids=["paper", "draws of three rounds", "prices", "search", "grouped", "registering anew"],
 )
 def test_with_no_failure_in_between_nothing_changes(
     api: Api, tmp_path: Path, options: dict[str, Any]
@@ -200,7 +215,7 @@ def test_noise_and_clipping_of_differential_privacy_go_on(
     assert same(api.run(api.strategy(make().strategy, checkpoint_dir=tmp_path), grid), model)
 
 
-STAGES = ["join", "keygen", "register", "moments", "calibrate", "participate", "determine"]
+STAGES = ["join", "keygen", "register", "settle", "participate", "determine"]
 
 
 @pytest.mark.parametrize(
@@ -217,11 +232,12 @@ def test_after_a_kill_in_any_stage_a_new_epoch_begins(
     """Nodes that have answered more than the checkpoint knows do not stop the run."""
     options = {
         "checkpoint_dir": tmp_path,
-        "participation": "calibrated",
+        # Both rules settle in exchanges of their own; each is tried in one of the APIs.
+        "rule": Prices() if api.name == "fit" else SEARCH,
         "registration_interval": 2,
     }
-    grid = api.grid()
-    earlier: list[bytes] = []
+    grid = api.grid(MANY_NODES)
+    earlier: list[bytes | None] = []
     if at_round > 1:
         before = api.strategy(**options)
         api.run(before, grid, at_round - 1)
@@ -298,9 +314,9 @@ def test_a_random_seed_survives(api: Api, tmp_path: Path) -> None:
     first = api.strategy(checkpoint_dir=tmp_path, seed=None)
     api.run(first, grid, 1)
     second = api.strategy(checkpoint_dir=tmp_path, seed=None)
-    assert second.state.seed != first.state.seed
+    assert second.driver.run.state.run.seed != first.driver.run.state.run.seed
     second.rounds_left(5)
-    assert second.state.seed == first.state.seed
+    assert second.driver.run.state.run.seed == first.driver.run.state.run.seed
 
 
 def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
@@ -332,8 +348,11 @@ def test_a_state_holds_no_key(api: Api) -> None:
     api.run(strategy, grid, 2)
     text = json.dumps(strategy.state_dict()["selector"])
     for context in grid.contexts.values():
-        session = SessionState.from_fields(context.state.config_records["dubhe"])
-        for secret in (session.secret_key, session.recipient_key):
+        joined = Memory.from_fields(context.state.config_records["dubhe"]).joined
+        assert joined is not None
+        assert joined.registered is not None
+        assert joined.registered.key is not None
+        for secret in (joined.registered.key.prime, joined.delivery_key):
             assert len(secret) >= 32
             assert b64encode(secret).decode().rstrip("=")[:-1] not in text
             assert secret.hex() not in text
@@ -343,22 +362,23 @@ def test_a_state_holds_no_key(api: Api) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s.update(version=3), "version 3, not 2; load it with the version"),
+        (lambda s: s.update(version=4), "version 4, not 3; load it with the version"),
         (
-            # As version 1 was: it did not tell whose labels moved.
-            lambda s: (s.update(version=1), s["selector"]["epoch"].pop("moved")),
-            "version 1, not 2; load it with the version of dubhe-flwr that wrote it",
+            # As version 2 was: it kept a selector's state in one layer.
+            lambda s: (s.update(version=2), s["selector"].update(s["selector"].pop("run"))),
+            "version 2, not 3; load it with the version of dubhe-flwr that wrote it",
         ),
-        (lambda s: s.update(version=None), "version None, not 2"),
+        (lambda s: s.update(version=None), "version None, not 3"),
         (lambda s: s.pop("version"), "key 'version' is missing"),
         (lambda s: s.pop("selector"), "key 'selector' is missing"),
         (lambda s: s.update(more=1), "key 'more' is unknown"),
-        (lambda s: s.update(round=-1), "-1 is no round"),
-        (lambda s: s["selector"].pop("seed"), "selector: key 'seed' is missing"),
+        (lambda s: s.update(round=-1), "-1 is not a round"),
+        (lambda s: s["selector"].pop("run"), "selector: key 'run' is missing"),
+        (lambda s: s["selector"]["run"].pop("seed"), "selector.run: key 'seed' is missing"),
         (lambda s: s["selector"].update(more=1), "selector: key 'more' is unknown"),
         (lambda s: s["selector"]["epoch"].pop("identity"), "selector.epoch: key 'identity'"),
         (lambda s: s["selector"]["epoch"].update(identity=7), "selector.epoch.identity: 'int'"),
-        (lambda s: s["selector"]["epoch"]["parameters"].pop("seed"), "parameters: key 'seed'"),
+        (lambda s: s["selector"]["epoch"]["announced"].pop("rule"), "announced: key 'rule'"),
         (lambda s: s["wrapped"].append({"dict": []}), "of 2 strategies"),
         (lambda s: s.update(wrapped=[{"dict": [["lr", 1]]}]), "has no 'lr'"),
     ],
@@ -372,10 +392,10 @@ def test_an_unfit_state_is_refused_by_name(
     saved = json.loads(json.dumps({**strategy.state_dict(), "wrapped": [{"dict": []}]}))
     change(saved)
     fresh = api.strategy()
-    before = fresh.state
+    before = fresh.driver.run.state
     with pytest.raises(CheckpointError, match=message):
         fresh.load_state_dict(saved)
-    assert fresh.state == before
+    assert fresh.driver.run.state == before
     assert fresh.rounds_done == 0
 
 

@@ -22,12 +22,14 @@ from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
 from dubhe_flwr.clientapp import node as node_module
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import HelloRequest, JoinRequest
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest
+from dubhe_flwr.rules import Paper
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
 TRUSTED = [key.public_key() for key in KEYS]
-JOIN = JoinRequest((1, 2, 4), (0.7, 0.2), 6, 512, 100, 3, 100, 100, -1)
+RULE = Paper((1, 2, 4), {1: 0.7, 2: 0.2})
+JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100, 100)
 PRIVATE = PrivateFormat.PKCS8
 
 
@@ -78,6 +80,7 @@ class TestFiles:
             generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PRIVATE, NoEncryption()),
             TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
         ],
+        ids=["empty", "nonsense", "not OpenSSH", "not PEM", "another curve", "public"],
     )
     def test_what_is_no_signing_key_is_refused(self, tmp_path: Path, content: bytes) -> None:
         """The sentence says how to make one, and quotes nothing of the file."""
@@ -164,7 +167,7 @@ class TestGiven:
         [
             (lambda c: load_signing_key(c.node_config["signing-key"]), "cannot be read"),
             (lambda _c: Ed25519PrivateKey.generate(), "not among trusted_keys"),
-            (lambda _c: None, "no private Ed25519 key"),
+            (lambda _c: None, "not a private Ed25519 key"),
             (lambda c: c.node_config["no such key"], "raised KeyError"),
         ],
     )

@@ -1,9 +1,9 @@
-"""Pinned keys and blocks from end to end, for both strategies, on the in-process Grid."""
+"""Pinned keys and a dishonest node from end to end, for both strategies, on the in-process Grid."""
 
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.server.strategy import FedAvg as FitFedAvg
 from flwr.serverapp.strategy import FedAvg
-from protocol.dishonest import KINDS, forged
-from protocol.federation import decrypted
+from numpy.typing import NDArray
+from protocol.federation import decrypted, encrypted
 from support import (
     LABEL_COUNTS,
     NUM_NODES,
@@ -21,16 +21,16 @@ from support import (
     main_server_app,
     message_client_app,
     numpy_client_app,
-    skewed_label_counts,
     strategy_server_app,
 )
 
 from dubhe_flwr import server, serverapp
-from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry, with_square
+from dubhe_flwr.core import fixed_point_distribution, overall_registry, with_square
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he import RecipientKey, generate_secret_key, seal
-from dubhe_flwr.protocol import Fields, SessionState
-from dubhe_flwr.protocol.parameters import epoch_parameters, sealing_context
+from dubhe_flwr.protocol import Fields, Memory
+from dubhe_flwr.protocol.node.memory import Joined
+from dubhe_flwr.protocol.wire.terms import sealing_context
 from dubhe_flwr.simulation import InProcessGrid
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(NUM_NODES)]
@@ -51,6 +51,7 @@ class AttackedGrid(InProcessGrid):
 
     alter_request: Alter = staticmethod(lambda _g, _s, _n, fields: fields)
     alter_reply: Alter = staticmethod(lambda _g, _s, _n, fields: fields)
+    seen: ClassVar[list[tuple[str, int, Fields]]]
 
     def push_messages(self, messages: Any) -> Any:
         messages = list(messages)
@@ -68,18 +69,20 @@ class AttackedGrid(InProcessGrid):
         stage = metadata.message_type.removeprefix("evaluate.dubhe_")
         if stage != metadata.message_type:
             fields: Any = dict(message.content.config_records["dubhe"])
-            self.__dict__.setdefault("seen", []).append((stage, metadata.dst_node_id, fields))
+            self.seen.append((stage, metadata.dst_node_id, fields))
             altered = alter(self, stage, metadata.dst_node_id, fields)
             # The requests of a batch may share their content.
             message.content = RecordDict({"dubhe": ConfigRecord(dict(altered))})
 
-    def session(self, node_id: int) -> SessionState:
-        """Return what a node keeps."""
-        return SessionState.from_fields(self.contexts[node_id].state.config_records["dubhe"])
+    def joined(self, node_id: int) -> Joined:
+        """Return what a node keeps of its epoch."""
+        memory = Memory.from_fields(self.contexts[node_id].state.config_records["dubhe"])
+        assert memory.joined is not None
+        return memory.joined
 
     def fields(self, stage: str, name: str) -> list[Any]:
         """Return a field of all messages of a stage that have it."""
-        return [f[name] for s, _, f in self.__dict__["seen"] if s == stage and name in f]
+        return [f[name] for s, _, f in self.seen if s == stage and name in f]
 
 
 @pytest.fixture(params=["fit", "train"])
@@ -97,7 +100,7 @@ def federation(request: pytest.FixtureRequest) -> Callable[..., tuple[AttackedGr
         **settings: Any,
     ) -> tuple[AttackedGrid, Any]:
         class Grid(AttackedGrid):
-            pass
+            seen: ClassVar = []
 
         if alter_request:
             Grid.alter_request = staticmethod(alter_request)
@@ -132,11 +135,11 @@ def test_nodes_that_trust_each_other_train(federation: Any) -> None:
     grid, strategy = federation(num_rounds=2)
     plain, other = federation(num_rounds=2, options={})
     assert strategy.plan.aliases == other.plan.aliases
-    assert all(map(any, grid.fields("join", "signature")))
-    assert not any(map(any, plain.fields("join", "signature")))
-    for stage, name in (("join", "signature"), ("keygen", "signatures"), ("register", "signature")):
-        sizes = [list(map(len, g.fields(stage, name))) for g in (grid, plain)]
-        assert sizes[0] == sizes[1]
+    assert len(grid.fields("join", "signature")) == NUM_NODES
+    assert len(grid.fields("keygen", "signatures")) == 2  # of those who joined, and of the agent
+    assert len(grid.fields("register", "key.signature")) == NUM_NODES
+    names = {name for _, _, fields in plain.seen for name in fields}
+    assert not any("signature" in name for name in names)
 
 
 def substituted(_grid: AttackedGrid, stage: str, _node_id: int, fields: Fields) -> Fields:
@@ -153,15 +156,15 @@ def played(secret_key: Any, own: RecipientKey) -> Alter:
     def alter(grid: AttackedGrid, stage: str, node_id: int, fields: Fields) -> Fields:
         if stage != "register":
             return fields
-        state = grid.session(node_id)
-        layout = epoch_parameters(state.parameters).layout
-        context = sealing_context(state.epoch, own.public_bytes, secret_key.public_key, layout)
-        recipient = RecipientKey.from_bytes(state.recipient_key).public_bytes
+        joined = grid.joined(node_id)
+        layout, public_key = joined.terms.layout, secret_key.public_key
+        context = sealing_context(joined.epoch, own.public_bytes, public_key, layout)
+        recipient = RecipientKey.from_bytes(joined.delivery_key).public_bytes
         return {
             **fields,
-            "modulus": secret_key.public_key.to_bytes(),
-            "agent-public-key": own.public_bytes,
-            "sealed-key": seal(secret_key, recipient, context),
+            "key.modulus": public_key.to_bytes(),
+            "key.agent-public-key": own.public_bytes,
+            "key.sealed-key": seal(secret_key, recipient, context),
         }
 
     return alter
@@ -177,8 +180,8 @@ def misled(grid: AttackedGrid, stage: str, node_id: int, fields: Fields) -> Fiel
 @pytest.mark.parametrize(
     ("attack", "said", "num_found"),
     [
-        (substituted, "to seal to is of no trusted node", 3),
-        (misled, "to seal to is of no trusted node", 3),
+        (substituted, "to seal to is not of a trusted node", 3),
+        (misled, "to seal to is not of a trusted node", 3),
         (
             played(generate_secret_key(512), RecipientKey.generate()),
             "No trusted agent made this key",
@@ -199,43 +202,44 @@ def test_an_active_server_is_found_out(
         grid, _ = federation(attack)
     found = [record.message for record in caplog.records if said in record.message]
     assert len(found) >= num_found
-    assert not grid.fields("register", "registry")
+    assert not grid.fields("register", "registration")
     caplog.clear()
     with caplog.at_level(logging.ERROR, logger="flwr"):
         grid, _ = federation(attack, options={})
     assert not any(said in record.message for record in caplog.records)
-    assert grid.fields("register", "registry")  # without keys the server gets its way
+    assert grid.fields("register", "registration")  # without keys the server gets its way
 
 
-@pytest.mark.parametrize("kind", ["twice", "a negative slot", "a huge slot", "half a distribution"])
-def test_a_dishonest_registry_costs_its_block(kind: str, federation: Any) -> None:
-    """Of sixty nodes six are left out and named, and the sums are exactly those of the rest."""
-    num_nodes = 60
-    counts = skewed_label_counts(num_nodes, seed=3)
+LIES: dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]] = {
+    "two categories": lambda slots: (np.arange(len(slots)) < 2).astype(np.int64),
+    "a huge number": lambda slots: slots * 1_000,
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_a_dishonest_node_registers_chooses_nobody(lie: str, federation: Any) -> None:
+    """Its epoch is refused; the round is of another one, in which all sums are of honest nodes."""
+    liar = 17
 
     def dishonest(grid: AttackedGrid, stage: str, node_id: int, fields: Fields) -> Fields:
-        if stage != "register" or grid.contexts[node_id].node_config["partition-id"] != 17:
+        if stage != "register" or grid.contexts[node_id].node_config["partition-id"] != liar:
             return fields
-        name, spoil = KINDS[kind]
-        vector: Any = fields[name]
-        return {**fields, name: forged(grid.session(node_id), name, vector, spoil)}
+        node, vector = grid.joined(node_id), fields["registration"]
+        assert isinstance(vector, bytes)
+        slots = LIES[lie](decrypted(node, "registration", vector))
+        return {**fields, "registration": encrypted(node, "registration", slots)}
 
-    grid, strategy = federation(
-        alter_reply=dishonest, num_nodes=num_nodes, counts=counts, options={}, block_size=6
-    )
-    epoch = strategy.state.epoch
-    rest = [int(alias) for alias in epoch.aliases.values()]
-    assert len(rest) == 54
-    assert 17 not in rest
-    left_out = ", ".join(str(node) for node in range(num_nodes) if node not in rest)
-    assert strategy.plan.notes[0].endswith(f"left out of this epoch: nodes {left_out}.")
-    assert len(strategy.plan.participants) == SELECTION["num_participants"]
-    codebook = Codebook(SELECTION["reference_set"])
-    expected, _ = overall_registry(counts[rest], codebook, SELECTION["thresholds"])
-    insider = grid.session(epoch.registered[0])
-    found = decrypted(insider, "registry", epoch.overall_registry)
+    grid, strategy = federation(alter_reply=dishonest, options={})
+    plan, epoch = strategy.plan, strategy.driver.run.state.epoch
+    members = [int(alias) for alias in epoch.aliases.values()]
+    assert len(plan.participants) == SELECTION["num_participants"]
+    assert not plan.fallback
+    assert liar not in members
+    assert "24 of 24 nodes refused at participate" in plan.notes[0]
+    rule, insider = SELECTION["rule"], grid.joined(epoch.registered[0])
+    expected, _ = overall_registry(LABEL_COUNTS[members], rule.codebook, rule.candidates[0])
+    found = decrypted(insider, "registration", epoch.last_sum.vector)
     np.testing.assert_array_equal(found, expected)
-    for alias, vector in zip(epoch.aliases.values(), epoch.distributions, strict=True):
-        own = decrypted(insider, "distribution", vector)
-        shares = with_square(fixed_point_distribution(counts[int(alias)]))
-        np.testing.assert_array_equal(own, shares)
+    for alias, vector in zip(members, epoch.distributions, strict=True):
+        shares = with_square(fixed_point_distribution(LABEL_COUNTS[alias]))
+        np.testing.assert_array_equal(decrypted(insider, "distribution", vector), shares)

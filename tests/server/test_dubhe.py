@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from flwr.common import (
     Code,
-    EvaluateRes,
     FitIns,
     FitRes,
     Parameters,
@@ -16,7 +15,6 @@ from flwr.common import (
     parameters_to_ndarrays,
 )
 from flwr.server import SimpleClientManager
-from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import (
     Bulyan,
     DifferentialPrivacyClientSideAdaptiveClipping,
@@ -46,7 +44,9 @@ from support import (
     strategy_server_app,
 )
 
+from dubhe_flwr.adapter._compat import GridClientProxy
 from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
@@ -195,7 +195,7 @@ def test_without_a_seed_runs_differ() -> None:
 @pytest.mark.parametrize("equal_weights", [True, False])
 def test_equal_weights_override_what_clients_report(equal_weights: bool) -> None:
     """Eq. 1: the plain mean of the models; switched off, the wrapped strategy's own weights."""
-    strategy = RecordedDubhe(fed(FedAvg), **SELECTION, equal_weights=equal_weights)
+    strategy = RecordedDubhe(fed(FedAvg), **SELECTION | {"equal_weights": equal_weights})
     models: list[Any] = []
     evaluated(strategy).evaluate_fn = lambda _round, arrays, _config: models.append(arrays)
     run(strategy, num_rounds=1)
@@ -218,10 +218,10 @@ def test_the_model_is_the_same_bit_for_bit() -> None:
     assert models[0] == models[1]
 
 
-def test_training_instruction_names_the_epoch() -> None:
-    """Each FitIns says to which epoch it belongs."""
+def test_training_instructions_say_nothing_of_the_selection() -> None:
+    """The config of each FitIns is the wrapped strategy's."""
     configs: list[Any] = []
-    inner = fed(FedAvg)
+    inner = fed(FedAvg, on_fit_config_fn=lambda server_round: {"lr": 0.1 / server_round})
 
     def note(results: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
         configs.extend(metrics for _, metrics in results)
@@ -230,7 +230,8 @@ def test_training_instruction_names_the_epoch() -> None:
     inner.fit_metrics_aggregation_fn = note
     strategy = RecordedDubhe(inner, **SELECTION)
     run(strategy, num_rounds=1)
-    assert {config["dubhe-epoch"] for config in configs} == {strategy.plans[0].epoch.hex()}
+    wanted = [{"partition": partition, "lr": 0.1} for partition in sorted(strategy.selected[0])]
+    assert sorted(configs, key=lambda config: config["partition"]) == wanted
 
 
 def test_override_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -240,8 +241,13 @@ def test_override_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert sum("overridden" in record.message for record in caplog.records) == 1
 
 
-def test_one_batch_a_stage() -> None:
-    """The stages of a first round are seven batches, of a later one two, before training."""
+@pytest.mark.parametrize(
+    ("rule", "settling"),
+    [(SELECTION["rule"], 0), (Prices(), 0), (Paper((1, 2, 4), "search"), 2)],
+    ids=["paper", "prices of few nodes", "search"],
+)
+def test_one_batch_a_stage(rule: Any, settling: int) -> None:
+    """A first round has one for each stage and exchange, a later one two, before training."""
     batches: list[str] = []
 
     class CountingGrid(TrainingGrid):
@@ -253,56 +259,15 @@ def test_one_batch_a_stage() -> None:
     from flwr.app import Context, RecordDict
 
     grid = CountingGrid(numpy_client_app(), NUM_NODES)
-    strategy = RecordedDubhe(fed(FedAvg), **SELECTION)
+    strategy = RecordedDubhe(fed(FedAvg), **SELECTION | {"rule": rule})
     strategy_server_app(strategy, 2)(grid, Context(grid.run.run_id, 1, {}, RecordDict(), {}))
     stages = [kind.removeprefix("evaluate.dubhe_") for kind in batches if kind != "train"]
     assert stages == [
-        *("join", "keygen", "register", "moments", "calibrate", "participate", "determine"),
+        *("join", "keygen", "register"),
+        *["settle"] * settling,
+        *("participate", "determine"),
         *("participate", "determine"),
     ]
-
-
-class PlainProxy(ClientProxy):
-    """A ClientProxy without a Grid: hands messages to the ClientApp one by one."""
-
-    def __init__(self, cid: str, grid: InProcessGrid, node_id: int) -> None:
-        super().__init__(cid)
-        self._grid, self._node_id = grid, node_id
-
-    def evaluate(self, ins: Any, timeout: float | None, group_id: int | None) -> EvaluateRes:
-        from flwr.app import Message
-        from flwr.compat.common.recorddict_compat import (
-            evaluateins_to_recorddict,
-            recorddict_to_evaluateres,
-        )
-
-        content = evaluateins_to_recorddict(ins, keep_input=True)
-        message = Message(content, dst_node_id=self._node_id, message_type="evaluate")
-        (reply,) = self._grid.send_and_receive([message])
-        if reply.has_error():
-            raise ValueError(reply.error.reason)
-        return recorddict_to_evaluateres(reply.content)
-
-    def get_properties(self, ins: Any, timeout: Any, group_id: Any) -> Any:
-        raise NotImplementedError
-
-    get_parameters = fit = reconnect = get_properties
-
-
-def test_proxies_without_a_grid_are_asked_by_evaluate_ins() -> None:
-    """Where a ClientProxy has no Grid, the stages travel as plain EvaluateIns."""
-    grid = InProcessGrid(numpy_client_app(), NUM_NODES)
-    manager = SimpleClientManager()
-    for partition, node_id in enumerate(grid.contexts):
-        manager.register(PlainProxy(f"client-{partition}", grid, node_id))
-    strategy = RecordedDubhe(FedAvg(), **SELECTION)
-    instructions = strategy.configure_fit(1, initial_parameters(), manager)
-    by_grid = RecordedDubhe(fed(FedAvg), **SELECTION)
-    run(by_grid, num_rounds=1)
-    assert strategy.selected == by_grid.selected
-    assert sorted(client.cid for client, _ in instructions) == sorted(
-        f"client-{partition}" for partition in strategy.selected[0]
-    )
 
 
 @pytest.mark.parametrize("evaluate_on", ["all", "selected"])
@@ -341,10 +306,7 @@ def test_accounting_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     ("change", "sentence"),
     [
         ({"num_participants": NUM_NODES + 1}, "above the 24 nodes"),
-        ({"thresholds": {1: 1.7, 2: 0.2}}, r"thresholds\[1\]=1.7"),
-        ({"reference_set": (1, 2), "num_classes": 4}, "lacks num_classes=4"),
-        ({"thresholds": {1: 0.7}}, "exactly the sizes"),
-        ({"reference_set": (1, 7, 16)}, "registry of"),
+        ({"rule": "paper"}, "is not a participation rule"),
         ({"min_cohort": 7}, "min_cohort=7 is above num_participants=6"),
     ],
 )
@@ -431,11 +393,14 @@ def test_parameters_reach_the_clients_unchanged() -> None:
     """The instruction is the wrapped strategy's own, for the selected clients."""
     grid = InProcessGrid(numpy_client_app(), NUM_NODES)
     manager = SimpleClientManager()
-    for partition, node_id in enumerate(grid.contexts):
-        manager.register(PlainProxy(f"client-{partition}", grid, node_id))
-    strategy = Dubhe(FedAvg(on_fit_config_fn=lambda r: {"round": r}), **SELECTION)
+    for node_id in grid.contexts:
+        manager.register(GridClientProxy(node_id, grid, grid.run.run_id))
+    strategy = RecordedDubhe(FedAvg(on_fit_config_fn=lambda r: {"round": r}), **SELECTION)
     parameters = ndarrays_to_parameters(MODEL)
-    for _, instruction in strategy.configure_fit(1, parameters, manager):
+    instructions = strategy.configure_fit(1, parameters, manager)
+    asked = [client.node_id for client, _ in instructions if isinstance(client, GridClientProxy)]
+    assert sorted(asked) == sorted(strategy.plans[0].participants)
+    for _, instruction in instructions:
         assert isinstance(instruction, FitIns)
         assert instruction.config["round"] == 1
         np.testing.assert_array_equal(parameters_to_ndarrays(instruction.parameters)[1], MODEL[1])
@@ -444,33 +409,8 @@ def test_parameters_reach_the_clients_unchanged() -> None:
 def test_results_of_strangers_do_not_crash_aggregation() -> None:
     """A result of a client outside the plan is aggregated last, as the wrapped strategy would."""
     strategy = Dubhe(FedAvg(), **SELECTION)
-    proxy = PlainProxy("stranger", InProcessGrid(numpy_client_app(), 1), 2)
+    proxy = GridClientProxy(2, InProcessGrid(numpy_client_app(), 1), 0)
     result = FitRes(Status(Code.OK, ""), Parameters([], "numpy.ndarray"), 5, {})
     parameters, metrics = strategy.aggregate_fit(1, [(proxy, result)], [])
     assert parameters is not None
     assert metrics == {}
-
-
-def test_thresholds_are_searched_for_again_on_request(caplog: pytest.LogCaptureFixture) -> None:
-    """The operator's word brings a registration and a search; the log names what each found."""
-
-    class Impatient(RecordedDubhe):
-        """Asks for a search before the third round."""
-
-        def on_plan(self, plan: Any, seconds: float) -> None:
-            super().on_plan(plan, seconds)
-            if plan.server_round == 2:
-                self.search_thresholds()
-
-    strategy = Impatient(fed(FedAvg), **SELECTION | {"thresholds": "search"})
-    with caplog.at_level(logging.INFO, logger="flwr"):
-        run(strategy, num_rounds=4)
-    stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
-    assert ["search" in of_round for of_round in stages] == [True, False, True, False]
-    assert strategy.plans[0].epoch == strategy.plans[1].epoch != strategy.plans[2].epoch
-    found = [
-        ", ".join(f"{size}: {share:g}" for size, share in strategy.plans[k].thresholds.items())
-        for k in (0, 2)
-    ]
-    lines = [r.message for r in caplog.records if "thresholds of the epoch" in r.message]
-    assert lines == [f"dubhe: thresholds of the epoch: {{{each}}}" for each in found]

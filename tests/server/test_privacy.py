@@ -8,7 +8,7 @@ from flwr.server.strategy import FedAvg
 from support import LABEL_COUNTS, NUM_NODES, SELECTION, initial_parameters, numpy_client_app
 from support import strategy_server_app as server_app
 
-from dubhe_flwr.protocol import SessionState
+from dubhe_flwr.protocol import Memory
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid
 
@@ -60,16 +60,20 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
         for fields in grid.replies()
         for value in fields.values()
     )
-    reference_set, thresholds = SELECTION["reference_set"], SELECTION["thresholds"]
-    secrets = label_secrets(LABEL_COUNTS, reference_set, thresholds)
+    rule = SELECTION["rule"]
+    secrets = label_secrets(LABEL_COUNTS, rule.codebook.reference_set, rule.candidates[0])
     for context in grid.contexts.values():
-        state = SessionState.from_fields(context.state.config_records["dubhe"])
-        modulus = int.from_bytes(state.modulus, "big")
-        p = int.from_bytes(state.secret_key, "big")
+        joined = Memory.from_fields(context.state.config_records["dubhe"]).joined
+        assert joined is not None
+        assert joined.registered is not None
+        key = joined.registered.key
+        assert key is not None
+        modulus = int.from_bytes(key.modulus, "big")
+        p = int.from_bytes(key.prime, "big")
         for prime in (p, modulus // p):
             secrets |= {prime.to_bytes(32, "big"), prime.to_bytes(32, "little")}
             secrets |= {str(prime).encode(), f"{prime:x}".encode()}
-        secrets.add(state.recipient_key)
+        secrets.add(joined.delivery_key)
     assert len(secrets) > 1000
     assert [secret for secret in secrets if secret in received] == []
 
@@ -79,9 +83,9 @@ def test_a_reply_has_no_room_for_anything_else() -> None:
     names = {name for fields in run().replies() for name in fields}
     header = {"version", "epoch", "stage", "sequence"}
     assert names - header == {
-        *("status", "alias", "public-key"),
-        *("modulus", "sealed-keys", "signature"),
-        *("registry", "distribution", "moments", "probabilities"),
+        *("status", "alias", "num-classes", "public-key"),
+        *("modulus", "sealed-keys"),
+        *("registration", "distribution"),
         *("decisions", "unwilling"),
         "chosen",
     }

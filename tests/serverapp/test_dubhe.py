@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 from flwr.clientapp.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import (
@@ -42,9 +42,8 @@ from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.server import Dubhe as FitDubhe
 from dubhe_flwr.serverapp import Dubhe, Selection
-from dubhe_flwr.serverapp.grid import SelectedGrid
+from dubhe_flwr.serverapp.strategy import _SelectedGrid as SelectedGrid
 from dubhe_flwr.simulation import InProcessGrid
-from dubhe_flwr.testing import Fault, FaultyGrid
 
 
 class RecordedDubhe(Recorded, Dubhe):
@@ -156,9 +155,8 @@ def test_both_apis_select_the_same_sets() -> None:
 @pytest.mark.parametrize("equal_weights", [True, False])
 def test_equal_weights_override_what_nodes_report(equal_weights: bool) -> None:
     """Eq. 1: the plain mean of the models; switched off, the wrapped strategy's own weights."""
-    strategy = RecordedDubhe(
-        FedAvg(fraction_evaluate=0.0), **SELECTION, equal_weights=equal_weights
-    )
+    settings = SELECTION | {"equal_weights": equal_weights}
+    strategy = RecordedDubhe(FedAvg(fraction_evaluate=0.0), **settings)
     grid = run(strategy, num_rounds=1)
     partitions = np.array(strategy.selected[0])
     weights = np.ones(6) if equal_weights else 10 + partitions
@@ -195,32 +193,13 @@ def test_no_evaluation_where_the_strategy_has_none() -> None:
     assert run(strategy, num_rounds=1).partitions("evaluate") == []
 
 
-def test_training_message_names_the_epoch() -> None:
-    """Each training message says to which epoch it belongs."""
+def test_training_messages_say_nothing_of_the_selection() -> None:
+    """Their config is the app's, with the round that the wrapped strategy adds."""
     strategy = Dubhe(FedAvg(), **SELECTION)
-    from flwr.app import ArrayRecord, ConfigRecord
-
     grid = InProcessGrid(message_client_app(), NUM_NODES)
     messages = list(strategy.configure_train(1, ArrayRecord([]), ConfigRecord({"lr": 0.1}), grid))
-    assert strategy.plan is not None
-    configs = [message.content.config_records["config"] for message in messages]
-    assert {config["dubhe-epoch"] for config in configs} == {strategy.plan.epoch.hex()}
-    assert {config["lr"] for config in configs} == {0.1}
-
-
-def test_a_round_without_an_epoch_names_none() -> None:
-    """Flower passes the same config on from round to round; the last epoch does not stay in it."""
-    from flwr.app import ArrayRecord, ConfigRecord
-
-    strategy = Dubhe(FedAvg(), **SELECTION, registration_interval=1, on_failure="random")
-    grid = InProcessGrid(message_client_app(), NUM_NODES)
-    silent = FaultyGrid(grid, [Fault("drop_request", "join")])
-    config = ConfigRecord({"lr": 0.1})
-    for server_round, of_round in ((1, grid), (2, silent)):
-        list(strategy.configure_train(server_round, ArrayRecord([]), config, of_round))
-    assert strategy.plan is not None
-    assert strategy.plan.fallback
-    assert "dubhe-epoch" not in config
+    configs = [dict(message.content.config_records["config"]) for message in messages]
+    assert configs == [{"lr": 0.1, "server-round": 1}] * 6
 
 
 def test_a_strategy_that_trains_one_by_one_is_refused() -> None:
@@ -248,8 +227,8 @@ def test_summary_and_the_rest_are_delegated(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages[:6] == [
         "\t├──> Dubhe around FedAvg:",
         "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
-        "\t│\t├── Rule: calibrated participation | auto determination | tries (H): 4",
-        "\t│\t├── Reference set (G): (1, 2, 4) | thresholds: {1: 0.7, 2: 0.2}",
+        "\t│\t├── Rule: paper: reference set (G) (1, 2, 4), thresholds {1: 0.7, 2: 0.2}",
+        "\t│\t├── Determination: auto | tries (H): 4",
         "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
         "\t│\t└── Key: 512 bits | smallest cohort: 3",
     ]
@@ -349,28 +328,3 @@ def test_waiting_for_nodes_ends(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="flwr"):
         run(strategy, num_rounds=1)
     assert "24 of 25 expected nodes" in caplog.text
-
-
-def test_thresholds_are_searched_for_again_on_request(caplog: pytest.LogCaptureFixture) -> None:
-    """The operator's word brings a registration and a search; the log names what each found."""
-
-    class Impatient(RecordedDubhe):
-        """Asks for a search before the third round."""
-
-        def on_plan(self, plan: Any, seconds: float) -> None:
-            super().on_plan(plan, seconds)
-            if plan.server_round == 2:
-                self.search_thresholds()
-
-    strategy = Impatient(FedAvg(fraction_evaluate=0.0), **SELECTION | {"thresholds": "search"})
-    with caplog.at_level(logging.INFO, logger="flwr"):
-        run(strategy, num_rounds=4)
-    stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
-    assert ["search" in of_round for of_round in stages] == [True, False, True, False]
-    assert strategy.plans[0].epoch == strategy.plans[1].epoch != strategy.plans[2].epoch
-    found = [
-        ", ".join(f"{size}: {share:g}" for size, share in strategy.plans[k].thresholds.items())
-        for k in (0, 2)
-    ]
-    lines = [r.message for r in caplog.records if "thresholds of the epoch" in r.message]
-    assert lines == [f"dubhe: thresholds of the epoch: {{{each}}}" for each in found]

@@ -15,23 +15,32 @@ from pathlib import Path
 from typing import Any
 
 from flwr.app import Context, RecordDict
+from flwr.common import parameters_to_ndarrays
 from support import (
-    NUM_NODES,
+    NUM_CLASSES,
     SELECTION,
     Recorded,
     initial_parameters,
     main_server_app,
     message_client_app,
     numpy_client_app,
+    skewed_label_counts,
     strategy_server_app,
 )
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
-from dubhe_flwr.adapter.packing import split_arrays
+from dubhe_flwr.adapter.packing import unpack
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.simulation import InProcessGrid
 
 NUM_ROUNDS = 3
 KILLED_IN = 2
+NUM_NODES = 36
+"""Enough for the prices to settle in several exchanges."""
+
+LABEL_COUNTS = skewed_label_counts(NUM_NODES)
+# Both rules settle in exchanges of their own; each is tried in one of the APIs.
+RULES = {"fit": Prices(), "train": Paper((1, 2, NUM_CLASSES), "search")}
 
 
 def kill() -> None:
@@ -56,7 +65,8 @@ class KillingGrid(InProcessGrid):
 
 def server(api: str, path: Path, point: str) -> None:
     """Run the ServerApp, which is killed at a point of the second round; never if it is empty."""
-    client_app = numpy_client_app() if api == "fit" else message_client_app()
+    make = numpy_client_app if api == "fit" else message_client_app
+    client_app = make(lambda context: LABEL_COUNTS[int(context.node_config["partition-id"])])
     grid = KillingGrid(client_app, NUM_NODES)
     grid.kind = "train" if point == "train" else f"evaluate.dubhe_{point}"
     if point == "checkpoint":
@@ -77,15 +87,15 @@ def server(api: str, path: Path, point: str) -> None:
     strategy, server_app = made(api, path / "kept", evaluate)
     context = Context(grid.run.run_id, 1, {}, RecordDict(), {})
     server_app(grid, context)
-    kept = CheckpointDirectory(path / "kept").latest()
+    kept = CheckpointDirectory(path / "kept").open()
     assert kept is not None
-    model: dict[str, Any] = {}
-    split_arrays(kept.content["model"], model)
+    model = unpack(kept.content["model"])
+    arrays = parameters_to_ndarrays(model) if api == "fit" else model.to_numpy_ndarrays()
     result = {
         "rounds": [plan.server_round for plan in getattr(strategy, "plans", [])],
         "selected": getattr(strategy, "selected", []),
         "last": kept.path.name,
-        "model": [array.tobytes().hex() for array in model.values()],
+        "model": [array.tobytes().hex() for array in arrays],
     }
     (path / "result.json").write_text(json.dumps(result))
 
@@ -95,7 +105,7 @@ def made(api: str, path: Path, evaluate: Callable[..., None]) -> tuple[Any, Any]
     options: dict[str, Any] = {
         **SELECTION,
         "registration_interval": 1,
-        "participation": "calibrated",
+        "rule": RULES[api],
         "checkpoint_dir": path,
     }
     if api == "fit":

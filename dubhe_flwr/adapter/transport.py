@@ -1,0 +1,104 @@
+"""How a batch of requests reaches the nodes and its replies come back, over a Flower Grid."""
+
+import time
+from collections.abc import Iterable
+from logging import getLogger
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from dubhe_flwr.adapter._compat import NO_ANSWER, Run, batch_size
+from dubhe_flwr.adapter.records import from_records, message_type, to_records
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import Batch, NodeFailure, Replies
+
+__all__ = ["ForwardingGrid", "log", "send_over_grid"]
+
+log = getLogger("flwr").log
+"""Flower's own log, so that the selection shows up between the rounds."""
+
+
+def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
+    """Send all requests of a batch and return the replies by node id.
+
+    The timeout is that of all parts in which the batch is sent; nodes that did not answer in time
+    are missing. Of several replies of a node the first counts, and an error only where nothing
+    else came.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    kind = message_type(batch.header.stage)
+    requests = list(batch.fields())
+    # Nodes that are asked the same share the records: Flower checks every value of a new one.
+    records = {id(fields): to_records(fields) for _, fields in requests}
+    size = batch_size(grid, len(requests))
+    asked: dict[str, int] = {}
+    answers: list[Message] = []
+    for start in range(0, len(requests), size):
+        left = timeout if deadline is None or start == 0 else deadline - time.monotonic()
+        if left is not None and start > 0 >= left:
+            break
+        messages = [
+            Message(records[id(fields)], dst_node_id=node_id, message_type=kind, ttl=left)
+            for node_id, fields in requests[start : start + size]
+        ]
+        answers += grid.send_and_receive(messages, timeout=left)
+        # Errors made by the framework come from no node: only the message id tells whose they are.
+        asked |= {m.metadata.message_id: m.metadata.dst_node_id for m in messages}
+    replies: dict[int, object] = {}
+    for answer in answers:
+        node_id = asked.get(answer.metadata.reply_to_message_id)
+        if node_id is None or not isinstance(replies.get(node_id), NodeFailure | None):
+            continue
+        if not answer.has_error():
+            try:
+                replies[node_id] = from_records(answer.content)
+            except MalformedMessageError as error:
+                replies.setdefault(node_id, NodeFailure(str(error)))
+        elif answer.error.code not in NO_ANSWER:
+            replies.setdefault(node_id, NodeFailure(answer.error.reason or ""))
+    return replies  # type: ignore[return-value]
+
+
+class ForwardingGrid(Grid):
+    """Passes everything on to another Grid, for those that change a part of it."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes."""
+        return self._grid.get_node_ids()
+
+    def set_run(self, run: Run) -> None:
+        """Set the run."""
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self._grid.run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Create a message."""
+        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies that are there."""
+        return self._grid.pull_messages(message_ids)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages and wait for the replies."""
+        return self._grid.send_and_receive(messages, timeout=timeout)

@@ -1,0 +1,93 @@
+"""Flower's clients by node id, and a ClientManager that offers exactly those that were selected."""
+
+from collections.abc import Mapping, Sequence
+
+from flwr.server import ClientManager
+from flwr.server.client_proxy import ClientProxy
+from flwr.server.criterion import Criterion
+
+from dubhe_flwr.adapter._compat import GridClientProxy
+from dubhe_flwr.adapter.transport import send_over_grid
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Batch, Replies
+
+__all__ = ["Clients", "SelectedClients", "ask", "clients_of"]
+
+Clients = Mapping[int, GridClientProxy]
+"""Clients by node id."""
+
+
+def clients_of(client_manager: ClientManager) -> dict[int, GridClientProxy]:
+    """Return all clients by node id.
+
+    Raises
+    ------
+    SettingsError
+        If one is not of a ServerApp.
+    """
+    clients = {}
+    for client in client_manager.all().values():
+        if not isinstance(client, GridClientProxy):
+            raise SettingsError(
+                f"Client {client.cid} is a {type(client).__name__}, which is not asked over a "
+                "Grid; run the strategy in a ServerApp."
+            )
+        clients[client.node_id] = client
+    return clients
+
+
+def ask(clients: Clients, batch: Batch, timeout: float | None) -> Replies:
+    """Send a batch over the Grid that the clients share; see `send_over_grid`."""
+    grid = next((clients[node_id].grid for node_id in batch.requests), None)
+    return {} if grid is None else send_over_grid(grid, batch, timeout)
+
+
+class SelectedClients(ClientManager):
+    """Hands all selected clients to a strategy, however many it asks for.
+
+    Parameters
+    ----------
+    clients : sequence of ClientProxy
+        The selected clients.
+
+    Attributes
+    ----------
+    num_asked : int
+        Number of clients that the strategy asked for last.
+    """
+
+    def __init__(self, clients: Sequence[ClientProxy]) -> None:
+        self._clients = clients
+        self.num_asked = len(clients)
+
+    def num_available(self) -> int:
+        """Return the number of selected clients."""
+        return len(self._clients)
+
+    def register(self, client: ClientProxy) -> bool:
+        """Refuse: the selection is made."""
+        del client
+        return False
+
+    def unregister(self, client: ClientProxy) -> None:
+        """Do nothing: a client that left fails its training."""
+
+    def all(self) -> dict[str, ClientProxy]:
+        """Return the selected clients by their cid."""
+        return {client.cid: client for client in self._clients}
+
+    def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
+        """Return at once: the selected clients are all there will be."""
+        del num_clients, timeout
+        return True
+
+    def sample(
+        self,
+        num_clients: int,
+        min_num_clients: int | None = None,
+        criterion: Criterion | None = None,
+    ) -> list[ClientProxy]:
+        """Return all selected clients; a fraction or minimum of the strategy does not count."""
+        del min_num_clients, criterion
+        self.num_asked = num_clients
+        return list(self._clients)

@@ -1,0 +1,148 @@
+"""Strategies with `configure_fit` that choose who trains and leave all else to the wrapped one."""
+
+from dataclasses import replace
+from typing import Any
+
+from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
+from flwr.server import ClientManager
+from flwr.server.client_proxy import ClientProxy
+from flwr.server.strategy import Strategy
+
+from dubhe_flwr.adapter import DubheArguments, Options, Selecting
+from dubhe_flwr.adapter.arguments import taking
+from dubhe_flwr.protocol import Coordinator, Selector
+from dubhe_flwr.server.batched import sent_together
+from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of
+
+__all__ = ["Dubhe", "Selection"]
+
+
+class Selection(Selecting, Strategy):
+    """Wraps a strategy: the selector chooses the clients, the strategy trains and aggregates.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The strategy that trains and aggregates; it trains exactly the chosen clients.
+    selector : Selector
+        How to choose; `Dubhe` brings its own.
+    **options
+        The fields of `dubhe_flwr.adapter.Options`.
+
+    Raises
+    ------
+    SettingsError
+        If the strategy cannot be wrapped, or an option cannot work.
+    """
+
+    strategy: Strategy
+    _configures = "configure_fit"
+
+    @taking(Options)
+    def __init__(self, strategy: Strategy, selector: Selector[Any], **options: Any) -> None:
+        super().__init__(strategy, selector, Options(**options))
+
+    def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
+        """Return the model of the checkpoint; without one leave it to the wrapped strategy."""
+        model: Parameters | None = self.driver.run.begin()
+        return model or self.strategy.initialize_parameters(client_manager)
+
+    def configure_fit(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, FitIns]]:
+        """Choose the clients, and let the wrapped strategy make their instructions."""
+        clients: Clients = {}
+
+        def present() -> list[int]:
+            nonlocal clients
+            clients = clients_of(client_manager)
+            return list(clients)
+
+        plan = self.driver.plan_round(
+            server_round, present, lambda batch, timeout: ask(clients, batch, timeout)
+        )
+        if plan.fallback and not plan.participants:
+            return []  # nobody is there, and the round is skipped
+        chosen = SelectedClients([clients[node_id] for node_id in plan.participants])
+        instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
+        if chosen.num_asked != len(plan.participants):
+            self.driver.log_override(len(plan.participants))
+        return sent_together(instructions)
+
+    def aggregate_fit(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, FitRes]],
+        failures: list[tuple[ClientProxy, FitRes] | BaseException],
+    ) -> tuple[Parameters | None, dict[str, Scalar]]:
+        """Let the wrapped strategy aggregate, in the order of the plan and with equal weights."""
+        results = self.driver.in_order(results, lambda result: getattr(result[0], "node_id", 0))
+        if self.driver.options.equal_weights:
+            results = [(client, replace(result, num_examples=1)) for client, result in results]
+        return self.strategy.aggregate_fit(self.driver.completed(server_round), results, failures)
+
+    def configure_evaluate(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, EvaluateIns]]:
+        """Leave it to the wrapped strategy, on all clients or on the selected ones."""
+        server_round += self.driver.run.first
+        nodes = self.driver.to_evaluate()
+        if nodes is not None:
+            clients = clients_of(client_manager)
+            client_manager = SelectedClients([clients[n] for n in nodes if n in clients])
+        return self.strategy.configure_evaluate(server_round, parameters, client_manager)
+
+    def aggregate_evaluate(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, EvaluateRes]],
+        failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
+    ) -> tuple[float | None, dict[str, Scalar]]:
+        """Leave it to the wrapped strategy."""
+        server_round += self.driver.run.first
+        return self.strategy.aggregate_evaluate(server_round, results, failures)
+
+    def evaluate(
+        self, server_round: int, parameters: Parameters
+    ) -> tuple[float, dict[str, Scalar]] | None:
+        """Keep the model of the round, then leave it to the wrapped strategy."""
+        server_round += self.driver.run.first
+        self.driver.run.complete(server_round, parameters)
+        return self.strategy.evaluate(server_round, parameters)
+
+
+class Dubhe(Selection):
+    """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
+
+    Wraps any strategy with `configure_fit`. Implementation based on the paper by Zhang et al.,
+    ICPP 2021 (https://doi.org/10.1145/3472456.3473513).
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The strategy that trains and aggregates; it trains exactly the chosen clients.
+    **arguments
+        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants`, and of
+        `dubhe_flwr.adapter.Options`.
+
+    Raises
+    ------
+    SettingsError
+        If the strategy cannot be wrapped, or a value cannot work.
+
+    Examples
+    --------
+    >>> from flwr.server.strategy import FedAvg
+    >>> strategy = Dubhe(FedAvg(), num_participants=20)
+    """
+
+    @taking(DubheArguments)
+    def __init__(self, strategy: Strategy, **arguments: Any) -> None:
+        self.settings = DubheArguments(**arguments)
+        self._coordinator = Coordinator(self.settings)
+        super().__init__(strategy, self._coordinator, **self.settings.options())
+
+    def register_anew(self) -> None:
+        """Let all nodes register before the next round, because their data changed."""
+        run = self.driver.run
+        run.state = self._coordinator.register_anew(run.state)

@@ -1,0 +1,221 @@
+"""Strategies of the Message API that choose who trains and leave all else to the wrapped one."""
+
+from collections.abc import Callable, Iterable, Sequence
+from logging import INFO
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from dubhe_flwr.adapter import DubheArguments, Options, Selecting
+from dubhe_flwr.adapter.arguments import taking
+from dubhe_flwr.adapter.transport import ForwardingGrid, log, send_over_grid
+from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Coordinator, Selector
+
+__all__ = ["Dubhe", "Selection"]
+
+
+class Selection(Selecting, Strategy):
+    """Wraps a strategy: the selector chooses the nodes, the strategy trains and aggregates.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The strategy that trains and aggregates; it trains exactly the chosen nodes.
+    selector : Selector
+        How to choose; `Dubhe` brings its own.
+    **options
+        The fields of `dubhe_flwr.adapter.Options`.
+
+    Raises
+    ------
+    SettingsError
+        If the strategy cannot be wrapped, or an option cannot work.
+    """
+
+    strategy: Strategy
+    _configures = "configure_train"
+
+    @taking(Options)
+    def __init__(self, strategy: Strategy, selector: Selector[Any], **options: Any) -> None:
+        super().__init__(strategy, selector, Options(**options))
+
+    def start(  # noqa: PLR0917 - the signature is Flower's
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds that are still to come: all of them without a checkpoint.
+
+        The arguments are Flower's; `num_rounds` are those of the whole run. With a checkpoint its
+        model takes the place of `initial_arrays`. Started once more, it is a run of its own, in
+        which all nodes register anew, or with a checkpoint it goes on.
+        """
+        run = self.driver.run
+        arrays: ArrayRecord = run.begin() or initial_arrays
+        first = run.first
+
+        def evaluate(server_round: int, model: ArrayRecord) -> MetricRecord | None:
+            run.complete(first + server_round, model)
+            return evaluate_fn(first + server_round, model) if evaluate_fn else None
+
+        result = super().start(
+            grid,
+            arrays,
+            run.rounds_left(num_rounds),
+            timeout,
+            train_config,
+            evaluate_config,
+            evaluate if run.keeps_checkpoints or evaluate_fn else None,
+        )
+        for metrics in (
+            result.train_metrics_clientapp,
+            result.evaluate_metrics_clientapp,
+            result.evaluate_metrics_serverapp,
+        ):
+            numbered = {first + server_round: record for server_round, record in metrics.items()}
+            metrics.clear()
+            metrics.update(numbered)
+        if first and not result.arrays:
+            result.arrays = arrays
+        return result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Choose the nodes, and let the wrapped strategy make their messages."""
+        if self.driver.run.misses_its_model:
+            raise SettingsError(
+                "checkpoint_dir keeps a run only if Dubhe is the outermost strategy; wrap the "
+                "other one in it, as in Dubhe(DifferentialPrivacy...(FedAvg()))."
+            )
+        plan = self.driver.plan_round(
+            server_round,
+            lambda: list(grid.get_node_ids()),
+            lambda batch, timeout: send_over_grid(grid, batch, timeout),
+        )
+        if plan.fallback and not plan.participants:
+            return []  # nobody is there, and the round is skipped
+        selected = _SelectedGrid(grid, plan.participants)
+        with taking_all_nodes(self.strategy, len(plan.participants), "train") as (every, overrides):
+            if overrides:
+                self.driver.log_override(len(plan.participants))
+            return list(every.configure_train(plan.server_round, arrays, config, selected))
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Let the wrapped strategy aggregate, in the order of the plan and with equal weights."""
+        in_order = self.driver.in_order(replies, lambda reply: reply.metadata.src_node_id)
+        if self.driver.options.equal_weights:
+            _weigh_equally(in_order, self.strategy)
+        return self.strategy.aggregate_train(self.driver.completed(server_round), in_order)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Leave it to the wrapped strategy, on all nodes or on the selected ones."""
+        server_round += self.driver.run.first
+        nodes = self.driver.to_evaluate()
+        if nodes is None:
+            return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        if any(vars(layer).get("fraction_evaluate") == 0.0 for layer in layers(self.strategy)):
+            return []
+        with taking_all_nodes(self.strategy, len(nodes), "evaluate") as (every, _):
+            selected = _SelectedGrid(grid, nodes)
+            return list(every.configure_evaluate(server_round, arrays, config, selected))
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Leave it to the wrapped strategy."""
+        return self.strategy.aggregate_evaluate(self.driver.run.first + server_round, replies)
+
+    def description(self) -> list[str]:
+        """Return the lines that tell an operator how the nodes are selected."""
+        options = self.driver.options
+        number = f"Participants (K): {self.driver.selector.num_participants}"
+        weights = f"equal weights: {options.equal_weights}"
+        return [f"{number} | {weights} | evaluation on: {options.evaluate_on}"]
+
+    def summary(self) -> None:
+        """Log what is selected and how, then the wrapped strategy's own summary."""
+        wrapped = " around ".join(type(layer).__name__ for layer in layers(self.strategy))
+        log(INFO, "\t├──> %s around %s:", type(self).__name__, wrapped)
+        *lines, last = self.description()
+        for line in lines:
+            log(INFO, "\t│\t├── %s", line)
+        log(INFO, "\t│\t└── %s", last)
+        self.strategy.summary()
+
+
+class Dubhe(Selection):
+    """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
+
+    Wraps any strategy with `configure_train`. Implementation based on the paper by Zhang et al.,
+    ICPP 2021 (https://doi.org/10.1145/3472456.3473513).
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The strategy that trains and aggregates; it trains exactly the chosen nodes.
+    **arguments
+        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants`, and of
+        `dubhe_flwr.adapter.Options`.
+
+    Raises
+    ------
+    SettingsError
+        If the strategy cannot be wrapped, or a value cannot work.
+
+    Examples
+    --------
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> strategy = Dubhe(FedAvg(), num_participants=20)
+    """
+
+    @taking(DubheArguments)
+    def __init__(self, strategy: Strategy, **arguments: Any) -> None:
+        self.settings = DubheArguments(**arguments)
+        self._coordinator = Coordinator(self.settings)
+        super().__init__(strategy, self._coordinator, **self.settings.options())
+
+    def register_anew(self) -> None:
+        """Let all nodes register before the next round, because their data changed."""
+        run = self.driver.run
+        run.state = self._coordinator.register_anew(run.state)
+
+    def description(self) -> list[str]:
+        """Return the lines that tell an operator how Dubhe selects."""
+        return [*super().description(), *self.settings.description()]
+
+
+class _SelectedGrid(ForwardingGrid):
+    """Passes everything on to another Grid, but shows only the selected nodes."""
+
+    def __init__(self, grid: Grid, node_ids: Sequence[int]) -> None:
+        super().__init__(grid)
+        self._node_ids = node_ids
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the selected nodes."""
+        return list(self._node_ids)
+
+
+def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:
+    """Put 1 in the place of the number of examples that each reply tells."""
+    keys = [vars(layer).get("weighted_by_key") for layer in layers(strategy)]
+    key = next((key for key in keys if key is not None), "num-examples")
+    for reply in replies:
+        if reply.has_content():
+            for record in reply.content.metric_records.values():
+                if key in record:
+                    record[key] = 1

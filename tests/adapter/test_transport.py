@@ -1,0 +1,138 @@
+"""A batch goes over a Grid within one timeout, and each node has at most one reply."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from flwr.app import Error, Message
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+from dubhe_flwr.adapter import transport
+from dubhe_flwr.adapter.records import to_records
+from dubhe_flwr.adapter.transport import ForwardingGrid, send_over_grid
+from dubhe_flwr.protocol import Batch, NodeFailure
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import HelloRequest
+from dubhe_flwr.simulation import InProcessGrid
+
+
+def batch_to(node_ids: Iterable[int]) -> Batch:
+    """Return a batch of requests."""
+    header = Envelope(bytes(16), "hello", sequence=1)
+    return Batch(header, dict.fromkeys(node_ids, HelloRequest()))
+
+
+class Clock:
+    """A clock that goes on only when a Grid says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """Return the time in seconds."""
+        return self.now
+
+
+class SlowGrid(ForwardingGrid):
+    """Takes a while for each batch, and notes how long it may wait."""
+
+    def __init__(self, grid: Grid, clock: Clock, seconds: float) -> None:
+        super().__init__(grid)
+        self.clock, self.seconds = clock, seconds
+        self.timeouts: list[float | None] = []
+        self.lives: list[float] = []
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        messages = list(messages)
+        self.timeouts.append(timeout)
+        self.lives += [message.metadata.ttl for message in messages]
+        self.clock.now += self.seconds
+        return super().send_and_receive(messages, timeout=timeout)
+
+
+@pytest.fixture
+def grid() -> InProcessGrid:
+    """Return six nodes that answer with the header of the request."""
+    app = ClientApp()
+
+    @app.evaluate("dubhe_hello")
+    def hello(message: Message, context: Any) -> Message:
+        return Message(to_records({"alias": "3", "willing": True}), reply_to=message)
+
+    return InProcessGrid(app, 6)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "timeouts", "answered"),
+    [(100.0, [100.0, 60.0, 20.0], 6), (50.0, [50.0, 10.0], 4), (None, [None] * 3, 6)],
+)
+def test_a_timeout_is_that_of_the_whole_batch(
+    grid: InProcessGrid,
+    monkeypatch: pytest.MonkeyPatch,
+    timeout: float | None,
+    timeouts: list[float | None],
+    answered: int,
+) -> None:
+    """Parts of a batch share it, and what would begin after it is not sent."""
+    clock = Clock()
+    monkeypatch.setattr(transport, "time", clock)
+    monkeypatch.setattr(transport, "batch_size", lambda _grid, _number: 2)
+    slow = SlowGrid(grid, clock, seconds=40.0)
+    replies = send_over_grid(slow, batch_to(grid.get_node_ids()), timeout)
+    assert slow.timeouts == timeouts
+    assert len(replies) == answered
+    if timeout is not None:
+        assert slow.lives == [seconds for seconds in timeouts for _ in range(2)]
+
+
+class ReplyingGrid(ForwardingGrid):
+    """Answers each message with these, `None` standing for the node's own reply."""
+
+    def __init__(self, grid: Grid, answers: list[Error | None]) -> None:
+        super().__init__(grid)
+        self.answers = answers
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        messages = list(messages)
+        replies = super().send_and_receive(messages, timeout=timeout)
+        return [
+            reply if error is None else Message(error, reply_to=message)
+            for message, reply in zip(messages, replies, strict=True)
+            for error in self.answers
+        ]
+
+
+RAISED, BUSY, GONE = Error(2, "raised"), Error(2, "busy"), Error(5, "gone")
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [
+        ([None], "reply"),
+        ([None, RAISED], "reply"),
+        ([RAISED, None], "reply"),
+        ([GONE, None], "reply"),
+        ([RAISED, BUSY], "raised"),
+        ([GONE, RAISED], "raised"),
+        ([GONE], None),
+        ([Error(3, "?"), Error(4, "?")], None),
+        ([], None),
+    ],
+)
+def test_one_reply_of_each_node_counts(
+    grid: InProcessGrid, answers: list[Error | None], kept: str | None
+) -> None:
+    """An error hides no reply, and where the framework says "gone", nothing came."""
+    (node_id, *_) = grid.get_node_ids()
+    replies = send_over_grid(ReplyingGrid(grid, answers), batch_to([node_id]), 1.0)
+    expected: dict[str | None, Any] = {
+        "reply": {node_id: {"alias": "3", "willing": True}},
+        "raised": {node_id: NodeFailure("raised")},
+        None: {},
+    }
+    assert replies == expected[kept]
