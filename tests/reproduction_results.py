@@ -9,7 +9,14 @@ from reproduction.cells import Cell
 
 from dubhe_flwr.core import Codebook
 
-DISTANCES = {"random": 0.6, "dubhe": 0.3, "greedy": 0.05}
+DISTANCES = {
+    "random": 0.6,
+    "dubhe": 0.3,
+    "greedy": 0.05,
+    "flips": 0.2,
+    "fedcbs": 0.06,
+    "fedentopt": 0.25,
+}
 FEDERATION = asdict(RESULTS.federation)
 
 

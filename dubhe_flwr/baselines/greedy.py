@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dubhe_flwr.baselines.labels import label_table, rows_of
 from dubhe_flwr.baselines.roll_call import RollCallSelector
 from dubhe_flwr.errors import SettingsError
 
@@ -36,7 +37,7 @@ def greedy_selection(
     Raises
     ------
     SettingsError
-        If K is not from 1 to N, or the distributions are not non-negative numbers in rows.
+        If K is not from 1 to N, or the distributions are not rows of non-negative numbers.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def greedy_selection(
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
     [0, 2]
     """
-    distributions = _checked(label_distributions)
+    distributions = label_table(label_distributions)
     if not 1 <= num_participants <= len(distributions):
         raise SettingsError(
             f"num_participants={num_participants} must be from 1 to the {len(distributions)} rows "
@@ -83,27 +84,10 @@ class GreedySelector(RollCallSelector):
         self, num_participants: int, label_distributions: ArrayLike, seed: int | None = None
     ) -> None:
         super().__init__(num_participants, seed)
-        self._label_distributions = _checked(label_distributions)
+        self._label_distributions = label_table(label_distributions)
 
     def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the greedy choice; an alias without a row is a `SettingsError`."""
-        known = {str(row) for row in range(len(self._label_distributions))}
-        if unknown := [alias for alias in aliases if alias not in known]:
-            raise SettingsError(
-                f"Client {unknown[0]!r} has no label distribution; greedy selection is for "
-                "simulations whose partition-ids are the rows of label_distributions."
-            )
-        rows = self._label_distributions[[int(alias) for alias in aliases]]
+        rows = self._label_distributions[rows_of(aliases, len(self._label_distributions))]
         chosen = greedy_selection(rows, min(self.num_participants, len(aliases)), rng)
         return np.sort(chosen)
-
-
-def _checked(label_distributions: ArrayLike) -> NDArray[np.float64]:
-    distributions = np.asarray(label_distributions, dtype=np.float64)
-    # A NaN fails every comparison, so the check asks for what must hold.
-    if distributions.ndim != 2 or not np.all(distributions >= 0):
-        raise SettingsError(
-            f"label_distributions of shape {distributions.shape} must be one row of non-negative "
-            "shares for each client."
-        )
-    return distributions

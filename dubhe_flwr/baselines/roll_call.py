@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.baselines.past import Past
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import (
@@ -26,18 +27,20 @@ from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
-__all__ = ["RandomSelector", "RollCallSelector", "RollCallState"]
+__all__ = ["RandomSelector", "RollCall", "RollCallSelector", "RollCallState"]
 
 
 @dataclass(frozen=True, slots=True)
 class RollCallState:
-    """Who is known by which alias, and the round that is being planned.
+    """Who is known by which alias, whom the selector chose, and the round that is being planned.
 
     The sets are of node ids: those that are not willing, those that are there, and those that may
-    be chosen. A batch that was sent awaits replies.
+    be chosen. `past` is empty where the choice does not depend on it. A batch that was sent awaits
+    replies.
     """
 
     seed: int
+    past: Past = field(default_factory=Past)
     aliases: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     server_round: int = 0
@@ -46,7 +49,7 @@ class RollCallState:
     batch: Batch | None = None
 
 
-class RollCallSelector(Selector[RollCallState]):
+class RollCall(Selector[RollCallState]):
     """Asks nodes for their aliases when they first appear; a subclass says whom to choose.
 
     The aliases make a run repeat from its seed, since node ids are random in each run.
@@ -69,8 +72,27 @@ class RollCallSelector(Selector[RollCallState]):
         return self._num_participants
 
     @abstractmethod
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the indices of the chosen clients, of at least one that is there."""
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose among the clients that are there.
+
+        Parameters
+        ----------
+        state : RollCallState
+            The state before the choice.
+        aliases : sequence of str
+            The clients, in the order of their aliases; at least one.
+        rng : numpy.random.Generator
+            Randomness of this round.
+
+        Returns
+        -------
+        state : RollCallState
+            The state after it.
+        chosen : ndarray of int64
+            Indices of the chosen clients, ascending.
+        """
 
     def initial_state(self) -> RollCallState:
         """Return the state before the first round."""
@@ -137,7 +159,8 @@ class RollCallSelector(Selector[RollCallState]):
                 f"Round {state.server_round}: no node is there and willing; wait for more nodes."
             )
         aliases = [state.aliases[node_id] for node_id in here]
-        chosen = self.choose(aliases, generator(state.seed, "baseline", state.server_round))
+        rng = generator(state.seed, "baseline", state.server_round)
+        state, chosen = self.select(state, aliases, rng)
         return state, Plan(
             server_round=state.server_round,
             participants=tuple(here[index] for index in chosen),
@@ -145,6 +168,28 @@ class RollCallSelector(Selector[RollCallState]):
             num_registered=len(state.aliases),
             stages=stages,
         )
+
+
+class RollCallSelector(RollCall):
+    """Chooses anew in each round, whatever it chose before."""
+
+    @abstractmethod
+    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the indices of the chosen clients, ascending.
+
+        Parameters
+        ----------
+        aliases : sequence of str
+            The clients that are there, in the order of their aliases; at least one.
+        rng : numpy.random.Generator
+            Randomness of this round.
+        """
+
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose, and leave the state as it is."""
+        return state, self.choose(aliases, rng)
 
 
 class RandomSelector(RollCallSelector):

@@ -22,10 +22,10 @@ from flwr.server.strategy import FedAvg, FedAvgM, Strategy
 from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import DubheError
+from dubhe_flwr.experiments.baseline import baseline
 from dubhe_flwr.experiments.findings import plan_notes, selected_data
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import DUBHE, CompareSettings
@@ -182,13 +182,11 @@ def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
 
 
 def _selector(method: str, scenario: Scenario) -> Selector[Any]:
-    settings, federation = scenario.settings, scenario.federation
+    settings = scenario.settings
     if method in DUBHE:
         return Coordinator(settings.protocol_settings(method))
     wanted, seed = settings.selection.num_participants, settings.federation.seed
-    if method == "greedy":
-        return GreedySelector(wanted, federation.label_distributions, seed)
-    return RandomSelector(wanted, seed)
+    return baseline(method, wanted, scenario.federation, seed)
 
 
 def _client(settings: CompareSettings, context: Context) -> Client:

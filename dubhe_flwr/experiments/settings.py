@@ -41,8 +41,8 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
 LEARNING_RATES: Final[Mapping[str, float]] = {"sgd": 0.05, "adam": 1e-4}
 """Of each optimizer; that of Adam is the paper's."""
 
-METHODS: Final = ("random", *DUBHE, "greedy")
-"""All ways of selecting."""
+METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt")
+"""All ways of selecting; the last four are oracles that see all labels."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Those that are compared where nothing else is asked for."""

@@ -8,11 +8,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector
-from dubhe_flwr.baselines.roll_call import RollCallSelector
 from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.experiments.baseline import baseline
 from dubhe_flwr.experiments.findings import (
     federation_summary,
     plan_notes,
@@ -134,7 +133,9 @@ def plans_of(
     selector: Selector[Any] = (
         Coordinator(settings.protocol_settings())
         if method == "dubhe"
-        else _baseline(method, settings, federation)
+        else baseline(
+            method, settings.selection.num_participants, federation, settings.federation.seed
+        )
     )
     return rounds_in_memory(selector, nodes, on_answer)
 
@@ -167,10 +168,3 @@ def _answer(session: ClientSession, request: Mapping[str, object]) -> Fields | N
         return session.handle(request)
     except ProtocolError as error:
         return NodeFailure(str(error))
-
-
-def _baseline(method: str, settings: StudySettings, federation: Federation) -> RollCallSelector:
-    wanted, seed = settings.selection.num_participants, settings.federation.seed
-    if method == "greedy":
-        return GreedySelector(wanted, federation.label_distributions, seed)
-    return RandomSelector(wanted, seed)

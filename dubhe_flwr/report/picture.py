@@ -32,6 +32,9 @@ _LABELS: Final = {
     "dubhe": "Dubhe",
     "dubhe-paper": "Dubhe (paper)",
     "greedy": "greedy (oracle)",
+    "flips": "FLIPS (oracle)",
+    "fedcbs": "Fed-CBS (oracle)",
+    "fedentopt": "FedEntOpt (oracle)",
 }
 _FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#F0E442", "#999999")
 

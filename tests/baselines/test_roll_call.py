@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector
-from dubhe_flwr.baselines.roll_call import RollCallSelector, RollCallState
+from dubhe_flwr.baselines import (
+    FedCbsSelector,
+    FedEntOptSelector,
+    FlipsSelector,
+    GreedySelector,
+    RandomSelector,
+)
+from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, NodeFailure
@@ -18,10 +24,13 @@ COUNTS = [[row + 1, 9 - row, (3 * row) % 7] for row in range(NUM_CLIENTS)]
 SELECTORS: list[Any] = [
     lambda: RandomSelector(3, seed=7),
     lambda: GreedySelector(3, label_distribution(COUNTS), seed=7),
+    lambda: FlipsSelector(3, COUNTS, seed=7),
+    lambda: FedCbsSelector(3, COUNTS, seed=7),
+    lambda: FedEntOptSelector(3, COUNTS, seed=7),
 ]
 
 
-def federation(selector: RollCallSelector, seed: int = 0) -> Federation[RollCallState]:
+def federation(selector: RollCall, seed: int = 0) -> Federation[RollCallState]:
     """Return eight nodes and a server."""
     return Federation(selector, node_policies(COUNTS), seed=seed)
 

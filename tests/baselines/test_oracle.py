@@ -1,0 +1,135 @@
+"""Tests of what FLIPS, Fed-CBS and FedEntOpt share: labels, a memory in the state, resuming."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol.federation import Federation, node_policies, skewed_counts
+
+from dubhe_flwr.baselines import FedCbsSelector, FedEntOptSelector, FlipsSelector, RandomSelector
+from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
+from dubhe_flwr.core import distance_to_uniform, label_distribution, population_distribution
+from dubhe_flwr.errors import CheckpointError, SettingsError
+from dubhe_flwr.protocol import Plan
+
+COUNTS = skewed_counts(20)
+ORACLES: list[Any] = [FlipsSelector, FedCbsSelector, FedEntOptSelector]
+
+
+def federation(selector: RollCall, seed: int = 0) -> Federation[RollCallState]:
+    """Return twenty nodes and a server."""
+    return Federation(selector, node_policies(COUNTS), seed=seed)
+
+
+def play(nodes: Federation[RollCallState], rounds: range) -> list[Plan]:
+    """Play rounds in which nodes come and go."""
+    return [
+        nodes.play(r, [i for i, node in enumerate_nodes(nodes) if (node + r) % 4]) for r in rounds
+    ]
+
+
+def enumerate_nodes(nodes: Federation[RollCallState]) -> list[tuple[int, int]]:
+    """Return each node's id and the number of its row."""
+    return [(node_id, row) for row, node_id in enumerate(nodes.ids)]
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_a_resumed_run_goes_on_as_if_nothing_had_happened(oracle: Any) -> None:
+    """With another process, node ids and seed; what it remembers comes from the saved state."""
+    whole = [plan.aliases for plan in play(federation(oracle(4, COUNTS, seed=7)), range(1, 13))]
+    first = federation(oracle(4, COUNTS, seed=7))
+    play(first, range(1, 6))
+    saved = json.loads(json.dumps(first.selector.state_dict(first.state)))
+    resumed = federation(oracle(4, COUNTS), seed=1)
+    resumed.state = resumed.selector.load_state_dict(saved, interrupted=True)
+    assert [plan.aliases for plan in play(resumed, range(6, 13))] == whole[5:]
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_the_memory_decides(oracle: Any) -> None:
+    """A run that forgets its first rounds does not go on in the same way."""
+    nodes, forgetful = (federation(oracle(4, COUNTS, seed=7)) for _ in range(2))
+    play(nodes, range(1, 6))
+    later, alone = (
+        [plan.aliases for plan in play(run, range(6, 13))] for run in (nodes, forgetful)
+    )
+    assert later != alone
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_the_selector_itself_remembers_nothing(oracle: Any) -> None:
+    """One selector serves two runs in turns as two selectors would."""
+    shared = oracle(4, COUNTS, seed=7)
+    runs = [federation(shared, seed) for seed in (0, 1)]
+    plans = [
+        [plan.aliases for run in runs for plan in play(run, range(r, r + 1))] for r in range(1, 9)
+    ]
+    assert all(one == other for one, other in plans)
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_seeds_differ(oracle: Any) -> None:
+    """Another seed gives other sets."""
+    runs = {
+        tuple(plan.aliases for plan in play(federation(oracle(4, COUNTS, seed=s)), range(1, 4)))
+        for s in range(5)
+    }
+    assert len(runs) == 5
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_the_past_is_what_was_planned(oracle: Any) -> None:
+    """Rounds and choices are counted by alias, also where all are chosen."""
+    nodes = federation(oracle(4, COUNTS, seed=7))
+    plans = [*play(nodes, range(1, 6)), nodes.play(6, nodes.ids[:3])]
+    assert plans[-1].aliases == ("0", "1", "2")
+    assert nodes.state.past.num_rounds == 6
+    assert nodes.state.past.times == Counter(alias for plan in plans for alias in plan.aliases)
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_it_is_closer_to_uniform_than_random(oracle: Any) -> None:
+    """On average over rounds; all see the labels."""
+    shares = label_distribution(skewed_counts(60, num_classes=10))
+    mean = []
+    for selector in (oracle(10, shares, seed=7), RandomSelector(10, seed=7)):
+        nodes = Federation[RollCallState](selector, node_policies(shares))
+        plans = [nodes.play(server_round) for server_round in range(1, 16)]
+        populations = [population_distribution(shares[list(map(int, p.aliases))]) for p in plans]
+        mean.append(np.mean([distance_to_uniform(population) for population in populations]))
+    assert mean[0] < 0.8 * mean[1]
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_participants_stand_in_the_order_of_their_aliases(oracle: Any) -> None:
+    """Not in the order of choice."""
+    for plan in play(federation(oracle(4, COUNTS, seed=7)), range(1, 9)):
+        assert list(plan.aliases) == sorted(plan.aliases, key=int)
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_fewer_clients_than_wanted(oracle: Any) -> None:
+    """Then all of them train."""
+    assert federation(oracle(30, COUNTS, seed=7)).play(1).aliases == tuple(map(str, range(20)))
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_unfit_labels_and_aliases_are_refused(oracle: Any) -> None:
+    """When the selector is made, or when a client without a row appears."""
+    with pytest.raises(SettingsError, match="must be one row of finite non-negative"):
+        oracle(2, [[1, 0], [0, 0]])
+    with pytest.raises(SettingsError, match="Client '19' is not a row of the 19"):
+        federation(oracle(4, COUNTS[:19])).play(1)
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_damaged_states_are_refused(oracle: Any) -> None:
+    """Seed and past must be there, each of its kind."""
+    selector = oracle(4, COUNTS, seed=7)
+    saved = selector.state_dict(selector.initial_state())
+    changes: list[dict[str, Any]] = [{"seed": "7"}, {"past": []}, {"extra": 1}]
+    for change in changes:
+        with pytest.raises(CheckpointError, match="selector"):
+            selector.load_state_dict({**saved, **change}, interrupted=False)
