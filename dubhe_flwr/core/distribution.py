@@ -271,8 +271,8 @@ def balanced_distribution(
     Examples
     --------
     >>> p_l = fixed_point_distribution([3, 1])
-    >>> (balanced_distribution(p_l, [0.5, 0.5], 1.0, 1.0) == p_l).all()
-    np.True_
+    >>> bool((balanced_distribution(p_l, [0.5, 0.5], 1.0, 1.0) == p_l).all())
+    True
     >>> (balanced_distribution(p_l, [0.75, 0.25], 2.0, 4.0) / FIXED_POINT_SCALE).tolist()
     [0.5, 0.5]
     """
