@@ -39,11 +39,11 @@ class DataError(DubheError):
 
 
 class InvalidCiphertextError(DubheError):
-    """Bytes that are no ciphertext under the key at hand."""
+    """Bytes that are not a ciphertext under the key at hand."""
 
 
 class DecryptionError(DubheError):
-    """A decryption that failed a check. It carries no detail, so that it is no oracle."""
+    """A decryption that failed a check. It carries no detail, and so is of no use as an oracle."""
 
 
 class SealError(DubheError):

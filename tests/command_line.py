@@ -1,15 +1,16 @@
-"""Calls `dubhe` as a shell would."""
+"""Calls a command line as a shell would."""
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
-from dubhe_flwr.cli import main
+from dubhe_flwr.cli import main as dubhe
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Call `dubhe` with arguments and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["dubhe", *arguments])
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str, main: Callable[[], None] = dubhe) -> int:
+    """Call `dubhe` or another program with arguments and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["program", *arguments])
     with pytest.raises(SystemExit) as stopped:
         main()
     code = stopped.value.code

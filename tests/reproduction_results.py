@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from comparison_results import RESULTS, method_result
+from reproduction.cells import Cell
 
 from dubhe_flwr.core import Codebook
-from dubhe_flwr.experiments.reproduction import Cell
 
 DISTANCES = {"random": 0.6, "dubhe": 0.3, "greedy": 0.05}
 FEDERATION = asdict(RESULTS.federation)
@@ -19,7 +19,7 @@ def finished(cells: Iterable[Cell]) -> dict[str, Any]:
         "seed": 0,
         "device": "abacus",
         "versions": {"numpy": "1"},
-        "command": "dubhe reproduce",
+        "command": "python apps/paper",
         "date": "2021-08-09T00:00:00+00:00",
     }
     return {cell.key: {"result": _result(cell), "provenance": {**provenance}} for cell in cells}
@@ -41,11 +41,6 @@ def _result(cell: Cell) -> dict[str, Any]:
                 "packed": {"bytes": 512, "encrypt_seconds": 0.002, "decrypt_seconds": 0.0021},
                 "by_element": {"bytes": 28672, "encrypt_seconds": 0.5, "decrypt_seconds": 0.1},
             },
-        },
-        "exchange": lambda _cell: {
-            "rounds": [
-                {"stages": [{"stage": "join", "messages": 7, "bytes_down": 9e3, "bytes_up": 5e3}]}
-            ]
         },
         "training": lambda of: {
             "federation": FEDERATION,

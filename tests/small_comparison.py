@@ -4,7 +4,7 @@ from typing import Any
 
 from dubhe_flwr.experiments import CompareSettings
 from dubhe_flwr.experiments.compare import compare
-from dubhe_flwr.experiments.engine import flower_log_level
+from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report import ComparisonResults
 
 SMALL: dict[str, Any] = {

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.protocol import Plan
+from dubhe_flwr.rules import Paper
 
 NUM_NODES = 24
 NUM_CLASSES = 4
 SELECTION: dict[str, Any] = {
     "num_participants": 6,
-    "reference_set": (1, 2, NUM_CLASSES),
-    "thresholds": {1: 0.7, 2: 0.2},
+    "rule": Paper((1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2}),
+    "equal_weights": True,
+    "simulation": "encrypted",
     "tries": 4,
     "key_bits": 512,
     "seed": 7,
@@ -72,7 +74,7 @@ def numpy_client_app(
     def client_fn(context: Context) -> Any:
         return Trainer(int(context.node_config["partition-id"])).to_client()
 
-    options = {"seeded_draws": True, "min_key_bits": 512, **options}
+    options = {"simulated": True, "min_key_bits": 512, **options}
     return ClientApp(client_fn=client_fn, mods=[DubheMod(counts, **options), *mods])
 
 
@@ -97,7 +99,7 @@ def message_client_app(
         metrics = MetricRecord({"num-examples": 10, "eval_loss": 1.0})
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
-    register_dubhe(app, counts, **{"seeded_draws": True, "min_key_bits": 512, **options})
+    register_dubhe(app, counts, **{"simulated": True, "min_key_bits": 512, **options})
     return app
 
 

@@ -25,8 +25,7 @@ from dubhe_flwr.simulation import run_in_process
 
 client_app, server_app = ClientApp(), ServerApp()
 register_dubhe(client_app, lambda context: np.roll([9, 1, 0], context.node_config["partition-id"]))
-strategy = Dubhe(FedAvg(fraction_evaluate=0.0), num_participants=3, reference_set=(1, 2, 3),
-                 thresholds={1: 0.7, 2: 0.2})
+strategy = Dubhe(FedAvg(fraction_evaluate=0.0), num_participants=3)
 
 @client_app.train()
 def train(message, context):

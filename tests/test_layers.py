@@ -12,6 +12,7 @@ LAYERS = (
     ("core",),
     ("he",),
     ("protocol",),
+    ("rules",),
     ("adapter",),
     ("server", "serverapp", "clientapp", "simulation"),
     ("baselines", "training", "data", "report", "testing"),
@@ -19,7 +20,7 @@ LAYERS = (
     ("cli",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-SANS_IO = ("errors", "core", "he", "protocol")
+SANS_IO = ("errors", "core", "he", "protocol", "rules")
 OUTSIDE_WORLD = {
     "asyncio", "flwr", "http", "multiprocessing", "pathlib", "requests", "select", "shutil",
     "signal", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "torch", "urllib",
@@ -100,17 +101,23 @@ def test_every_module_is_in_a_layer() -> None:
 
 @pytest.mark.parametrize("layer", SANS_IO)
 def test_the_lower_layers_do_no_input_or_output(layer: str) -> None:
-    """No Flower, torch, socket, file, thread or clock below the adapters.
-
-    One module may put what does not fit in memory into a temporary file that nobody else sees.
-    """
+    """No Flower, torch, socket, file, thread or clock below the adapters."""
     found = [
         sentence
         for path in modules(layer)
         for sentence in worldly(path.read_text(), str(path.relative_to(PACKAGE)))
-        if not sentence.startswith("protocol/vectors.py:5 imports tempfile")
     ]
     assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(("side", "other"), [("node", "coordinator"), ("coordinator", "node")])
+def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other: str) -> None:
+    """What both need lies in `wire` or `rules`, and these know neither side."""
+    for room in (side, "wire", "rules"):
+        for path in modules(f"protocol/{room}"):
+            names = [name for _, name in imported(ast.parse(path.read_text()))]
+            forbidden = f"dubhe_flwr.protocol.{other}"
+            assert not [name for name in names if name.startswith(forbidden)], path
 
 
 def test_a_wrong_import_is_found() -> None:

@@ -30,7 +30,7 @@ def main(
     if run_config is None and app == QUICKSTART:
         run_config = (
             f"num-server-rounds=2 num-participants=3 expected-nodes={supernodes} "
-            "seeded-draws=false stage-timeout=120.0"
+            "stage-timeout=120.0"
         )
     if home is not None and home.exists() and any(home.iterdir()):
         # It becomes Flower's home: a configuration or keys in it would be lost.

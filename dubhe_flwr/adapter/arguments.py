@@ -1,7 +1,7 @@
 """The keyword arguments of the strategies: each is declared once, as a field."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_a
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.rules import Prices, Rule
 
 __all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
 
@@ -31,9 +32,10 @@ class Options:
 
     Parameters
     ----------
-    equal_weights : bool (default: True)
+    equal_weights : bool (default: True, and False for `Dubhe`)
         Give all chosen clients the same weight (eq. 1 of the paper), whatever number of examples
-        they report.
+        they report. `Dubhe` balances what is averaged: without it, nodes count by their number of
+        examples there as well.
     evaluate_on : "all" or "selected" (default: "all")
         The nodes on which the wrapped strategy evaluates.
     expected_nodes : int, optional (default: as many as are selected)
@@ -78,12 +80,14 @@ class Options:
 
     def options(self) -> dict[str, Any]:
         """Return the fields of this class by name, without those of a subclass."""
-        return {field.name: getattr(self, field.name) for field in fields(Options)}
+        return {each.name: getattr(self, each.name) for each in fields(Options)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DubheArguments(Options, Settings):
     """The keyword arguments of `Dubhe`: those of `Options` and of `Settings`.
+
+    Only their defaults differ: `rule` is `Prices()`, and `equal_weights` is False.
 
     Raises
     ------
@@ -91,23 +95,19 @@ class DubheArguments(Options, Settings):
         If a value cannot work.
     """
 
+    rule: Rule = field(default_factory=Prices)
+    equal_weights: bool = False
+
     def __post_init__(self) -> None:
         Options.__post_init__(self)
         Settings.__post_init__(self)
 
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""
-        given = self.thresholds
-        shares = (
-            "{" + ", ".join(f"{size}: {share:g}" for size, share in given.items()) + "}"
-            if isinstance(given, Mapping)
-            else given
-        )
-        rule = f"{self.participation} participation | {self.determination} determination"
         registration = f"Registration every {self.registration_interval} rounds"
         return [
-            f"Rule: {rule} | tries (H): {self.tries}",
-            f"Reference set (G): {self.codebook.reference_set} | thresholds: {shares}",
+            f"Rule: {self.rule.describe()}",
+            f"Determination: {self.determination} | tries (H): {self.tries}",
             f"{registration} | rounds in a draw: {self.rounds_per_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
         ]

@@ -96,10 +96,8 @@ class Selecting:
         """Write to Flower's log what the selection did, and loudly what went wrong."""
         stages = {report.stage for report in plan.stages}
         if Stage.REGISTER in stages and not plan.fallback:
-            log(INFO, "dubhe: a new epoch: %s", counted(plan.num_registered, "node", "nodes"))
-        if Stage.EXPECT in stages:
-            shares = ", ".join(f"{size}: {share:g}" for size, share in plan.thresholds.items())
-            log(INFO, "dubhe: thresholds of the epoch: {%s}", shares)
+            nodes = counted(plan.num_registered, "node", "nodes")
+            log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
         for report in plan.stages:
             for reason, number in report.dropped.items():
                 lost = counted(number, "reply", "replies")

@@ -77,12 +77,6 @@ class GreedySelector(RollCallSelector):
         ``p_l`` of all clients; row i belongs to the client with alias (partition-id) i.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
-
-    Examples
-    --------
-    >>> selector = GreedySelector(2, [[1, 0], [0.9, 0.1], [0, 1]], seed=7)
-    >>> selector.choose(["0", "2"], np.random.default_rng(0)).tolist()
-    [0, 1]
     """
 
     def __init__(
@@ -92,13 +86,7 @@ class GreedySelector(RollCallSelector):
         self._label_distributions = _checked(label_distributions)
 
     def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the greedy choice among the clients that are there.
-
-        Raises
-        ------
-        SettingsError
-            If an alias is no row of the label distributions.
-        """
+        """Return the greedy choice; an alias without a row is a `SettingsError`."""
         known = {str(row) for row in range(len(self._label_distributions))}
         if unknown := [alias for alias in aliases if alias not in known]:
             raise SettingsError(

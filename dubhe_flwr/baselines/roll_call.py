@@ -22,33 +22,19 @@ from dubhe_flwr.protocol import (
     check_keys,
     from_json,
 )
-from dubhe_flwr.protocol.envelope import EPOCH_ID_BYTES, Envelope
-from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, Stage
-from dubhe_flwr.protocol.selector import accept_replies
+from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
+from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
-__all__ = ["RollCallSelector", "RollCallState"]
+__all__ = ["RandomSelector", "RollCallSelector", "RollCallState"]
 
 
 @dataclass(frozen=True, slots=True)
 class RollCallState:
-    """Who is known by which alias.
+    """Who is known by which alias, and the round that is being planned.
 
-    Parameters
-    ----------
-    seed : int
-        Fixes the choices.
-    aliases : mapping of int to str
-        Alias of each willing node, by node id.
-    refused : frozenset of int
-        Nodes that are not willing.
-    server_round : int
-        The round that is being planned.
-    present : frozenset of int
-        Ids of the nodes that are there.
-    eligible : frozenset of int
-        Ids of those that may be chosen in it.
-    batch : Batch or None
-        What was sent and awaits replies.
+    The sets are of node ids: those that are not willing, those that are there, and those that may
+    be chosen. A batch that was sent awaits replies.
     """
 
     seed: int
@@ -64,13 +50,6 @@ class RollCallSelector(Selector[RollCallState]):
     """Asks nodes for their aliases when they first appear; a subclass says whom to choose.
 
     The aliases make a run repeat from its seed, since node ids are random in each run.
-
-    Parameters
-    ----------
-    num_participants : int
-        ``K``.
-    seed : int, optional (default: from the operating system)
-        Fixes the choices.
     """
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:
@@ -91,15 +70,7 @@ class RollCallSelector(Selector[RollCallState]):
 
     @abstractmethod
     def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the indices of the chosen clients.
-
-        Parameters
-        ----------
-        aliases : sequence of str
-            The clients that are there, in the order of their aliases; at least one.
-        rng : numpy.random.Generator
-            Randomness of this round.
-        """
+        """Return the indices of the chosen clients, of at least one that is there."""
 
     def initial_state(self) -> RollCallState:
         """Return the state before the first round."""
@@ -174,3 +145,20 @@ class RollCallSelector(Selector[RollCallState]):
             num_registered=len(state.aliases),
             stages=stages,
         )
+
+
+class RandomSelector(RollCallSelector):
+    """Chooses K clients uniformly at random in each round.
+
+    Parameters
+    ----------
+    num_participants : int
+        ``K``.
+    seed : int, optional (default: from the operating system)
+        Fixes the choices.
+    """
+
+    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return K indices, or all if there are fewer clients."""
+        number = min(self.num_participants, len(aliases))
+        return np.sort(rng.choice(len(aliases), number, replace=False))

@@ -1,18 +1,16 @@
 """The application `dubhe`: its commands, and what it says without one or after an error."""
 
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from dubhe_flwr.cli import compare, study
-from dubhe_flwr.cli.bench import bench
-from dubhe_flwr.cli.reproduce import reproduce
 from dubhe_flwr.errors import DubheError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "new_application", "run_application"]
 
 _WELCOME = """\
 [bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
@@ -27,19 +25,25 @@ Without training, in less than a minute, and without the packages that training 
 
     [bold]dubhe study[/bold]
 
-The tables and figures of the paper: [bold]dubhe reproduce[/bold]. What encryption and
-messages cost: [bold]dubhe bench[/bold]. All options of a command: [bold]--help[/bold] after it.
-How to add Dubhe to an app of your own: docs/tutorial/add_dubhe.md."""
+All options of a command: [bold]--help[/bold] after it. How to add Dubhe to an app of your own:
+docs/tutorial/add_dubhe.md."""
 
 _EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
 
-app = typer.Typer(
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    suggest_commands=False,  # Click suggests them already
-)
+
+def new_application(**given: Any) -> typer.Typer:
+    """Return an application without commands, whose help and errors look like those of `dubhe`."""
+    return typer.Typer(
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        suggest_commands=False,  # Click suggests them already
+        **given,
+    )
+
+
+app = new_application()
 
 
 @app.callback(invoke_without_command=True, epilog=_EPILOG)
@@ -57,16 +61,19 @@ def start(
         Console().print(_WELCOME, highlight=False)
 
 
-app.command(epilog=compare.EPILOG)(compare.compare)
-app.command(epilog=study.EPILOG)(study.study)
-app.add_typer(reproduce, name="reproduce")
-app.add_typer(bench, name="bench")
+app.command("compare", epilog=compare.EPILOG)(compare.compare)
+app.command("study", epilog=study.EPILOG)(study.study)
 
 
 def main() -> None:
-    """Run the command line; an error of this package is one sentence and exit code 2."""
+    """Run `dubhe`."""
+    run_application(app)
+
+
+def run_application(application: typer.Typer) -> None:
+    """Run a command line; an error of this package is one sentence and exit code 2."""
     try:
-        app()
+        application()
     except DubheError as error:
         sentence = str(error)
     except ModuleNotFoundError as error:

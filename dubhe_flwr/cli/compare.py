@@ -7,17 +7,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dubhe_flwr.cli.arguments import names, writable_folder
+from dubhe_flwr.cli.options import command, writable_folder
 from dubhe_flwr.data import DATASETS
-from dubhe_flwr.experiments import (
-    COMPARED,
-    METHODS,
-    CompareSettings,
-    summary_sentence,
-    summary_table,
-)
+from dubhe_flwr.experiments import CompareSettings
 from dubhe_flwr.report import save_figures
-from dubhe_flwr.report.style import require_matplotlib
+from dubhe_flwr.report.picture import require_matplotlib
+from dubhe_flwr.report.terminal import summary_sentence, summary_table
 
 __all__ = ["EPILOG", "compare"]
 
@@ -26,82 +21,25 @@ EPILOG: Final = (
     "--num-rounds 20 --out results/mnist[/bold]"
 )
 
-
-def _defaults(setting: str) -> str:
-    """Return the default of a setting for each data set."""
-    values = {name: getattr(CompareSettings.for_dataset(name), setting) for name in DATASETS}
-    return ", ".join(f"{value} for {name}" for name, value in values.items())
+_SET_BY_METHODS: Final = ("rule", "determination", "thresholds", "reference_set")
+_FOR_STUDIES: Final = ("generator", "group_size", "registration_interval", "norm", "precision")
 
 
-def compare(
+def _by_dataset() -> dict[str, str]:
+    """Return the defaults that `for_dataset` has, where they are not those of the fields."""
+    of = {name: CompareSettings.for_dataset(name).flat() for name in DATASETS}
+    told = {}
+    for name, usual in CompareSettings().flat().items():
+        values = [values[name] for values in of.values()]
+        if name != "dataset" and any(value != usual for value in values):
+            each = ", ".join(f"{v} for {d}" for v, d in zip(values, of, strict=True))
+            told[name] = each if len(set(values)) > 1 else str(values[0])
+    return told
+
+
+def _compare(
+    settings: CompareSettings,
     *,
-    dataset: Annotated[
-        str, typer.Option(help=f"Data set: one of {', '.join(DATASETS)}.")
-    ] = "digits",
-    data_dir: Annotated[
-        str | None,
-        typer.Option(help="Folder of the data set's files.", show_default="the user's cache"),
-    ] = None,
-    methods: Annotated[
-        str,
-        typer.Option(
-            help=f"Ways of selecting, separated by commas, of all these: {', '.join(METHODS)}."
-        ),
-    ] = ",".join(COMPARED),
-    num_clients: Annotated[
-        int | None,
-        typer.Option(help="N: clients of the federation.", show_default=_defaults("num_clients")),
-    ] = None,
-    num_samples: Annotated[
-        int | None,
-        typer.Option(help="Samples of each client.", show_default=_defaults("num_samples")),
-    ] = None,
-    num_participants: Annotated[
-        int, typer.Option(help="K: clients that train in a round.")
-    ] = CompareSettings.num_participants,
-    tries: Annotated[
-        int, typer.Option(help="H: tentative selections of a round of Dubhe.")
-    ] = CompareSettings.tries,
-    num_rounds: Annotated[
-        int, typer.Option("--num-rounds", "--rounds", help="Rounds of each method.")
-    ] = CompareSettings.num_rounds,
-    rho: Annotated[
-        float, typer.Option(help="Skew of all data: largest class divided by the smallest.")
-    ] = CompareSettings.rho,
-    emd: Annotated[
-        float, typer.Option(help="How much clients differ: 0, all alike, to 2, nothing in common.")
-    ] = CompareSettings.emd,
-    batch_size: Annotated[
-        int, typer.Option(help="Samples of a training step.")
-    ] = CompareSettings.batch_size,
-    epochs: Annotated[
-        int, typer.Option(help="Passes of a client over its samples in a round.")
-    ] = CompareSettings.epochs,
-    evaluate_every: Annotated[
-        int, typer.Option(help="Rounds between two evaluations; the last ones all have one.")
-    ] = CompareSettings.evaluate_every,
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(help="Learning rate of Adam.", show_default=_defaults("learning_rate")),
-    ] = None,
-    key_bits: Annotated[
-        int, typer.Option(help="Size of the Paillier keys; below 2048 for tests only.")
-    ] = CompareSettings.key_bits,
-    engine: Annotated[
-        str, typer.Option(help="Simulator: inprocess, or ray (Flower's own).")
-    ] = CompareSettings.engine,
-    device: Annotated[
-        str, typer.Option(help="Where to train: auto, cpu or cuda.")
-    ] = CompareSettings.device,
-    cohort: Annotated[
-        str, typer.Option(help="Train clients together: on, off, or auto (on a GPU).")
-    ] = CompareSettings.cohort,
-    num_threads: Annotated[
-        int, typer.Option(help="CPU threads of each training.")
-    ] = CompareSettings.num_threads,
-    seed: Annotated[
-        int, typer.Option(help="Fixes all chance: same seed, same accuracies.")
-    ] = CompareSettings.seed,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
@@ -112,32 +50,9 @@ def compare(
 
     All methods share the federation, the initial model and the way of training.
     """
-    dataset = dataset.lower()
-    settings = CompareSettings.for_dataset(
-        dataset,
-        data_dir=data_dir,
-        methods=names(methods),
-        num_clients=num_clients,
-        num_samples=num_samples,
-        num_participants=num_participants,
-        tries=tries,
-        num_rounds=num_rounds,
-        rho=rho,
-        emd=emd,
-        batch_size=batch_size,
-        epochs=epochs,
-        evaluate_every=evaluate_every,
-        learning_rate=learning_rate,
-        key_bits=key_bits,
-        engine=engine,
-        device=device,
-        cohort=cohort,
-        num_threads=num_threads,
-        seed=seed,
-    )
     if figures:
         require_matplotlib()
-    folder = writable_folder(out or Path("results") / f"compare-{dataset}")
+    folder = writable_folder(out or Path("results") / f"compare-{settings.dataset}")
     # These need torch, an extra, and seconds to be imported.
     from dubhe_flwr.experiments.compare import compare as run  # noqa: PLC0415
     from dubhe_flwr.experiments.progress import compare_progress  # noqa: PLC0415
@@ -148,7 +63,16 @@ def compare(
     results.save(folder / "results.json")
     if figures:
         save_figures(results, folder)
-    console.print(summary_table(results))
+    console.print(summary_table(results).for_terminal())
     console.print(summary_sentence(results), highlight=False)
     what = "Results and figures" if figures else "Results"
     console.print(f"{what} are in {escape(str(folder))}.", highlight=False)
+
+
+compare = command(
+    _compare,
+    CompareSettings,
+    CompareSettings.for_dataset,
+    without=(*_SET_BY_METHODS, *_FOR_STUDIES),
+    shown=_by_dataset(),
+)

@@ -1,6 +1,7 @@
 """One node's answers to the stages, with its session kept in Flower's Context."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, SettingsError, UntrustedError
 from dubhe_flwr.he import PinnedKeys
-from dubhe_flwr.protocol import ClientSession, Fields, NodePolicy, SessionState, Stage
+from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, Stage
 
 __all__ = ["LabelCounts", "Node", "Willing"]
 
@@ -26,6 +27,7 @@ Willing = Callable[[Context, int], bool]
 """Whether the node trains in that round; asked with round 0, whether it takes part at all."""
 
 _RECORD: Final = "dubhe"
+_DAY: Final = 86_400
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys: it takes the server's word for whose "
     "keys it is given, and a server that substitutes keys can read what the node sends"
@@ -42,13 +44,16 @@ class Node:
         The node's samples of each class; called anew at each registration.
     willing : callable (Context, int) -> bool, optional (default: always)
         Whether the node trains in that round; asked with round 0, whether it takes part at all.
-    seeded_draws : bool or callable (Context) -> bool (default: False)
-        Draw from a seed that the server knows, so that a simulation repeats. Never in
-        deployment: it lets the server narrow down the node's probability.
+    simulated : bool or callable (Context) -> bool (default: False)
+        Whether this is a node of a simulation, which has nothing to hide: it draws from a seed
+        that the server knows, so that a run repeats, and sends its numbers in the clear where
+        the server asks for it. Never in deployment.
     min_cohort : int (default: 3)
         Fewest clients that any sum must cover which this node helps to decrypt.
-    min_key_bits : int (default: 2048)
-        Smallest Paillier modulus under which this node encrypts.
+    min_key_bits, max_key_bits : int (default: 2048, 4096)
+        Smallest and largest Paillier modulus under which this node encrypts.
+    max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
+        How often the node registers and draws at most in a day; more is refused before any work.
     max_label_shift : float, optional (default: the labels are never looked at)
         How far the label distribution may move after the node registered, as L1 distance from 0
         to 2, before the node tells the server; when enough nodes did, all register anew. With it
@@ -74,9 +79,12 @@ class Node:
         label_counts: LabelCounts,
         *,
         willing: Willing | None = None,
-        seeded_draws: bool | Callable[[Context], bool] = False,
+        simulated: bool | Callable[[Context], bool] = False,
         min_cohort: int = 3,
-        min_key_bits: int = 2048,
+        min_key_bits: int = NodePolicy.min_key_bits,
+        max_key_bits: int = NodePolicy.max_key_bits,
+        max_epochs_per_day: int = NodePolicy.max_epochs_per_day,
+        max_draws_per_day: int = NodePolicy.max_draws_per_day,
         max_label_shift: float | None = None,
         signing_key: SigningKey | None = None,
         trusted_keys: TrustedKeysOfNode | None = None,
@@ -94,13 +102,16 @@ class Node:
             )
         self._label_counts = label_counts
         self._willing = willing
-        self._seeded_draws = seeded_draws
+        self._simulated = simulated
         self._pinned_keys = pinned_keys(signing_key, trusted_keys)
         self._limits = NodePolicy(
             label_counts=tuple,
             alias="",
             min_cohort=min_cohort,
             min_key_bits=min_key_bits,
+            max_key_bits=max_key_bits,
+            max_epochs_per_day=max_epochs_per_day,
+            max_draws_per_day=max_draws_per_day,
             max_label_shift=max_label_shift,
         )
 
@@ -114,18 +125,18 @@ class Node:
         """
         pinned = self._pinned(context)
         policy = self._policy(context, pinned)
-        unprotected = pinned is None and not policy.seeded_draws  # a simulation has no network
+        unprotected = pinned is None and not policy.simulated  # a simulation has no network
         if unprotected and fields.get("stage") == Stage.JOIN and _told.acquire(blocking=False):
             log(WARNING, _NOT_PINNED)
-        session = ClientSession(policy, _kept_state(context))
+        session = ClientSession(policy, _kept_memory(context), today=int(time.time() // _DAY))
         try:
             return session.handle(fields)
         except UntrustedError as error:  # its owner should know, and the server is no messenger
             log(ERROR, "dubhe: %s", error)
             raise
         finally:  # what was decrypted for a refused request counts too
-            if session.state is not None:
-                context.state[_RECORD] = config_record(session.state.to_fields())
+            if session.memory is not None:
+                context.state[_RECORD] = config_record(session.memory.to_fields())
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
         """Find the node's keys; one that has none by mistake takes part in nothing."""
@@ -137,13 +148,13 @@ class Node:
             log(ERROR, "dubhe: looking for the node's keys raised %s.", type(error).__name__)
         raise RefusedError("This node cannot use its keys; its log says why.")
 
-    def _draws_from_seed(self, context: Context) -> bool:
-        if not callable(self._seeded_draws):
-            return self._seeded_draws
+    def _is_simulated(self, context: Context) -> bool:
+        if not callable(self._simulated):
+            return self._simulated
         try:
-            return bool(self._seeded_draws(context))
+            return bool(self._simulated(context))
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: seeded_draws raised %s: %s", type(error).__name__, error)
+            log(ERROR, "dubhe: simulated raised %s: %s", type(error).__name__, error)
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")
 
     def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
@@ -152,18 +163,18 @@ class Node:
             label_counts=partial(self._label_counts, context),
             alias=str(context.node_config.get("partition-id", context.node_id)),
             willing=self._willing and partial(self._willing, context),
-            seeded_draws=self._draws_from_seed(context),
+            simulated=self._is_simulated(context),
             pinned=pinned,
         )
 
 
-def _kept_state(context: Context) -> SessionState | None:
+def _kept_memory(context: Context) -> Memory | None:
     """Return the session that the last request left; a node that cannot read it starts anew."""
     record = context.state.get(_RECORD)
     if record is None:
         return None
     try:
-        return SessionState.from_fields(dict(record.items()))
+        return Memory.from_fields(dict(record.items()))
     except MalformedMessageError:
         log(WARNING, "dubhe: the session kept by this node is not readable; it registers anew")
         return None

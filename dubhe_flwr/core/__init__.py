@@ -1,16 +1,11 @@
 """The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
 
-from dubhe_flwr.core.calibration import calibrated_probability, moments
 from dubhe_flwr.core.codebook import Category, Codebook
-from dubhe_flwr.core.determination import (
-    best_try,
-    fill_or_trim,
-    scaled_distances,
-    tries_of_round,
-)
+from dubhe_flwr.core.determination import fill_or_trim, tries_of_round
 from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
     average_emd,
+    balanced_distribution,
     coverage,
     distance_to_uniform,
     fixed_point_distribution,
@@ -46,11 +41,10 @@ __all__ = [
     "Category",
     "Codebook",
     "average_emd",
+    "balanced_distribution",
     "best_candidate",
     "best_groups",
     "best_scored_try",
-    "best_try",
-    "calibrated_probability",
     "candidate_grid",
     "check_thresholds",
     "coverage",
@@ -67,13 +61,11 @@ __all__ = [
     "groups_of_round",
     "imbalance_ratio",
     "label_distribution",
-    "moments",
     "overall_registry",
     "participation_probability",
     "population_distribution",
     "private_draws",
     "registry",
-    "scaled_distances",
     "scaled_scores",
     "search_contribution",
     "seeded_draws",

@@ -96,7 +96,7 @@ class Codebook:
             ascending and category[0] >= 0 and category[-1] < self.num_classes
         ):
             raise SettingsError(
-                f"{category} is no category of {self}: give ascending classes below "
+                f"{category} is not a category of {self}: give ascending classes below "
                 f"{self.num_classes}, as many as one of {self.reference_set}."
             )
         # Lexicographic rank = last rank - rank of the mirrored set in the combinatorial system.

@@ -1,11 +1,11 @@
-"""Determination: exactly K clients in each try, and the best of H tries (section 5.3)."""
+"""Determination: exactly K clients in each of H tries (section 5.3)."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
 
-__all__ = ["best_try", "fill_or_trim", "scaled_distances", "tries_of_round"]
+__all__ = ["fill_or_trim", "tries_of_round"]
 
 
 def fill_or_trim(
@@ -112,43 +112,3 @@ def tries_of_round(
         )
         for attempt in range(decisions.shape[1])
     ]
-
-
-def scaled_distances(distribution_sums: ArrayLike) -> NDArray[np.int64]:
-    """Return ``||p_o,h - p_u||_1`` of each try, times C and the total of the try, in integers.
-
-    Integers make the comparison exact, so that every platform picks the same try.
-
-    Parameters
-    ----------
-    distribution_sums : array_like of int, shape (H, C)
-        ``sum_k p_l^k`` of each try in fixed-point integers; all tries have the same total.
-
-    Returns
-    -------
-    ndarray of int64, shape (H,)
-
-    Examples
-    --------
-    >>> scaled_distances([[3, 1], [2, 2]]).tolist()
-    [4, 0]
-    """
-    sums = np.asarray(distribution_sums, dtype=np.int64)
-    totals = sums.sum(axis=1, keepdims=True)
-    return np.asarray(np.abs(sums * sums.shape[1] - totals).sum(axis=1))
-
-
-def best_try(distribution_sums: ArrayLike) -> int:
-    """Return ``h* = argmin_h ||p_o,h - p_u||_1``, the first of equal ones.
-
-    Parameters
-    ----------
-    distribution_sums : array_like of int, shape (H, C)
-        ``sum_k p_l^k`` of each try in fixed-point integers; all tries have the same total.
-
-    Examples
-    --------
-    >>> best_try([[3, 1], [2, 2], [1, 3]])
-    1
-    """
-    return int(np.argmin(scaled_distances(distribution_sums)))

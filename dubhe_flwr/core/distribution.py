@@ -16,6 +16,7 @@ from dubhe_flwr.errors import SettingsError
 __all__ = [
     "FIXED_POINT_SCALE",
     "average_emd",
+    "balanced_distribution",
     "coverage",
     "distance_to_uniform",
     "fixed_point_distribution",
@@ -241,3 +242,46 @@ def with_square(distribution: ArrayLike) -> NDArray[np.int64]:
     # Squares are in units of 1 / S**2; half of S rounds to the nearest unit of 1 / S.
     square = (int(shares @ shares) + FIXED_POINT_SCALE // 2) // FIXED_POINT_SCALE
     return np.append(shares, square)
+
+
+def balanced_distribution(
+    distribution: ArrayLike, target: ArrayLike, weight: float, largest_weight: float
+) -> NDArray[np.int64]:
+    """Return the distribution that is uniform where that of a client is the wanted one.
+
+    ``q = u + w (p_l - t) / r`` with r such that no share is negative. The q of several clients are
+    as far from uniform together as their weighted data is from the target, up to the factor r.
+
+    Parameters
+    ----------
+    distribution : array_like of int, shape (C,)
+        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``.
+    target : array_like of float, shape (C,)
+        ``t``, which sums to 1.
+    weight : float
+        ``w``: how much the client counts, relative to the mean.
+    largest_weight : float
+        The largest weight that a client may have.
+
+    Returns
+    -------
+    ndarray of int64, shape (C,)
+        ``q`` in integers of sum ``FIXED_POINT_SCALE``.
+
+    Examples
+    --------
+    >>> p_l = fixed_point_distribution([3, 1])
+    >>> (balanced_distribution(p_l, [0.5, 0.5], 1.0, 1.0) == p_l).all()
+    np.True_
+    >>> (balanced_distribution(p_l, [0.75, 0.25], 2.0, 4.0) / FIXED_POINT_SCALE).tolist()
+    [0.5, 0.5]
+    """
+    shares = np.asarray(distribution, dtype=np.float64)
+    wanted = np.asarray(target, dtype=np.float64)
+    ratio = largest_weight * wanted.size * wanted.max()
+    exact = FIXED_POINT_SCALE * (1.0 / wanted.size - weight * wanted / ratio)
+    exact = np.maximum(exact + weight * shares / ratio, 0.0)
+    whole = np.floor(exact).astype(np.int64)
+    missing = FIXED_POINT_SCALE - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
+    return np.asarray(whole, dtype=np.int64)

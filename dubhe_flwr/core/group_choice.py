@@ -43,7 +43,8 @@ def scaled_scores(sums: ArrayLike, local_skew: float = 0.0) -> NDArray[np.int64]
         Fixed-point sums of ``p_l`` over the clients of each selection, and behind them the sum
         of ``||p_l||_2^2``; all selections have as many clients.
     local_skew : float (default: 0.0)
-        Price of the local skew, from 0 up. With 0 these are the `scaled_distances`.
+        Price of the local skew, from 0 up. With 0 a score is ``||p_o - p_u||_1``, times C and the
+        total: whole numbers make the comparison exact, so that every platform picks the same.
 
     Returns
     -------
@@ -60,7 +61,7 @@ def scaled_scores(sums: ArrayLike, local_skew: float = 0.0) -> NDArray[np.int64]
 
 
 def best_scored_try(sums: ArrayLike, local_skew: float = 0.0) -> int:
-    """Return the try with the least score, the first of equal ones.
+    """Return the try with the least score, the first of equal ones: ``h*`` of section 5.3.
 
     Parameters
     ----------

@@ -82,8 +82,8 @@ def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dic
     for size, share in given.items():
         if not (isinstance(share, Real) and 0.0 <= share <= 1.0):
             raise SettingsError(
-                f"thresholds[{size}]={share!r} is no share of a client's data; give a value from "
-                "0 to 1."
+                f"thresholds[{size}]={share!r} is not a share of a client's data; give a value "
+                "from 0 to 1."
             )
     return {size: float(given[size]) for size in sizes}
 

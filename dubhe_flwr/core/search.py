@@ -6,6 +6,7 @@ candidates at once, where the paper estimates it from tries of each candidate (s
 
 from fractions import Fraction
 from itertools import product
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,8 @@ from dubhe_flwr.core.participation import participation_probability
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["best_candidate", "candidate_grid", "search_contribution"]
+
+_MAX_CANDIDATES: Final = 64
 
 
 def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
@@ -35,6 +38,11 @@ def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
         ``sigma_i`` of each candidate for each size but ``C``: 0.5, 0.7 or 0.9 for one dominating
         class; 0.2, 0.4 or 0.6 of the largest possible share ``1 / i`` for more.
 
+    Raises
+    ------
+    SettingsError
+        If there are more than 64.
+
     Examples
     --------
     >>> grid = candidate_grid(Codebook((1, 2, 10)))
@@ -42,6 +50,12 @@ def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
     (9, {1: 0.5, 2: 0.1}, True)
     """
     sizes = codebook.reference_set[:-1]
+    if (num_candidates := 3 ** len(sizes)) > _MAX_CANDIDATES:
+        raise SettingsError(
+            f"A search over the sizes of reference_set={codebook.reference_set} has "
+            f"{num_candidates} candidates, above {_MAX_CANDIDATES}; leave out a size or give "
+            "thresholds."
+        )
     shares = ((0.5, 0.7, 0.9) if i == 1 else tuple(k / (10 * i) for k in (2, 4, 6)) for i in sizes)
     return [dict(zip(sizes, candidate, strict=True)) for candidate in product(*shares)]
 

@@ -1,21 +1,21 @@
 """Skewed federations, virtual clients and data sets."""
 
 from dubhe_flwr.data.dataset import Dataset
-from dubhe_flwr.data.federation import Federation
+from dubhe_flwr.data.federation import Federation, half_normal_proportions
 from dubhe_flwr.data.loaders import DATASETS, load_dataset
-from dubhe_flwr.data.named import TABLE_1, NamedFederation
 from dubhe_flwr.data.partition import EMD_TOLERANCE, PartitionKind, client_distributions
-from dubhe_flwr.data.skew import half_normal_proportions
-from dubhe_flwr.data.virtual import VirtualClientSampler, assign_samples
-from dubhe_flwr.data.writers import label_counts, split_writers
+from dubhe_flwr.data.virtual import (
+    VirtualClientSampler,
+    assign_samples,
+    label_counts,
+    split_writers,
+)
 
 __all__ = [
     "DATASETS",
     "EMD_TOLERANCE",
-    "TABLE_1",
     "Dataset",
     "Federation",
-    "NamedFederation",
     "PartitionKind",
     "VirtualClientSampler",
     "assign_samples",

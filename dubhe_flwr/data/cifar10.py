@@ -6,8 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.data.dataset import Dataset
-from dubhe_flwr.data.optional import optional
+from dubhe_flwr.data.dataset import Dataset, optional
 from dubhe_flwr.errors import DataError
 
 __all__ = ["load_cifar10"]
@@ -23,17 +22,9 @@ _TILES: Final = {"train": 50, "test": 10}
 def load_cifar10(data_dir: Path) -> Dataset:
     """Load CIFAR-10.
 
-    Parameters
-    ----------
-    data_dir : Path
-        Folder that holds, in itself or in ``cifar10``, either ``labels.npz`` (``y_train``,
-        ``y_test``) with ``train_00.webp`` to ``train_49.webp`` and ``test_00.webp`` to
-        ``test_09.webp`` (25 rows of 40 images each), or what torchvision unpacks. If it holds
-        neither, torchvision downloads into it.
-
-    Returns
-    -------
-    Dataset
+    The folder holds, in itself or in ``cifar10``, either ``labels.npz`` (``y_train``, ``y_test``)
+    with ``train_00.webp`` to ``train_49.webp`` and ``test_00.webp`` to ``test_09.webp`` (25 rows
+    of 40 images each), or what torchvision unpacks. If it holds neither, torchvision downloads.
 
     Raises
     ------

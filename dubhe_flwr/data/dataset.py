@@ -1,13 +1,15 @@
-"""A labelled image data set in memory."""
+"""A labelled image data set in memory, and the packages that loaders need."""
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "optional"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +33,6 @@ class Dataset:
     ------
     DataError
         If images and labels do not belong together or a label is out of range.
-
-    Examples
-    --------
-    >>> images, labels = np.zeros((4, 1, 8, 8), np.float32), np.array([0, 1, 1, 0])
-    >>> Dataset("blank", 2, images, labels, images, labels).image_shape
-    (1, 8, 8)
     """
 
     name: str
@@ -68,3 +64,14 @@ class Dataset:
         """Channels, height and width of an image."""
         _, channels, height, width = self.train_images.shape
         return channels, height, width
+
+
+def optional(dataset: str, module: str) -> Any:
+    """Import a module that a data set needs; if it is not there, say how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise DataError(
+            f"Data set {dataset!r} needs {module.partition('.')[0]}; install it with "
+            "`pip install 'dubhe-flwr[torch]'`."
+        ) from error

@@ -1,5 +1,6 @@
 """A federation: which client holds how many samples of which class."""
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,10 +14,9 @@ from dubhe_flwr.core.distribution import (
     label_distribution,
 )
 from dubhe_flwr.data.partition import PartitionKind, client_distributions
-from dubhe_flwr.data.skew import half_normal_proportions
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["Federation"]
+__all__ = ["Federation", "half_normal_proportions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +37,10 @@ class Federation:
 
     Examples
     --------
-    >>> federation = Federation.draw(
-    ...     "MNIST",
-    ...     num_clients=1000,
-    ...     num_classes=10,
-    ...     rho=10,
-    ...     emd=1.5,
-    ...     generator=np.random.default_rng(7),
-    ... )
-    >>> print(federation)
+    >>> rng = np.random.default_rng(7)
+    >>> skew = {"num_classes": 10, "rho": 10, "emd": 1.5}
+    >>> print(Federation.draw("MNIST", num_clients=1000, **skew, generator=rng))
     MNIST-10/1.5
-    >>> federation.num_clients, federation.num_classes, federation.num_samples
-    (1000, 10, 128)
     """
 
     dataset: str
@@ -84,24 +76,12 @@ class Federation:
         ----------
         dataset : str
             Name of the data set that the samples come from.
-        num_clients : int
-            ``N``.
-        num_classes : int
-            ``C``.
+        num_clients, num_classes, num_samples : int
+            ``N``, ``C`` and ``N_VC``, the samples of each client (128).
         rho : float
             Largest class divided by the smallest, over all clients.
-        emd : float
-            ``EMD_avg``, the mean distance of a client's distribution from the global one.
-        generator : numpy.random.Generator
-            Source of all randomness.
-        num_samples : int, default 128
-            ``N_VC``, the samples of each client.
-        kind : {"dirichlet", "mixture"}, default "dirichlet"
-            How clients differ: see `client_distributions`.
-
-        Returns
-        -------
-        Federation
+        emd, generator, kind
+            As in `client_distributions`.
 
         Raises
         ------
@@ -156,3 +136,31 @@ class Federation:
 
     def __str__(self) -> str:
         return self.name
+
+
+def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]:
+    """Return global class proportions ``p_g``, descending, of a half normal over the class index.
+
+    The density of a half normal at 0, 1, ..., C-1, with the variance chosen so that the first
+    class is ``rho`` times as frequent as the last: class ``c`` has a share proportional to
+    ``rho ** -(c / (C - 1)) ** 2``.
+
+    Raises
+    ------
+    SettingsError
+        If there are fewer than two classes, or ``rho`` is below 1 or not finite.
+
+    Examples
+    --------
+    >>> half_normal_proportions(3, rho=16).round(3)
+    array([0.64, 0.32, 0.04])
+    """
+    if num_classes < 2:
+        raise SettingsError(f"num_classes is {num_classes}; a skew needs at least 2 classes.")
+    if not 1 <= rho < math.inf:
+        raise SettingsError(
+            f"rho is {rho}; it is the largest class divided by the smallest, so give a finite "
+            "number of at least 1."
+        )
+    shares = rho ** -(np.linspace(0.0, 1.0, num_classes) ** 2)
+    return np.asarray(shares / shares.sum())

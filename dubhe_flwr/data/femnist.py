@@ -1,16 +1,16 @@
 """The letters of FEMNIST with their writers, as LEAF or Flower Datasets has them."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data.dataset import Dataset
-from dubhe_flwr.data.femnist_hub import Writer, download_rows, split_writers
 from dubhe_flwr.errors import DataError
 
 __all__ = ["load_femnist"]
@@ -18,6 +18,11 @@ __all__ = ["load_femnist"]
 _FIRST_LETTER: Final = 10
 _NUM_LETTERS: Final = 52
 _SIDE: Final = 28
+_HUB: Final = "flwrlabs/femnist"
+_TRAIN_SHARE: Final = 0.9
+
+_Writer: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
+"""Images, 1 being white, and classes 0 to 61."""
 
 
 def load_femnist(data_dir: Path) -> Dataset:
@@ -34,11 +39,6 @@ def load_femnist(data_dir: Path) -> Dataset:
         Folder that holds ``train/*.json`` and ``test/*.json`` as LEAF makes them: in itself, or in
         ``data``, ``femnist`` or ``femnist/data``. In each file ``user_data`` has, for each writer,
         ``x`` (rows of 784 pixels, 1 is white) and ``y`` (0 to 61; from 10 on they are letters).
-
-    Returns
-    -------
-    Dataset
-        Its `writers` number the writers of the training images.
 
     Raises
     ------
@@ -61,13 +61,13 @@ def load_femnist(data_dir: Path) -> Dataset:
     )
 
 
-def _parts(data_dir: Path) -> tuple[Iterable[Writer], Iterable[Writer]]:
+def _parts(data_dir: Path) -> tuple[Iterable[_Writer], Iterable[_Writer]]:
     """Return the writers of the training and of the test set."""
     for folder in (data_dir, *(data_dir / name for name in ("data", "femnist", "femnist/data"))):
         if all(any((folder / part).glob("*.json")) for part in ("train", "test")):
             return _writers(folder / "train"), _writers(folder / "test")
-    if (rows := download_rows()) is not None:
-        return split_writers(rows)
+    if (rows := _download_rows()) is not None:
+        return _split_rows(rows)
     raise DataError(
         f"FEMNIST is not in {data_dir}; make it with LEAF (`./preprocess.sh -s niid --sf 1.0 -k 0 "
         "-t sample` in data/femnist of github.com/TalwalkarLab/leaf) and put its folders "
@@ -77,7 +77,7 @@ def _parts(data_dir: Path) -> tuple[Iterable[Writer], Iterable[Writer]]:
 
 
 def _letters(
-    writers: Iterable[Writer],
+    writers: Iterable[_Writer],
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     """Return images, classes and writers of all letters."""
     images: list[NDArray[np.float32]] = []
@@ -93,7 +93,7 @@ def _letters(
     return np.concatenate(images), np.concatenate(labels), np.concatenate(numbers)
 
 
-def _writers(folder: Path) -> Iterator[Writer]:
+def _writers(folder: Path) -> Iterator[_Writer]:
     for path in sorted(folder.glob("*.json")):
         try:
             data = json.loads(path.read_text(encoding="utf-8"))["user_data"]
@@ -114,3 +114,44 @@ def _balanced(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     fewest = min(map(len, by_class))
     rng = generator(0, "balanced test")
     return np.sort(np.concatenate([rng.permutation(own)[:fewest] for own in by_class]))
+
+
+def _download_rows() -> Iterable[Mapping[str, Any]] | None:
+    """Return the rows of Flower Datasets' table, downloaded where need be; None without it."""
+    try:
+        flower_datasets = import_module("flwr_datasets")
+    except ImportError:
+        return None
+    try:
+        table = flower_datasets.FederatedDataset(dataset=_HUB, partitioners={})
+        rows: Iterable[Mapping[str, Any]] = table.load_split("train")
+    except Exception as error:
+        raise DataError(
+            f"Flower Datasets could not load {_HUB} ({type(error).__name__}); look at the "
+            "network, or make FEMNIST with LEAF."
+        ) from error
+    return rows
+
+
+def _split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[list[_Writer], list[_Writer]]:
+    """Split each writer's images at random: nine in ten for training, as LEAF does.
+
+    A row has an ``image`` (28 x 28, 255 is white), ``writer_id`` and ``character`` (0 to 61). The
+    writers are in the order of their ids, and the same for the same rows.
+    """
+    of_writer: dict[str, list[tuple[NDArray[np.uint8], int]]] = {}
+    for row in rows:
+        sample = np.asarray(row["image"], dtype=np.uint8), int(row["character"])
+        of_writer.setdefault(str(row["writer_id"]), []).append(sample)
+    train: list[_Writer] = []
+    test: list[_Writer] = []
+    for number, writer in enumerate(sorted(of_writer)):
+        images, classes = zip(*of_writer[writer], strict=True)
+        pixels = np.stack(images).astype(np.float32).reshape(-1, 1, _SIDE, _SIDE) / np.float32(255)
+        labels = np.asarray(classes, dtype=np.int64)
+        order = generator(0, "femnist test", number).permutation(len(labels))
+        parts = np.split(order, [round(_TRAIN_SHARE * len(labels))])
+        for part, rows_of_part in zip((train, test), parts, strict=True):
+            chosen = np.sort(rows_of_part)
+            part.append((pixels[chosen], labels[chosen]))
+    return train, test

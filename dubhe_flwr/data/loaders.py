@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.data.cifar10 import load_cifar10
-from dubhe_flwr.data.dataset import Dataset
+from dubhe_flwr.data.dataset import Dataset, optional
 from dubhe_flwr.data.femnist import load_femnist
-from dubhe_flwr.data.optional import optional
 from dubhe_flwr.errors import DataError, SettingsError
 
 __all__ = ["DATASETS", "load_dataset"]
@@ -48,10 +47,6 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
         written beside them. If they are nowhere, torchvision downloads them into this folder.
         Without it ``~/.cache/dubhe-flwr`` is taken. For the others see `load_cifar10` and
         `load_femnist`.
-
-    Returns
-    -------
-    Dataset
 
     Raises
     ------

@@ -10,10 +10,15 @@ from scipy.optimize import brentq
 from scipy.special import gammaincinv
 
 from dubhe_flwr.core.distribution import average_emd, global_distribution, label_distribution
-from dubhe_flwr.data.rounding import controlled_rounding, largest_remainder
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["EMD_TOLERANCE", "PartitionKind", "client_distributions"]
+__all__ = [
+    "EMD_TOLERANCE",
+    "PartitionKind",
+    "client_distributions",
+    "controlled_rounding",
+    "largest_remainder",
+]
 
 PartitionKind: TypeAlias = Literal["dirichlet", "mixture"]
 """How clients differ: see `client_distributions`."""
@@ -51,8 +56,8 @@ def client_distributions(
 
     Parameters
     ----------
-    num_clients : int
-        ``N``, the number of clients.
+    num_clients, num_samples : int
+        ``N``, and ``N_VC``, the samples of each client (128).
     global_proportions : array_like of float, shape (C,)
         ``p_g``; classes of share 0 get no sample.
     emd : float
@@ -62,8 +67,6 @@ def client_distributions(
         Source of all randomness; one state, one result.
     kind : {"dirichlet", "mixture"}, default "dirichlet"
         The family of distributions.
-    num_samples : int, default 128
-        ``N_VC``, the samples of each (virtual) client.
 
     Returns
     -------
@@ -109,6 +112,52 @@ def client_distributions(
 
     counts = np.zeros((num_clients, proportions.size), dtype=np.int64)
     counts[:, present] = _search(realise, emd)
+    return counts
+
+
+def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Return whole numbers of the given total that are as near to the shares as can be.
+
+    Ties between remainders go to the lower class.
+    """
+    exact = shares * total
+    counts = np.floor(exact).astype(np.int64)
+    missing = total - int(counts.sum())
+    counts[np.argsort(counts - exact, kind="stable")[:missing]] += 1
+    return counts
+
+
+def controlled_rounding(
+    distributions: NDArray[np.float64],
+    num_samples: int,
+    column_totals: NDArray[np.int64],
+    offsets: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Round every row to whole samples so that rows and columns both have the wanted totals.
+
+    Each row is rounded systematically: its cumulative distribution is cut at the points
+    ``offset, offset + 1, ...``, so that each share becomes one of the two whole numbers beside it
+    and is kept on average. The largest remainder of each row alone would lose all classes of
+    less than half a sample. The few samples by which a column then misses its total are moved
+    within the rows in which they do the least harm.
+
+    The columns of the result have the given totals, ``N * N_VC`` in all. The offsets are numbers
+    strictly between 0 and 1, best evenly spread.
+    """
+    expected = distributions * num_samples
+    cuts = np.floor(np.cumsum(expected, axis=1) + offsets[:, None]).astype(np.int64)
+    counts = np.diff(cuts, axis=1, prepend=0)
+    surplus = counts.sum(axis=0) - column_totals
+    while surplus.any():
+        source, target = int(np.argmax(surplus)), int(np.argmin(surplus))
+        donors = np.flatnonzero(counts[:, source])
+        excess = counts[donors] - expected[donors]
+        order = np.argsort(excess[:, target] - excess[:, source], kind="stable")
+        moving = donors[order[: min(surplus[source], -surplus[target])]]
+        counts[moving, source] -= 1
+        counts[moving, target] += 1
+        surplus[source] -= moving.size
+        surplus[target] += moving.size
     return counts
 
 

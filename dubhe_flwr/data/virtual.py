@@ -11,9 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dubhe_flwr.data.partition import largest_remainder
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["VirtualClientSampler", "assign_samples"]
+__all__ = ["VirtualClientSampler", "assign_samples", "label_counts", "split_writers"]
 
 
 def assign_samples(
@@ -74,6 +75,62 @@ def assign_samples(
     return np.asarray(generator.permuted(samples, axis=1), dtype=np.int64)
 
 
+def split_writers(
+    writers: ArrayLike, num_clients: int, num_samples: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Split the samples of writers into virtual clients that hold equally many (FedVC).
+
+    Every writer becomes at least one client, and those with more samples more. No client holds
+    samples of two writers. The shuffled samples of a writer are dealt in a circle, so that none of
+    them is used twice while another of his is unused.
+
+    Parameters
+    ----------
+    writers : array_like of int, shape (M,)
+        Whose each sample is, numbered from 0 without gaps.
+    num_clients, num_samples, generator
+        ``N``, at least the number of writers, ``N_VC``, and the source of the shuffles.
+
+    Returns
+    -------
+    ndarray of int64, shape (N, N_VC)
+        Indices into the samples.
+
+    Raises
+    ------
+    SettingsError
+        If there are fewer clients than writers, or no samples.
+
+    Examples
+    --------
+    >>> samples = split_writers([0, 0, 0, 0, 1], 3, 2, np.random.default_rng(7))
+    >>> np.sort(samples[:2].ravel()).tolist(), samples[2].tolist()
+    ([0, 1, 2, 3], [4, 4])
+    """
+    owners = np.asarray(writers, dtype=np.int64)
+    held = np.bincount(owners)
+    if num_samples < 1 or not held.size or num_clients < held.size:
+        raise SettingsError(
+            f"num_clients={num_clients} and num_samples={num_samples} do not fit {held.size} "
+            "writers; give at least one client for each of them, and one sample."
+        )
+    further = largest_remainder(held / held.sum(), num_clients - held.size)
+    by_writer = np.split(np.argsort(owners, kind="stable"), np.cumsum(held)[:-1])
+    dealt = [
+        np.resize(generator.permutation(own), (1 + more, num_samples))
+        for own, more in zip(by_writer, further.tolist(), strict=True)
+    ]
+    return np.concatenate(dealt)
+
+
+def label_counts(labels: ArrayLike, num_classes: int) -> NDArray[np.int64]:
+    """Count the labels of each client: of the shape (N, N_VC), into counts (N, C)."""
+    classes = np.asarray(labels, dtype=np.int64)
+    offsets = np.arange(len(classes))[:, None] * num_classes
+    counts = np.bincount((classes + offsets).ravel(), minlength=len(classes) * num_classes)
+    return counts.reshape(len(classes), num_classes)
+
+
 @dataclass(frozen=True)
 class VirtualClientSampler:
     """The samples with which one node trains in each round, always ``N_VC`` of them.
@@ -85,10 +142,8 @@ class VirtualClientSampler:
 
     Parameters
     ----------
-    num_samples : int
-        ``N_VC``, the samples of a round.
-    num_available : int
-        Size of the node's own data set.
+    num_samples, num_available : int
+        ``N_VC``, the samples of a round, and the size of the node's own data set.
     seed : int
         Fixes the order of the walk.
 
@@ -102,9 +157,6 @@ class VirtualClientSampler:
     >>> split = VirtualClientSampler(num_samples=2, num_available=5, seed=7)
     >>> sorted({int(index) for turn in range(3) for index in split.indices(turn)})
     [0, 1, 2, 3, 4]
-    >>> repeated = VirtualClientSampler(num_samples=5, num_available=2, seed=7)
-    >>> np.bincount(repeated.indices(0)).tolist(), np.bincount(repeated.indices(1)).tolist()
-    ([3, 2], [2, 3])
     """
 
     num_samples: int
@@ -123,19 +175,11 @@ class VirtualClientSampler:
         return np.random.default_rng(self.seed).permutation(self.num_available)
 
     def indices(self, turn: int) -> NDArray[np.int64]:
-        """Return the samples of one training.
+        """Return the samples of one training, as indices into the node's own data, shape (N_VC,).
 
-        Parameters
-        ----------
-        turn : int
-            How often the node has trained before. A node that is chosen only now and then keeps
-            the count in its ``Context.state``; with the server's round number in its place the
-            walk skips the parts of the rounds it was not chosen in.
-
-        Returns
-        -------
-        ndarray of int64, shape (N_VC,)
-            Indices into the node's own data set.
+        The turn is how often the node has trained before. A node that is chosen only now and then
+        keeps the count in its ``Context.state``; with the server's round number in its place the
+        walk skips the parts of the rounds it was not chosen in.
         """
         walk = turn * self.num_samples + np.arange(self.num_samples)
         return self._order[walk % self.num_available]

@@ -1,42 +1,144 @@
-"""The Flower apps of a comparison: one ClientApp for all methods, a strategy for each."""
+"""The Flower apps of a comparison: one ClientApp for all methods, a recorded strategy for each."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
-from flwr.common import NDArrays, Scalar, ndarrays_to_parameters
-from flwr.server import ServerAppComponents, ServerConfig
-from flwr.server.strategy import FedAvg, Strategy
+from flwr.common import (
+    FitIns,
+    FitRes,
+    NDArrays,
+    Parameters,
+    Scalar,
+    ndarrays_to_parameters,
+)
+from flwr.server import ClientManager, ServerAppComponents, ServerConfig
+from flwr.server.client_proxy import ClientProxy
+from flwr.server.strategy import FedAvg, FedAvgM, Strategy
 from flwr.serverapp import ServerApp
 from numpy.typing import NDArray
 
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.clientapp import DubheMod
-from dubhe_flwr.experiments.methods import DUBHE_RULES
-from dubhe_flwr.experiments.recording import RecordedSelection
+from dubhe_flwr.data import Federation
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.experiments.findings import plan_notes, selected_data
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
-from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.protocol import Coordinator, Selector
+from dubhe_flwr.experiments.settings import DUBHE, CompareSettings
+from dubhe_flwr.protocol import Coordinator, Plan, Selector
+from dubhe_flwr.report import MethodResult
+from dubhe_flwr.server import Selection
 from dubhe_flwr.training import get_parameters
 
-__all__ = ["build_client_app", "build_server_app", "build_strategy"]
+__all__ = ["RecordedSelection", "build_client_app", "build_server_app", "build_strategy"]
+
+
+class RecordedSelection(Selection):
+    """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
+
+    The strategy reports the model's `accuracy` wherever it evaluates it on the server. `on_round`
+    is told each round and the accuracy after it, None without an evaluation; round 0 is that of
+    the initial model.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        selector: Selector[Any],
+        *,
+        expected_nodes: int,
+        on_round: Callable[[int, float | None], None],
+    ) -> None:
+        super().__init__(strategy, selector, expected_nodes=expected_nodes)
+        self._on_round = on_round
+        self._plans: list[Plan] = []
+        self._evaluations: list[tuple[float | None, float | None]] = []
+        self._selection_seconds = 0.0
+        self._training_seconds = 0.0
+        self._training_began = 0.0
+        self._update_bytes_down = 0
+        self._update_bytes_up = 0
+
+    def on_plan(self, plan: Plan, seconds: float) -> None:
+        """Take note of the plan."""
+        super().on_plan(plan, seconds)
+        self._plans.append(plan)
+        self._selection_seconds += seconds
+
+    def configure_fit(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, FitIns]]:
+        """Select, and take note of what the instructions weigh."""
+        instructions = super().configure_fit(server_round, parameters, client_manager)
+        self._update_bytes_down += _num_bytes(ins.parameters for _, ins in instructions)
+        self._training_began = time.perf_counter()
+        return instructions
+
+    def aggregate_fit(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, FitRes]],
+        failures: list[tuple[ClientProxy, FitRes] | BaseException],
+    ) -> tuple[Parameters | None, dict[str, Scalar]]:
+        """Aggregate, and take note of what the updates weigh.
+
+        Raises
+        ------
+        DubheError
+            If a client failed to train: a comparison with fewer clients would be none.
+        """
+        self._training_seconds += time.perf_counter() - self._training_began
+        if failures:
+            raise DubheError(
+                f"Round {server_round}: {len(failures)} of {len(results) + len(failures)} clients "
+                f"failed to train; Flower's log above says why ({failures[0]})."
+            )
+        self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
+        return super().aggregate_fit(server_round, results, failures)
+
+    def evaluate(
+        self, server_round: int, parameters: Parameters
+    ) -> tuple[float, dict[str, Scalar]] | None:
+        """Evaluate, if it is time, and take note of loss and accuracy."""
+        evaluation = super().evaluate(server_round, parameters)
+        loss, accuracy = None, None
+        if evaluation is not None:
+            loss, accuracy = evaluation[0], float(evaluation[1]["accuracy"])
+        self._evaluations.append((loss, accuracy))
+        self._on_round(server_round, accuracy)
+        return evaluation
+
+    def result(self, federation: Federation) -> MethodResult:
+        """Return how the rounds so far went; row i of the federation has the alias i."""
+        selected = [[int(alias) for alias in plan.aliases] for plan in self._plans]
+        selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
+        selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
+        return MethodResult(
+            num_rounds=len(self._plans),
+            accuracy=tuple(accuracy for _, accuracy in self._evaluations),
+            loss=tuple(loss for loss, _ in self._evaluations),
+            **selected_data(selected, federation),
+            selection_seconds=self._selection_seconds,
+            training_seconds=self._training_seconds,
+            bytes_up=self._update_bytes_up + selection_bytes_up,
+            bytes_down=self._update_bytes_down + selection_bytes_down,
+            selection_bytes_up=selection_bytes_up,
+            selection_bytes_down=selection_bytes_down,
+            notes=tuple(note for plan in self._plans for note in plan_notes(plan)),
+            fallback_rounds=tuple(plan.server_round for plan in self._plans if plan.fallback),
+        )
 
 
 def build_client_app(settings: CompareSettings) -> ClientApp:
-    """Return the app of all nodes; it holds the settings and nothing else.
-
-    Parameters
-    ----------
-    settings : CompareSettings
-        What each process makes the scenario from.
-    """
+    """Return the app of all nodes; it holds the settings and nothing else."""
     mod = DubheMod(
         partial(_label_counts, settings),
-        seeded_draws=True,
-        min_key_bits=min(2048, settings.key_bits),
+        simulated=True,
+        min_key_bits=min(2048, settings.selection.key_bits),
     )
     return ClientApp(client_fn=partial(_client, settings), mods=[mod])
 
@@ -44,17 +146,7 @@ def build_client_app(settings: CompareSettings) -> ClientApp:
 def build_strategy(
     method: str, scenario: Scenario, on_round: Callable[[int, float | None], None]
 ) -> RecordedSelection:
-    """Return federated averaging over the clients that a method selects.
-
-    Parameters
-    ----------
-    method : str
-        One of `METHODS`.
-    scenario : Scenario
-        Where it is to train.
-    on_round : callable (int, float or None) -> None
-        Is told each round and the accuracy after it, None without an evaluation.
-    """
+    """Return federated averaging over the clients that one of `METHODS` selects."""
 
     def test(
         server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
@@ -64,7 +156,8 @@ def build_strategy(
         loss, accuracy = scenario.test(parameters)
         return loss, {"accuracy": accuracy}
 
-    averaging = FedAvg(
+    momentum = scenario.settings.training.server_momentum
+    averaging = (partial(FedAvgM, server_momentum=momentum) if momentum else FedAvg)(
         fraction_evaluate=0.0,
         evaluate_fn=test,
         on_fit_config_fn=lambda server_round: {"server-round": server_round},
@@ -80,15 +173,7 @@ def build_strategy(
 
 
 def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
-    """Return the app that runs a strategy.
-
-    Parameters
-    ----------
-    strategy : Strategy
-        What to run.
-    num_rounds : int
-        For how long.
-    """
+    """Return the app that runs a strategy."""
 
     def server_fn(_context: Context) -> ServerAppComponents:
         return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
@@ -97,14 +182,13 @@ def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
 
 
 def _selector(method: str, scenario: Scenario) -> Selector[Any]:
-    settings = scenario.settings
-    if method in DUBHE_RULES:
+    settings, federation = scenario.settings, scenario.federation
+    if method in DUBHE:
         return Coordinator(settings.protocol_settings(method))
+    wanted, seed = settings.selection.num_participants, settings.federation.seed
     if method == "greedy":
-        return GreedySelector(
-            settings.num_participants, scenario.federation.label_distributions, settings.seed
-        )
-    return RandomSelector(settings.num_participants, settings.seed)
+        return GreedySelector(wanted, federation.label_distributions, seed)
+    return RandomSelector(wanted, seed)
 
 
 def _client(settings: CompareSettings, context: Context) -> Client:
@@ -115,3 +199,7 @@ def _label_counts(settings: CompareSettings, context: Context) -> NDArray[Any]:
     partition = int(context.node_config["partition-id"])
     counts: NDArray[Any] = scenario_of(settings).federation.label_counts[partition]
     return counts
+
+
+def _num_bytes(all_parameters: Iterable[Parameters]) -> int:
+    return sum(len(tensor) for parameters in all_parameters for tensor in parameters.tensors)

@@ -1,7 +1,6 @@
 """Compare ways of selecting clients: same federation, same initial model, same training."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Final
 
@@ -26,36 +25,15 @@ def compare(
 ) -> ComparisonResults:
     """Train by federated averaging with each method of selection, and tell how they fared.
 
-    Parameters
-    ----------
-    settings : CompareSettings
-        What to compare, and where.
-    on_round : callable (str, int, float or None) -> None, optional
-        Is told method, round and accuracy after each round, None without an evaluation; round 0
-        is the initial model.
-
-    Returns
-    -------
-    ComparisonResults
-        Accuracies and selected sets repeat with the seed; times do not.
+    `on_round` is told method, round and accuracy after each round, None without an evaluation;
+    round 0 is the initial model. Accuracies and selected sets repeat with the seed.
 
     Raises
     ------
-    SettingsError
-        If the settings do not go together.
     DataError
         If the data set is missing.
-
-    Examples
-    --------
-    >>> settings = CompareSettings.for_dataset(
-    ...     "digits", num_clients=12, num_participants=3, num_rounds=2, methods=("greedy",), emd=1
-    ... )
-    >>> results = compare(settings)
-    >>> len(results.methods["greedy"].emd)
-    2
     """
-    device = resolve_device(settings.device)
+    device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
     client_app = build_client_app(settings)
     cohort = Cohort() if trains_together(settings, device.type) else None
@@ -68,14 +46,14 @@ def compare(
             settings.engine,
             build_server_app(strategy, settings.num_rounds),
             client_app,
-            settings.num_clients,
+            settings.federation.num_clients,
             on_gpu=device.type == "cuda",
             cohort=cohort,
         )
         methods[method] = strategy.result(scenario.federation)
     return ComparisonResults(
         config={
-            **asdict(settings),
+            **settings.flat(),
             "device": str(device),
             "cohort": _told(cohort),
             **provenance(_PACKAGES),
@@ -90,22 +68,11 @@ def trains_together(settings: CompareSettings, device: str) -> bool:
 
     On a CPU they are not unless that is asked for: networks with convolutions take longer so, and
     one after the other they give the same results on both engines, to the last bit.
-
-    Parameters
-    ----------
-    settings : CompareSettings
-        What was asked for.
-    device : {"cpu", "cuda"}
-        Where they train.
-
-    Examples
-    --------
-    >>> trains_together(CompareSettings.for_dataset("digits"), "cpu")
-    False
     """
-    if settings.cohort == "auto":
+    wanted = settings.machine.cohort
+    if wanted == "auto":
         return settings.engine == "inprocess" and device == "cuda"
-    return settings.cohort == "on"
+    return wanted == "on"
 
 
 def _told(cohort: Cohort | None) -> str:

@@ -1,8 +1,6 @@
 """Engines that simulate a federation: in this process, or Flower's own on Ray."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from logging import getLogger
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from flwr.clientapp import ClientApp
@@ -10,7 +8,7 @@ from flwr.serverapp import ServerApp
 
 from dubhe_flwr.simulation import run_in_process
 
-__all__ = ["flower_log_level", "simulate"]
+__all__ = ["simulate"]
 
 _GPU_SHARE: Final = 0.25
 
@@ -24,31 +22,10 @@ def simulate(
     on_gpu: bool = False,
     cohort: Callable[[list[Any]], Sequence[Any]] | None = None,
 ) -> None:
-    """Run a Flower app to its end.
+    """Run a Flower app to its end, on the engine ``inprocess`` or ``ray``.
 
-    Parameters
-    ----------
-    engine : {"inprocess", "ray"}
-        Who simulates the nodes.
-    server_app : ServerApp
-        The server side.
-    client_app : ClientApp
-        The client side.
-    num_supernodes : int
-        Number of nodes.
-    on_gpu : bool (default: False)
-        Give each of Ray's workers a quarter of a GPU.
-    cohort : dubhe_flwr.training.Cohort, optional
-        Trains the clients of a round together, in this process.
-
-    Examples
-    --------
-    >>> server_app = ServerApp()
-    >>> @server_app.main()
-    ... def main(grid, context):
-    ...     print(len(list(grid.get_node_ids())))
-    >>> simulate("inprocess", server_app, ClientApp(), num_supernodes=7)
-    7
+    With `on_gpu` each of Ray's workers has a quarter of a GPU. A `dubhe_flwr.training.Cohort`
+    trains the clients of a round together, in this process.
     """
     if engine == "inprocess":
         run_in_process(server_app, client_app, num_supernodes, cohort=cohort)
@@ -64,28 +41,3 @@ def simulate(
             "client_resources": {"num_cpus": 1, "num_gpus": _GPU_SHARE if on_gpu else 0.0},
         },
     )
-
-
-@contextmanager
-def flower_log_level(level: int) -> Iterator[None]:
-    """Let Flower's log show only what is at least this grave, and put it back afterwards.
-
-    Parameters
-    ----------
-    level : int
-        As in `logging`.
-
-    Examples
-    --------
-    >>> from logging import WARNING
-    >>> with flower_log_level(WARNING):
-    ...     getLogger("flwr").isEnabledFor(20)
-    False
-    """
-    logger = getLogger("flwr")
-    before = logger.level
-    logger.setLevel(level)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

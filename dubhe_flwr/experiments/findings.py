@@ -4,7 +4,6 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -17,61 +16,31 @@ from dubhe_flwr.data import Federation
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.report import ClassProportions, FederationSummary
 
-__all__ = ["SelectedData", "federation_summary", "plan_notes", "provenance"]
+__all__ = ["federation_summary", "plan_notes", "provenance", "selected_data"]
 
 
-@dataclass(frozen=True)
-class SelectedData:
-    """The data of the clients that were selected, round by round.
+def selected_data(selected: Sequence[ArrayLike], federation: Federation) -> dict[str, Any]:
+    """Return the fields of `Selected` of the rows that were selected in each round, but the notes.
 
-    Parameters
-    ----------
-    emd : tuple of float, length num_rounds
-        ``||p_o - p_u||_1``.
-    local_emd : tuple of float, length num_rounds
-        ``mean_k ||p_l^k - p_o||_1``.
-    coverage : float
-        Share of all clients that were selected at least once.
-    class_proportions : ClassProportions
-        ``p_o``.
+    Examples
+    --------
+    >>> federation = Federation("letters", np.array([[4, 0], [0, 4], [2, 2]]))
+    >>> selected_data([[0, 1], [0]], federation)["emd"]
+    (0.0, 1.0)
     """
-
-    emd: tuple[float, ...]
-    local_emd: tuple[float, ...]
-    coverage: float
-    class_proportions: ClassProportions
-
-    @classmethod
-    def of(cls, selected: Sequence[ArrayLike], federation: Federation) -> "SelectedData":
-        """Look up the data of the clients of each round.
-
-        Parameters
-        ----------
-        selected : sequence of array_like of int
-            The rows of the federation that were selected in each round.
-        federation : Federation
-            All clients.
-
-        Examples
-        --------
-        >>> federation = Federation("letters", np.array([[4, 0], [0, 4], [2, 2]]))
-        >>> SelectedData.of([[0, 1], [0]], federation).emd
-        (0.0, 1.0)
-        """
-        distributions = federation.label_distributions
-        rounds = [np.asarray(clients, dtype=np.int64) for clients in selected]
-        locals_ = [distributions[clients] for clients in rounds]
-        populations = [population_distribution(local) for local in locals_]
-        by_class: NDArray[np.float64] = np.array(populations)
-        return cls(
-            emd=tuple(map(distance_to_uniform, populations)),
-            local_emd=tuple(map(average_emd, locals_, populations)),
-            coverage=coverage([clients.tolist() for clients in rounds], federation.num_clients),
-            class_proportions=ClassProportions(
-                mean=tuple(by_class.mean(axis=0).tolist()),
-                sd=tuple(by_class.std(axis=0).tolist()),
-            ),
-        )
+    distributions = federation.label_distributions
+    rounds = [np.asarray(clients, dtype=np.int64) for clients in selected]
+    locals_ = [distributions[clients] for clients in rounds]
+    populations = [population_distribution(local) for local in locals_]
+    by_class: NDArray[np.float64] = np.array(populations)
+    return {
+        "emd": tuple(map(distance_to_uniform, populations)),
+        "local_emd": tuple(map(average_emd, locals_, populations)),
+        "coverage": coverage([clients.tolist() for clients in rounds], federation.num_clients),
+        "class_proportions": ClassProportions(
+            mean=tuple(by_class.mean(axis=0).tolist()), sd=tuple(by_class.std(axis=0).tolist())
+        ),
+    }
 
 
 def federation_summary(federation: Federation) -> FederationSummary:
@@ -97,24 +66,13 @@ def plan_notes(plan: Plan) -> list[str]:
     return [f"Round {plan.server_round}: {note}" for note in (*plan.notes, *dropped)]
 
 
-def provenance(packages: Iterable[str]) -> dict[str, Any]:
-    """Return what might explain a difference: versions, command line and date.
-
-    Parameters
-    ----------
-    packages : iterable of str
-        The packages on which the numbers depend, as they are installed.
-
-    Examples
-    --------
-    >>> sorted(provenance(["numpy"])), sorted(provenance(["numpy"])["versions"])
-    (['command', 'date', 'versions'], ['numpy', 'python'])
-    """
+def provenance(packages: Iterable[str], program: str = "dubhe") -> dict[str, Any]:
+    """Return what might explain a difference: versions of packages, command line and date."""
     return {
         "versions": {
             "python": platform.python_version(),
             **{name.replace("-", "_"): version(name) for name in packages},
         },
-        "command": shlex.join(["dubhe", *sys.argv[1:]]),
+        "command": shlex.join([*program.split(), *sys.argv[1:]]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

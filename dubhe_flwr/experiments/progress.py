@@ -1,8 +1,8 @@
-"""One progress bar over all rounds of all methods; a file or a pipe gets lines instead."""
+"""How far an experiment is: progress bars on a terminal, and lines in a file or a pipe."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from logging import WARNING
+from logging import WARNING, getLogger
 from typing import Final
 
 from rich.console import Console
@@ -14,14 +14,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from dubhe_flwr.experiments.engine import flower_log_level
-from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.report.style import method_label
+from dubhe_flwr.experiments.settings import STUDIED, CompareSettings, StudySettings
+from dubhe_flwr.report.picture import method_label
 
-__all__ = ["compare_progress"]
+__all__ = ["StudyProgress", "compare_progress", "flower_log_level", "study_progress"]
 
 _LINES: Final = 5
-"""Lines for each method in a file or a pipe, beside that of the initial model."""
+"""Lines for each method of a comparison in a file or a pipe, beside that of the initial model."""
 
 
 @contextmanager
@@ -30,34 +29,9 @@ def compare_progress(
 ) -> Iterator[Callable[[str, int, float | None], None]]:
     """Show how far a comparison is, and keep Flower's log to its warnings meanwhile.
 
-    Parameters
-    ----------
-    console : rich.console.Console
-        Where to show it.
-    settings : CompareSettings
-        What is compared.
-
-    Yields
-    ------
-    callable (str, int, float or None) -> None
-        To be told method, round and accuracy after each round, None without an evaluation.
-
-    Examples
-    --------
-    >>> settings = CompareSettings.for_dataset("digits", num_rounds=1)
-    >>> with compare_progress(Console(quiet=True), settings) as update:
-    ...     update("random", 1, 0.5)
+    What it yields is to be told method, round and accuracy after each round, None without one.
     """
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rounds  {task.fields[remark]} "),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=console,
-        disable=not console.is_terminal,
-    )
+    bar = _bar(console, "rounds  {task.fields[remark]} ", "left")
     num_rounds = len(settings.methods) * settings.num_rounds
     task = bar.add_task("preparing", total=num_rounds, remark="")
     told = {*range(0, settings.num_rounds, -(-settings.num_rounds // _LINES)), settings.num_rounds}
@@ -68,10 +42,79 @@ def compare_progress(
             bar.update(task, remark=remark)
         # Round 0 is the initial model.
         advance = min(server_round, 1)
-        bar.update(task, advance=advance, description=f"[bold]{method_label(method)}")
+        bar.update(task, advance=advance, description=method_label(method))
         if server_round in told and not console.is_terminal:
             rounds = f"{method_label(method)}: round {server_round} of {settings.num_rounds}"
             console.print("  ".join(filter(None, [rounds, remark])), highlight=False)
 
     with flower_log_level(WARNING), bar:
         yield update
+
+
+class StudyProgress:
+    """To be told what a study does, which it shows in a bar for each method.
+
+    A file or a pipe gets a line for each method, and one for each exchange before the first
+    selection of a method, since that one takes as long as many others.
+    """
+
+    def __init__(self, bar: Progress, num_rounds: int) -> None:
+        self._bar = bar
+        self._tasks = {
+            method: bar.add_task(method_label(method), start=False, total=num_rounds, remark="")
+            for method in STUDIED
+        }
+        self._last = ""
+
+    def answer(self, method: str, stage: str, num_answered: int, num_asked: int) -> None:
+        """Take note that clients answer an exchange."""
+        task = self._tasks[method]
+        self._bar.start_task(task)
+        self._bar.update(task, remark=f"{stage}: {num_answered} of {num_asked}")
+        if not self._bar.tasks[task].completed:
+            self._say(f"{method_label(method)}: {stage}, {num_asked} to answer")
+
+    def select(self, method: str, _server_round: int) -> None:
+        """Take note that a round's clients are selected."""
+        task = self._tasks[method]
+        self._bar.start_task(task)
+        self._bar.update(task, advance=1, remark="")
+        self._say(f"{method_label(method)} selects")
+
+    def _say(self, sentence: str) -> None:
+        if sentence != self._last and not self._bar.console.is_terminal:
+            self._bar.console.print(sentence, highlight=False)
+        self._last = sentence
+
+
+@contextmanager
+def study_progress(console: Console, settings: StudySettings) -> Iterator[StudyProgress]:
+    """Show how far a study of selection is; what it yields is to be told what the study does."""
+    with _bar(console, "rounds", "left  {task.fields[remark]}") as bar:
+        yield StudyProgress(bar, settings.num_rounds)
+
+
+def _bar(console: Console, before: str, after: str) -> Progress:
+    """Return a bar that counts rounds, with texts before and after the time that is left."""
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(before),
+        TimeRemainingColumn(),
+        TextColumn(after),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+@contextmanager
+def flower_log_level(level: int) -> Iterator[None]:
+    """Let Flower's log show only what is at least this grave, and put it back afterwards."""
+    logger = getLogger("flwr")
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

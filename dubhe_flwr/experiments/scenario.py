@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 import torch
@@ -27,26 +28,17 @@ from dubhe_flwr.training import (
     limited_threads,
     resolve_device,
     set_parameters,
+    sgd,
 )
 
 __all__ = ["Scenario", "scenario_of"]
 
+_OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
+
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Who holds which samples, and what is trained and tested on them.
-
-    Parameters
-    ----------
-    settings : CompareSettings
-        What it was made from.
-    dataset : Dataset
-        The images.
-    federation : Federation
-        The label counts of all clients.
-    samples : ndarray of int64, shape (N, N_VC)
-        Each client's samples, as indices of training images.
-    """
+    """Who holds which samples, as indices (N, N_VC), and what is trained and tested on them."""
 
     settings: CompareSettings
     dataset: Dataset
@@ -58,31 +50,31 @@ class Scenario:
         return build_model(
             self.dataset.image_shape,
             self.dataset.num_classes,
-            seed=self.settings.seed,
-            norm=self.settings.norm,
+            seed=self.settings.federation.seed,
+            norm=self.settings.training.norm,
         )
 
     def client(self, partition: int) -> TorchClient:
         """Return the client with that partition-id."""
-        settings = self.settings
+        training = self.settings.training
         images, labels = self._train_data
         own = torch.from_numpy(self.samples[partition]).to(images.device)
         return TorchClient(
             self._workbench,
             (images[own], labels[own]),
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            optimizer=adam(settings.learning_rate),
-            device=settings.device,
-            seed=settings.seed,
+            epochs=training.epochs,
+            batch_size=training.batch_size,
+            optimizer=_OPTIMIZERS[training.optimizer](training.rate),
+            device=self.settings.machine.device,
+            seed=self.settings.federation.seed,
             alias=str(partition),
-            num_threads=settings.num_threads,
-            precision=settings.precision,
+            num_threads=training.num_threads,
+            precision=training.precision,
         )
 
     def test(self, parameters: NDArrays) -> tuple[float, float]:
         """Return loss and accuracy of a model on all test images."""
-        with limited_threads(self.settings.num_threads):
+        with limited_threads(self.settings.training.num_threads):
             set_parameters(self._test_bench, parameters)
             return evaluate(self._test_bench, *self._test_data)
 
@@ -98,7 +90,7 @@ class Scenario:
     def _on_device(
         self, images: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> tuple[Tensor, Tensor]:
-        device = resolve_device(self.settings.device)
+        device = resolve_device(self.settings.machine.device)
         return torch.from_numpy(images).to(device), torch.from_numpy(labels).to(device)
 
     @cached_property
@@ -109,7 +101,7 @@ class Scenario:
     @cached_property
     def _test_bench(self) -> nn.Module:
         """The server's model object, apart from the clients' since threads may overlap."""
-        return self.new_model().to(resolve_device(self.settings.device))
+        return self.new_model().to(resolve_device(self.settings.machine.device))
 
 
 @lru_cache(maxsize=1)
@@ -118,47 +110,26 @@ def scenario_of(settings: CompareSettings) -> Scenario:
 
     Simulated nodes call this where they run, so that no images travel with their messages.
 
-    Parameters
-    ----------
-    settings : CompareSettings
-        They fix the scenario to the last bit.
-
     Raises
     ------
     SettingsError
         If the wanted skew is out of reach.
     DataError
         If the data set is missing.
-
-    Examples
-    --------
-    >>> scenario = scenario_of(CompareSettings.for_dataset("digits", num_clients=40))
-    >>> scenario.samples.shape
-    (40, 32)
     """
-    dataset = _dataset(settings.dataset, settings.data_dir)
-    if dataset.writers is not None:
+    of_clients = settings.federation
+    dataset = _dataset(settings.dataset, settings.machine.data_dir)
+    rng = generator(of_clients.seed, "samples")
+    if dataset.writers is None:
+        federation = of_clients.draw(settings.dataset, dataset.num_classes)
+        samples = assign_samples(dataset.train_labels, federation.label_counts, rng)
+    else:
         # Clients are as they are: the skew is that of the writers.
         samples = split_writers(
-            dataset.writers,
-            settings.num_clients,
-            settings.num_samples,
-            generator(settings.seed, "samples"),
+            dataset.writers, of_clients.num_clients, of_clients.num_samples, rng
         )
         counts = label_counts(dataset.train_labels[samples], dataset.num_classes)
-        return Scenario(settings, dataset, Federation(settings.dataset, counts), samples)
-    federation = Federation.draw(
-        settings.dataset,
-        num_clients=settings.num_clients,
-        num_classes=dataset.num_classes,
-        rho=settings.rho,
-        emd=settings.emd,
-        generator=generator(settings.seed, "federation"),
-        num_samples=settings.num_samples,
-    )
-    samples = assign_samples(
-        dataset.train_labels, federation.label_counts, generator(settings.seed, "samples")
-    )
+        federation = Federation(settings.dataset, counts)
     return Scenario(settings, dataset, federation, samples)
 
 

@@ -1,35 +1,43 @@
 """Study selection alone: who would train, round by round, without any model."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.baselines.roll_call import RollCallSelector
-from dubhe_flwr.core import coverage, generator
+from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
+from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.experiments.findings import (
-    SelectedData,
     federation_summary,
     plan_notes,
     provenance,
+    selected_data,
 )
-from dubhe_flwr.experiments.in_memory import rounds_in_memory
-from dubhe_flwr.experiments.methods import STUDIED
-from dubhe_flwr.experiments.plain import plain_rounds
-from dubhe_flwr.experiments.study_settings import StudySettings
-from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector
+from dubhe_flwr.experiments.settings import STUDIED, StudySettings
+from dubhe_flwr.protocol import (
+    Batch,
+    ClientSession,
+    Coordinator,
+    Fields,
+    NodeFailure,
+    NodePolicy,
+    Plan,
+    Selector,
+)
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = ["draw_federation", "encrypted_plans", "study"]
+__all__ = ["draw_federation", "plans_of", "rounds_in_memory", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _EARLY_ROUNDS: Final = 100
+
+StateT = TypeVar("StateT")
 
 
 def study(
@@ -41,47 +49,25 @@ def study(
     *,
     methods: Sequence[str] = STUDIED,
 ) -> StudyResults:
-    """Select at random, by Dubhe and by a greedy oracle, all in one federation.
+    """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
 
-    Parameters
-    ----------
-    settings : StudySettings
-        The federation, and how Dubhe selects in it.
-    on_round : callable (str, int) -> None, optional
-        Is told method and round after each selection.
-    on_answer : callable (str, str, int, int) -> None, optional
-        Is told the method, and what `rounds_in_memory` tells, where the study is encrypted.
-    methods : sequence of str (default: all)
-        Which of the three to look at.
-
-    Returns
-    -------
-    StudyResults
-        The selected sets repeat with the seed, encrypted or not; times do not.
+    `on_round` is told method and round after each selection; `on_answer` the method and what
+    `rounds_in_memory` tells. The selected sets repeat with the seed,
+    encrypted or not.
 
     Raises
     ------
     SettingsError
         If the wanted skew is out of reach.
-
-    Examples
-    --------
-    >>> results = study(StudySettings(num_clients=100, num_participants=10, num_rounds=3))
-    >>> list(results.methods)
-    ['random', 'dubhe', 'greedy']
-    >>> len(results.methods["dubhe"].emd)
-    3
     """
     federation = draw_federation(settings)
     return StudyResults(
-        config={**asdict(settings), **provenance(_PACKAGES)},
+        config={**settings.flat(), **provenance(_PACKAGES)},
         federation=federation_summary(federation),
         methods={
             method: _record(
                 islice(
-                    encrypted_plans(method, settings, federation, partial(on_answer, method))
-                    if settings.encrypted
-                    else _plain_plans(method, settings, federation),
+                    plans_of(method, settings, federation, partial(on_answer, method)),
                     settings.num_rounds,
                 ),
                 federation,
@@ -94,28 +80,8 @@ def study(
 
 
 def draw_federation(settings: StudySettings) -> Federation:
-    """Return the federation in which a study selects.
-
-    Parameters
-    ----------
-    settings : StudySettings
-        They fix it.
-
-    Examples
-    --------
-    >>> print(draw_federation(StudySettings(num_clients=100)))
-    synthetic-10/1.5
-    """
-    return Federation.draw(
-        "synthetic",
-        num_clients=settings.num_clients,
-        num_classes=max(settings.reference_set),
-        rho=settings.rho,
-        emd=settings.emd,
-        generator=generator(settings.seed, "federation"),
-        num_samples=settings.num_samples,
-        kind=settings.generator,
-    )
+    """Return the federation in which a study selects."""
+    return settings.federation.draw("synthetic", max(settings.selection.reference_set))
 
 
 def _record(
@@ -132,7 +98,6 @@ def _record(
         on_round(plan.server_round)
     seconds = time.perf_counter() - began
     selected = [plan.participants for plan in plans]
-    data = SelectedData.of(selected, federation)
     times_selected = np.bincount(np.concatenate(selected))
     exchanged: dict[str, Any] = {
         "messages": sum(stage.sent for plan in plans for stage in plan.stages),
@@ -140,10 +105,7 @@ def _record(
         "bytes_down": sum(plan.bytes_down for plan in plans),
     }
     return SelectionResult(
-        emd=data.emd,
-        local_emd=data.local_emd,
-        class_proportions=data.class_proportions,
-        coverage=data.coverage,
+        **selected_data(selected, federation),
         coverage_100=coverage(selected[:_EARLY_ROUNDS], federation.num_clients),
         effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
         seconds=seconds,
@@ -153,31 +115,19 @@ def _record(
     )
 
 
-def encrypted_plans(
+def plans_of(
     method: str,
     settings: StudySettings,
     federation: Federation,
     on_answer: Callable[[str, int, int], None] = lambda _stage, _answered, _asked: None,
 ) -> Iterator[Plan]:
-    """Yield the plan of each round under encryption, without end.
-
-    Parameters
-    ----------
-    method : str
-        One of `METHODS`.
-    settings : StudySettings
-        How Dubhe selects.
-    federation : Federation
-        The data of all clients.
-    on_answer : callable (str, int, int) -> None, optional
-        As in `rounds_in_memory`.
-    """
+    """Yield the plan of each round, without end."""
     nodes = [
         NodePolicy(
             label_counts=partial(np.array, counts),
             alias=str(row),
-            seeded_draws=True,
-            min_key_bits=min(NodePolicy.min_key_bits, settings.key_bits),
+            simulated=True,
+            min_key_bits=min(NodePolicy.min_key_bits, settings.selection.key_bits),
         )
         for row, counts in enumerate(federation.label_counts)
     ]
@@ -189,25 +139,38 @@ def encrypted_plans(
     return rounds_in_memory(selector, nodes, on_answer)
 
 
-def _plain_plans(method: str, settings: StudySettings, federation: Federation) -> Iterator[Plan]:
-    """Yield plans of rounds in which nothing was exchanged."""
-    aliases = [str(row) for row in range(federation.num_clients)]
-    if method == "dubhe":
-        rounds = plain_rounds(settings.protocol_settings(), federation.label_counts)
-    else:
-        baseline = _baseline(method, settings, federation)
-        rounds = (
-            baseline.choose(aliases, generator(settings.seed, "baseline", server_round))
-            for server_round in count(1)
-        )
-    for server_round, rows in enumerate(rounds, start=1):
-        chosen = rows.tolist()
-        yield Plan(server_round, tuple(chosen), tuple(aliases[row] for row in chosen))
+def rounds_in_memory(
+    selector: Selector[StateT],
+    policies: Sequence[NodePolicy],
+    on_answer: Callable[[str, int, int], None] = lambda _stage, _answered, _asked: None,
+) -> Iterator[Plan]:
+    """Yield the plan of each round, without end, of the protocol as it is but without Flower.
+
+    The nodes have the ids 0, 1, ..., N-1 and are always there. `on_answer` is told the stage, how
+    many nodes have answered and how many are asked, before each answer.
+    """
+    sessions = [ClientSession(policy) for policy in policies]
+    state = selector.initial_state()
+    for server_round in count(1):
+        state, outcome = selector.begin_round(state, server_round, range(len(sessions)))
+        while isinstance(outcome, Batch):
+            replies: dict[int, Fields | NodeFailure] = {}
+            for node, request in outcome.fields():
+                on_answer(outcome.header.stage, len(replies), len(outcome.requests))
+                replies[node] = _answer(sessions[node], request)
+            state, outcome = selector.step(state, replies)
+        yield outcome
+
+
+def _answer(session: ClientSession, request: Mapping[str, object]) -> Fields | NodeFailure:
+    try:
+        return session.handle(request)
+    except ProtocolError as error:
+        return NodeFailure(str(error))
 
 
 def _baseline(method: str, settings: StudySettings, federation: Federation) -> RollCallSelector:
+    wanted, seed = settings.selection.num_participants, settings.federation.seed
     if method == "greedy":
-        return GreedySelector(
-            settings.num_participants, federation.label_distributions, settings.seed
-        )
-    return RandomSelector(settings.num_participants, settings.seed)
+        return GreedySelector(wanted, federation.label_distributions, seed)
+    return RandomSelector(wanted, seed)

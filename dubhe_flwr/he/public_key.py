@@ -5,6 +5,7 @@ checked here. A *vector* is one or several ciphertexts put end to end.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
@@ -32,7 +33,8 @@ def check_key_bits(key_bits: int) -> None:
     """
     if key_bits < MIN_KEY_BITS or key_bits % 16:
         raise SettingsError(
-            f"key_bits={key_bits} is no multiple of 16 from {MIN_KEY_BITS} on: take 2048 or 3072."
+            f"key_bits={key_bits} is not a multiple of 16 from {MIN_KEY_BITS} on: take 2048 or "
+            "3072."
         )
 
 
@@ -112,11 +114,11 @@ class PublicKey:
         Raises
         ------
         MalformedMessageError
-            If the bytes are no odd number of that size.
+            If the bytes are not an odd number of that size.
         """
         n = int.from_bytes(data, "big")
         if len(data) * 8 != key_bits or n.bit_length() != key_bits or n % 2 == 0:
-            raise MalformedMessageError(f"The modulus is no odd number of {key_bits} bits.")
+            raise MalformedMessageError(f"The modulus is not an odd number of {key_bits} bits.")
         return cls(n)
 
     def digest(self) -> bytes:
@@ -157,8 +159,54 @@ class PublicKey:
             ciphertexts.append(ciphertext)
         return ciphertexts
 
+    def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
+        """Return the encrypted sum of encrypted vectors, slot by slot: their product modulo n^2.
+
+        Parameters
+        ----------
+        vectors : iterable of bytes
+            Vectors of `num_ciphertexts` ciphertexts each; any iterable, of any length.
+        num_ciphertexts : int, default=1
+            Number of ciphertexts in each vector.
+
+        Returns
+        -------
+        bytes
+            A vector of the same length.
+
+        Raises
+        ------
+        InvalidCiphertextError
+            If a vector is of a wrong length, out of range, or not a unit.
+        SettingsError
+            If there are no vectors, or they have no ciphertext.
+
+        Examples
+        --------
+        >>> from dubhe_flwr.he import generate_secret_key
+        >>> secret_key = generate_secret_key(512)
+        >>> vectors = (secret_key.encrypt([count, 1]) for count in range(5))
+        >>> secret_key.decrypt(secret_key.public_key.add_up(vectors, num_ciphertexts=2))
+        [10, 5]
+        """
+        if num_ciphertexts < 1:
+            raise SettingsError(f"num_ciphertexts={num_ciphertexts}: give it at least 1.")
+        modulus, products = self._modulus, [gmpy2.mpz(1)] * num_ciphertexts
+        num_addends = 0
+        for vector in vectors:
+            for place, factor in enumerate(self.parse(vector, num_ciphertexts)):
+                products[place] = products[place] * factor % modulus
+            num_addends += 1
+        if num_addends == 0:
+            raise SettingsError("A sum of no vectors has no value: add at least one.")
+        # A product is a unit only if every factor is one: a single check covers all.
+        if not all(self.is_unit(product) for product in products):
+            raise InvalidCiphertextError("An addend is not a unit: look for it with is_valid.")
+        size = self.ciphertext_bytes
+        return b"".join(int(product).to_bytes(size, "big") for product in products)
+
     def is_valid(self, vector: bytes, num_ciphertexts: int = 1) -> bool:
-        """Tell whether every ciphertext of a vector is a unit modulo n^2 of the right length.
+        """Return whether every ciphertext of a vector is a unit modulo n^2 of the right length.
 
         Examples
         --------
@@ -176,5 +224,5 @@ class PublicKey:
         return all(self.is_unit(ciphertext) for ciphertext in ciphertexts)
 
     def is_unit(self, ciphertext: int) -> bool:
-        """Tell whether a number shares no factor with the modulus."""
+        """Return whether a number shares no factor with the modulus."""
         return bool(gmpy2.gcd(ciphertext, self.n) == 1)

@@ -173,7 +173,7 @@ def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext
     Raises
     ------
     MalformedMessageError
-        If `recipient_public` is no public key, or one of the few that fix the shared secret.
+        If `recipient_public` is not a public key, or one of the few that fix the shared secret.
     SettingsError
         If the context is of another modulus.
 
@@ -196,7 +196,8 @@ def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext
         recipient = X25519PublicKey.from_public_bytes(recipient_public)
         return SUITE.encrypt(secret_key.to_bytes(), recipient, info=context.info(recipient_public))
     except ValueError:
-        raise MalformedMessageError("A recipient's public key is no usable X25519 key.") from None
+        sentence = "A recipient's public key is not a usable X25519 key."
+        raise MalformedMessageError(sentence) from None
 
 
 def open_sealed(

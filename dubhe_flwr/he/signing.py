@@ -1,7 +1,7 @@
 """Signatures by keys that nodes know of each other out of band (Ed25519).
 
 A signature travels with the public half of the key that made it, so that whoever checks it need
-not try all keys; together they have `SIGNATURE_BYTES`, whether there is a signature or none.
+not try all keys; together they have `SIGNATURE_BYTES`.
 """
 
 from collections.abc import Iterable
@@ -15,12 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 
 from dubhe_flwr.errors import SettingsError, UntrustedError
 
-__all__ = ["NO_SIGNATURE", "SIGNATURE_BYTES", "PinnedKeys", "TrustedKeys"]
+__all__ = ["SIGNATURE_BYTES", "PinnedKeys", "TrustedKeys"]
 
 _SIGNER_BYTES: Final = 32
 SIGNATURE_BYTES: Final = _SIGNER_BYTES + 64
-NO_SIGNATURE: Final = bytes(SIGNATURE_BYTES)
-"""What travels in place of a signature from a node without a key."""
 
 
 class TrustedKeys:
@@ -34,7 +32,7 @@ class TrustedKeys:
     Raises
     ------
     SettingsError
-        If there are none, one stands twice, or one is no public Ed25519 key.
+        If there are none, one stands twice, or one is not a public Ed25519 key.
 
     Examples
     --------
@@ -51,8 +49,8 @@ class TrustedKeys:
             raise SettingsError("trusted_keys is empty; give the public keys of all nodes.")
         if not all(isinstance(key, Ed25519PublicKey) for key in keys):
             raise SettingsError(
-                "trusted_keys holds what is no public Ed25519 key; read them from a file with "
-                "load_trusted_keys."
+                "trusted_keys holds something that is not a public Ed25519 key; read them from a "
+                "file with load_trusted_keys."
             )
         self._by_signer = {key.public_bytes_raw(): key for key in keys}
         if len(self._by_signer) < len(keys):
@@ -64,7 +62,7 @@ class TrustedKeys:
     def __contains__(self, public_key: Ed25519PublicKey) -> bool:
         return public_key.public_bytes_raw() in self._by_signer
 
-    def signer(self, statement: bytes, signature: bytes) -> bytes:
+    def signer(self, statement: bytes, signature: bytes | None) -> bytes:
         """Return the public bytes of the trusted key that signed a statement.
 
         Raises
@@ -72,7 +70,7 @@ class TrustedKeys:
         UntrustedError
             If none did.
         """
-        if signature == NO_SIGNATURE or len(signature) != SIGNATURE_BYTES:
+        if signature is None or len(signature) != SIGNATURE_BYTES:
             raise UntrustedError("There is no signature.")
         key = self._by_signer.get(signature[:_SIGNER_BYTES])
         if key is None:
@@ -118,7 +116,8 @@ class PinnedKeys:
     ) -> None:
         if not isinstance(signing_key, Ed25519PrivateKey):
             raise SettingsError(
-                "signing_key is no private Ed25519 key; read it from a file with load_signing_key."
+                "signing_key is not a private Ed25519 key; read it from a file with "
+                "load_signing_key."
             )
         self.trusted = (
             trusted_keys if isinstance(trusted_keys, TrustedKeys) else TrustedKeys(trusted_keys)

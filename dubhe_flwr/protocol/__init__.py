@@ -1,17 +1,18 @@
 """The protocol without input or output: messages, the node's session, the server's coordinator."""
 
-from dubhe_flwr.protocol.codec import Fields, Scalar, decode, encode, wire_size
-from dubhe_flwr.protocol.coordinator import Coordinator
-from dubhe_flwr.protocol.envelope import PROTOCOL_VERSION
-from dubhe_flwr.protocol.messages import Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
+from dubhe_flwr.protocol.node.memory import Memory
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies, StageReport
-from dubhe_flwr.protocol.policy import NodePolicy
+from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.saved import check_keys, from_json
-from dubhe_flwr.protocol.selector import Selector, alias_order
-from dubhe_flwr.protocol.session import ClientSession
-from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import OnFailure, Settings
-from dubhe_flwr.protocol.state import CoordinatorState
+from dubhe_flwr.protocol.wire.codec import Fields, Scalar, decode, encode, wire_size
+from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
+from dubhe_flwr.protocol.wire.messages import Stage
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -20,6 +21,7 @@ __all__ = [
     "Coordinator",
     "CoordinatorState",
     "Fields",
+    "Memory",
     "NodeFailure",
     "NodePolicy",
     "OnFailure",
@@ -27,10 +29,10 @@ __all__ = [
     "Replies",
     "Scalar",
     "Selector",
-    "SessionState",
     "Settings",
     "Stage",
     "StageReport",
+    "accept_replies",
     "alias_order",
     "check_keys",
     "decode",

@@ -1,11 +1,11 @@
-"""What goes out and what comes of it: batches of requests, plans of rounds, and their reports."""
+"""Batches of requests, reports of what came back, and plans of who trains."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from dubhe_flwr.protocol.codec import Fields, encoded_size
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import Message
+from dubhe_flwr.protocol.wire.codec import Fields, encoded_size
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import Message
 
 __all__ = ["Batch", "NodeFailure", "Plan", "Replies", "StageReport"]
 
@@ -59,7 +59,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """What became of one batch.
+    """What came back to one batch.
 
     Parameters
     ----------
@@ -82,6 +82,8 @@ class StageReport:
 
     def without(self, number: int, reason: str) -> "StageReport":
         """Return the report after that many accepted replies turned out to be unfit."""
+        if number == 0:
+            return self
         dropped = {**self.dropped, reason: self.dropped.get(reason, 0) + number}
         return replace(self, accepted=self.accepted - number, dropped=dropped)
 
@@ -98,16 +100,18 @@ class Plan:
         Node ids, in the order of their aliases.
     aliases : tuple of str
         The names of the participants that stay the same from run to run.
-    epoch : bytes
-        Identity of the epoch; empty for selection without registration.
+    epoch : bytes, optional
+        Identity of the epoch; None for a selection without registration.
     num_registered : int
         Clients that are registered, or known where there is no registration.
     num_selections : int
         Tentative selections, or groups, among which the agent chose.
     chosen : tuple of int
         Indices of the best one, or of the best groups.
-    thresholds : mapping of int to float
-        ``sigma_i`` that hold in the epoch, given or found; empty for selection without any.
+    rule : str
+        The participation rule that holds, with what was found of it.
+    finding : tuple of float
+        What the rule found; the thresholds of the paper's rule.
     notes : tuple of str
         What did not go as planned, in sentences.
     stages : tuple of StageReport
@@ -119,11 +123,12 @@ class Plan:
     server_round: int
     participants: tuple[int, ...]
     aliases: tuple[str, ...]
-    epoch: bytes = b""
+    epoch: bytes | None = None
     num_registered: int = 0
     num_selections: int = 1
     chosen: tuple[int, ...] = (0,)
-    thresholds: Mapping[int, float] = field(default_factory=dict)
+    rule: str = ""
+    finding: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
     fallback: bool = False

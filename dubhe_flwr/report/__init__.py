@@ -1,9 +1,16 @@
 """Results of experiments as JSON, and figures made from them."""
 
-from dubhe_flwr.report.comparison import ComparisonResults, MethodResult
 from dubhe_flwr.report.figures import save_figures, save_study_figure
-from dubhe_flwr.report.results import ClassProportions, FederationSummary, Results, Selected
-from dubhe_flwr.report.study import SelectionResult, StudyResults
+from dubhe_flwr.report.results import (
+    ClassProportions,
+    ComparisonResults,
+    FederationSummary,
+    MethodResult,
+    Results,
+    Selected,
+    SelectionResult,
+    StudyResults,
+)
 
 __all__ = [
     "ClassProportions",

@@ -1,42 +1,24 @@
 """The figures of an experiment, made from its results alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
-from dubhe_flwr.report.comparison import ComparisonResults
-from dubhe_flwr.report.picture import picture
-from dubhe_flwr.report.results import Results
-from dubhe_flwr.report.study import StudyResults
-from dubhe_flwr.report.style import require_matplotlib
+from dubhe_flwr.report.picture import Panel, picture, require_matplotlib
+from dubhe_flwr.report.results import ComparisonResults, Results, StudyResults
 
 __all__ = ["save_figures", "save_study_figure"]
-
-ResultsT = TypeVar("ResultsT", bound=Results)
 
 _NARROW = 7.0
 _NARROW_BESIDE = 5.5
 _WIDEST = 12.0
 
 
-def save_figures(results: ComparisonResults, folder: Path) -> list[Path]:
-    """Write the figures of a comparison as PNG.
+def save_figures(results: ComparisonResults, folder: Path) -> None:
+    """Write the figures of a comparison as PNG, into a folder that is made if need be.
 
     ``accuracy.png`` and ``class_proportions.png`` show one finding each, ``comparison.png`` both
     side by side, and ``emd.png`` the two label terms of the paper's bound (eq. 3).
-
-    Parameters
-    ----------
-    results : ComparisonResults
-        What to show.
-    folder : Path
-        Where to; it is made if need be.
-
-    Returns
-    -------
-    list of Path
-        The files.
 
     Raises
     ------
@@ -52,28 +34,21 @@ def save_figures(results: ComparisonResults, folder: Path) -> list[Path]:
     )
 
     wide = _width_of_classes(results)
-    figures: dict[str, tuple[float, list[Callable[[Any, ComparisonResults], None]]]] = {
-        "accuracy": (_NARROW, [draw_accuracy]),
-        "class_proportions": (wide, [draw_class_proportions]),
-        "emd": (2 * _NARROW_BESIDE, [draw_emd, draw_local_emd]),
-        "comparison": (_NARROW_BESIDE + wide, [draw_accuracy, draw_class_proportions]),
+    accuracy = partial(draw_accuracy, results=results)
+    classes = partial(draw_class_proportions, results=results)
+    terms = [partial(draw, results=results) for draw in (draw_emd, draw_local_emd)]
+    figures: dict[str, tuple[float, list[Panel]]] = {
+        "accuracy": (_NARROW, [accuracy]),
+        "class_proportions": (wide, [classes]),
+        "emd": (2 * _NARROW_BESIDE, [*terms]),
+        "comparison": (_NARROW_BESIDE + wide, [accuracy, classes]),
     }
-    paths = []
     for name, (width, panels) in figures.items():
-        paths.append(folder / f"{name}.png")
-        _save(results, panels, width, paths[-1])
-    return paths
+        _save(panels, width, folder / f"{name}.png")
 
 
 def save_study_figure(results: StudyResults, path: Path) -> None:
     """Write the figure of a study as PNG: both label terms beside class proportions.
-
-    Parameters
-    ----------
-    results : StudyResults
-        What to show.
-    path : Path
-        Where to; its folder is made if need be.
 
     Raises
     ------
@@ -88,20 +63,15 @@ def save_study_figure(results: StudyResults, path: Path) -> None:
     )
 
     width = 2 * _NARROW_BESIDE + _width_of_classes(results)
-    _save(results, [draw_emd, draw_local_emd, draw_class_proportions], width, path)
+    panels = (draw_emd, draw_local_emd, draw_class_proportions)
+    _save([partial(draw, results=results) for draw in panels], width, path)
 
 
 def _width_of_classes(results: Results) -> float:
     return min(_WIDEST, max(_NARROW, 0.5 * results.federation.num_classes + 2.0))
 
 
-def _save(
-    results: ResultsT, panels: Sequence[Callable[[Any, ResultsT], None]], width: float, path: Path
-) -> None:
+def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
     """Draw panels side by side, with one legend for all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(picture([[partial(_draw, draw, results) for draw in panels]], (width, 4.4)))
-
-
-def _draw(draw: Callable[[Any, ResultsT], None], results: ResultsT, axes: Any) -> None:
-    draw(axes, results)
+    path.write_bytes(picture([panels], (width, 4.4)))

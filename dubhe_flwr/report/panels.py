@@ -8,9 +8,8 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.report.comparison import ComparisonResults
-from dubhe_flwr.report.results import ClassProportions, Results
-from dubhe_flwr.report.style import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
+from dubhe_flwr.report.picture import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
+from dubhe_flwr.report.results import ClassProportions, ComparisonResults, Results
 
 __all__ = [
     "draw_accuracy",
@@ -28,24 +27,7 @@ _MOST_BARS = 20
 
 
 def moving_average(values: ArrayLike, window: int) -> NDArray[np.float64]:
-    """Return the centred moving average; at both ends over the values that there are.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (T,)
-        One value a round.
-    window : int
-        Number of rounds, odd.
-
-    Returns
-    -------
-    ndarray of float64, shape (T,)
-
-    Examples
-    --------
-    >>> moving_average([0, 3, 6, 0], 3).tolist()
-    [1.5, 3.0, 3.0, 3.0]
-    """
+    """Return the moving average, centred in an odd window; at both ends over what there is."""
     series = np.asarray(values, dtype=np.float64)
     kernel = np.ones(window)
     sums = np.convolve(series, kernel, mode="same")
@@ -134,10 +116,7 @@ def draw_by_round(
 def draw_share_bars(
     axes: Axes, proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
 ) -> None:
-    """Draw a bar for each class and name, beside a grey one for the data of all clients.
-
-    Without `all_clients` there is no grey one.
-    """
+    """Draw a bar for each class and name, beside a grey one for all clients if there are any."""
     bar = 0.84 / (len(proportions) + bool(all_clients))
     left = np.arange(len(next(iter(proportions.values())).mean)) - 0.42 + bar / 2
     if all_clients:

@@ -1,12 +1,26 @@
-"""What the results of all experiments have in common: their parts, and the file they go to."""
+"""What experiments find: the contents of their files, and the figures that sum them up."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from statistics import fmean, pstdev
+from typing import Any
 
-__all__ = ["ClassProportions", "FederationSummary", "Results", "Selected"]
+from dubhe_flwr.core import distance_to_uniform
+
+__all__ = [
+    "ClassProportions",
+    "ComparisonResults",
+    "FederationSummary",
+    "MethodResult",
+    "Results",
+    "Selected",
+    "SelectionResult",
+    "StudyResults",
+]
+
+_FINAL_EVALUATIONS = 5
 
 
 @dataclass(frozen=True)
@@ -50,30 +64,139 @@ class FederationSummary:
     class_proportions: tuple[float, ...]
 
 
-class Selected(Protocol):
-    """What the result of every way of selecting tells of the data that it selected."""
+@dataclass(frozen=True, kw_only=True)
+class Selected:
+    """The data that a way of selecting selected, round by round.
+
+    Parameters
+    ----------
+    emd : tuple of float, length num_rounds
+        ``||p_o - p_u||_1`` of each round.
+    local_emd : tuple of float, length num_rounds
+        ``mean_k ||p_l^k - p_o||_1`` over the clients of each round.
+    coverage : float
+        Share of all clients that were selected at least once.
+    class_proportions : ClassProportions
+        ``p_o``.
+    notes : tuple of str
+        What did not go as planned, in sentences.
+    fallback_rounds : tuple of int
+        Rounds that the method gave up and whose clients were chosen at random instead.
+    """
+
+    emd: tuple[float, ...]
+    local_emd: tuple[float, ...]
+    coverage: float
+    class_proportions: ClassProportions
+    notes: tuple[str, ...] = ()
+    fallback_rounds: tuple[int, ...] = ()
 
     @property
-    def emd(self) -> tuple[float, ...]:
-        """``||p_o - p_u||_1`` of each round."""
+    def mean_emd(self) -> float:
+        """Mean of `emd` over the rounds."""
+        return fmean(self.emd)
 
     @property
-    def local_emd(self) -> tuple[float, ...]:
-        """``mean_k ||p_l^k - p_o||_1`` of each round."""
-
-    @property
-    def class_proportions(self) -> ClassProportions:
-        """``p_o``."""
+    def mean_local_emd(self) -> float:
+        """Mean of `local_emd` over the rounds."""
+        return fmean(self.local_emd)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, headed by the figures that sum them up."""
+        return {"mean_emd": self.mean_emd, "mean_local_emd": self.mean_local_emd} | asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodResult(Selected):
+    """How one way of selecting fared in a training.
+
+    Parameters
+    ----------
+    emd, local_emd, coverage, class_proportions, notes, fallback_rounds
+        As in `Selected`.
+    num_rounds : int
+        Rounds of training.
+    accuracy, loss : tuple of float or None, length num_rounds + 1
+        On the test set; the first value is that of the initial model. None stands for a round
+        without an evaluation.
+    selection_seconds, training_seconds : float
+        Time of all rounds.
+    bytes_up, bytes_down : int
+        From and to all clients in all rounds: selection and model updates.
+    selection_bytes_up, selection_bytes_down : int
+        The part of it that belongs to the selection.
+    """
+
+    num_rounds: int
+    accuracy: tuple[float | None, ...]
+    loss: tuple[float | None, ...]
+    selection_seconds: float
+    training_seconds: float
+    bytes_up: int
+    bytes_down: int
+    selection_bytes_up: int
+    selection_bytes_down: int
+
+    @property
+    def final_accuracy(self) -> float:
+        """Mean accuracy of the last five rounds that were evaluated."""
+        return fmean(self.final_accuracies)
+
+    @property
+    def final_accuracies(self) -> list[float]:
+        """Accuracies of the last five rounds that were evaluated, or of all if they are fewer."""
+        evaluated = [accuracy for accuracy in self.accuracy[1:] if accuracy is not None]
+        return evaluated[-_FINAL_EVALUATIONS:]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields, headed by the figures that sum them up."""
+        return {"final_accuracy": self.final_accuracy} | super().to_dict()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionResult(Selected):
+    """How one way of selecting fared, without any training.
+
+    Parameters
+    ----------
+    emd, local_emd, coverage, class_proportions, notes, fallback_rounds
+        As in `Selected`.
+    coverage_100 : float
+        Share of all clients that were selected at least once in the first 100 rounds.
+    effective_clients : float
+        ``1 / sum_k s_k^2`` with ``s_k`` the share of client k in all selections: as many clients,
+        each selected as often as any other, would be as varied.
+    seconds : float
+        Time of all rounds, of server and clients together.
+    messages, bytes_up, bytes_down : int or None
+        Requests of all rounds, each with a reply, and what travelled; None if nothing did.
+    """
+
+    coverage_100: float
+    effective_clients: float
+    seconds: float
+    messages: int | None = None
+    bytes_up: int | None = None
+    bytes_down: int | None = None
+
+    @property
+    def sd_emd(self) -> float:
+        """Standard deviation of `emd` over the rounds."""
+        return pstdev(self.emd)
+
+    @property
+    def bias(self) -> float:
+        """``||E p_o - p_u||_1``: the part of the distance that does not average out."""
+        return distance_to_uniform(self.class_proportions.mean)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields, headed by the figures that sum them up."""
+        return {"sd_emd": self.sd_emd, "bias": self.bias} | super().to_dict()
 
 
 @dataclass(frozen=True)
 class Results:
     """All that an experiment found. It names no client, no label of one, and no secret.
-
-    A subclass says of which kind the results of its methods are.
 
     Parameters
     ----------
@@ -98,12 +221,20 @@ class Results:
         }
 
     def save(self, path: Path) -> None:
-        """Write the results as JSON, into a folder that is made if need be.
-
-        Parameters
-        ----------
-        path : Path
-            Usually ends in `.json`.
-        """
+        """Write the results as JSON, into a folder that is made if need be."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class ComparisonResults(Results):
+    """All that a comparison found; its config also names the device."""
+
+    methods: Mapping[str, MethodResult]
+
+
+@dataclass(frozen=True)
+class StudyResults(Results):
+    """All that a study found."""
+
+    methods: Mapping[str, SelectionResult]

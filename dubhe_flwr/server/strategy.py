@@ -122,8 +122,8 @@ class Dubhe(Selection):
     strategy : Strategy
         The strategy that trains and aggregates; it trains exactly the chosen clients.
     **arguments
-        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants` and
-        `reference_set`, and of `dubhe_flwr.adapter.Options`.
+        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants` and `rule`
+        (default: `Prices()`), and of `dubhe_flwr.adapter.Options`.
 
     Raises
     ------
@@ -133,7 +133,7 @@ class Dubhe(Selection):
     Examples
     --------
     >>> from flwr.server.strategy import FedAvg
-    >>> strategy = Dubhe(FedAvg(), num_participants=20, reference_set=(1, 2, 10))
+    >>> strategy = Dubhe(FedAvg(), num_participants=20)
     """
 
     @taking(DubheArguments)
@@ -142,11 +142,7 @@ class Dubhe(Selection):
         self._coordinator = Coordinator(self.settings)
         super().__init__(strategy, self._coordinator, **self.settings.options())
 
-    def search_thresholds(self) -> None:
-        """Search for thresholds anew before the next round, with a registration of all nodes.
-
-        For an operator who knows that the data changed. Where thresholds are given there is
-        nothing to search for, and the nodes register anew only.
-        """
+    def register_anew(self) -> None:
+        """Let all nodes register before the next round, where their data is known to be another."""
         run = self.driver.run
-        run.state = self._coordinator.search_again(run.state)
+        run.state = self._coordinator.register_anew(run.state)

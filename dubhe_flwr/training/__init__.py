@@ -3,14 +3,8 @@
 from dubhe_flwr.training.client import Samples, TorchClient
 from dubhe_flwr.training.cohort import train_cohort
 from dubhe_flwr.training.loop import OptimizerFactory, adam, evaluate, sgd, train
-from dubhe_flwr.training.models import build_model
-from dubhe_flwr.training.parameters import get_parameters, set_parameters
-from dubhe_flwr.training.runtime import (
-    device_name,
-    isolated_rng,
-    limited_threads,
-    resolve_device,
-)
+from dubhe_flwr.training.models import build_model, get_parameters, set_parameters
+from dubhe_flwr.training.runtime import limited_threads, resolve_device
 from dubhe_flwr.training.together import Cohort
 
 __all__ = [
@@ -20,10 +14,8 @@ __all__ = [
     "TorchClient",
     "adam",
     "build_model",
-    "device_name",
     "evaluate",
     "get_parameters",
-    "isolated_rng",
     "limited_threads",
     "resolve_device",
     "set_parameters",

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.simulation.meeting import meet
-from dubhe_flwr.training.loop import OptimizerFactory, evaluate, train
-from dubhe_flwr.training.parameters import get_parameters, load_state, set_parameters
+from dubhe_flwr.training.loop import OptimizerFactory, train
+from dubhe_flwr.training.models import get_parameters, load_state, set_parameters
 from dubhe_flwr.training.runtime import limited_threads, resolve_device
 from dubhe_flwr.training.together import Trained, Training
 
@@ -25,7 +24,7 @@ Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
 
 
 class TorchClient(NumPyClient):
-    """Local training and evaluation, the same whatever was computed before it.
+    """Local training, the same whatever was computed before it.
 
     Each training overwrites all of the model, makes a new optimizer and draws the order of the
     samples and the dropout from (seed, alias, round). So many clients may share one model object
@@ -37,14 +36,8 @@ class TorchClient(NumPyClient):
         A classifier that returns logits.
     train_data : tuple of array or Tensor
         Images of shape (M, channels, height, width) and labels of shape (M,).
-    test_data : tuple of array or Tensor, optional
-        The same for `evaluate`.
-    epochs : int, default 1
-        ``E``, passes over the samples in a round.
-    batch_size : int, default 8
-        ``B``.
-    optimizer : callable, optional
-        From parameters to a new optimizer; Adam with learning rate 1e-4 without it.
+    epochs, batch_size, optimizer, precision
+        As in `train`.
     device : {"auto", "cpu", "cuda"}, default "auto"
         Where to compute; ``auto`` takes the GPU if there is one.
     seed : int, default 0
@@ -54,8 +47,6 @@ class TorchClient(NumPyClient):
     num_threads : int, optional
         CPU threads to compute with. On CPU, results repeat to the last bit for the same number;
         without it torch's present number is taken.
-    precision : {"float32", "bfloat16"}, default "float32"
-        Of training; ``bfloat16`` is mixed precision.
 
     Raises
     ------
@@ -83,7 +74,6 @@ class TorchClient(NumPyClient):
         self,
         model: nn.Module,
         train_data: Samples,
-        test_data: Samples | None = None,
         *,
         epochs: int = 1,
         batch_size: int = 8,
@@ -96,8 +86,11 @@ class TorchClient(NumPyClient):
     ) -> None:
         self.device = resolve_device(device)
         self.model = model
-        self.train_data = _tensors(train_data)
-        self.test_data = None if test_data is None else _tensors(test_data)
+        images, labels = train_data
+        self.train_data = (
+            torch.as_tensor(images, dtype=torch.float32),
+            torch.as_tensor(labels, dtype=torch.int64),
+        )
         self.epochs = epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
@@ -113,13 +106,7 @@ class TorchClient(NumPyClient):
     def fit(
         self, parameters: NDArrays, config: dict[str, Scalar]
     ) -> tuple[NDArrays, int, dict[str, Scalar]]:
-        """Train from the given parameters on the client's own samples.
-
-        Returns
-        -------
-        tuple
-            Trained parameters, number of samples, and the mean training loss as ``loss``.
-        """
+        """Return the parameters trained further, the number of samples, and the mean ``loss``."""
         server_round = int(config.get("server-round", config.get("server_round", 0)))
         trained: Trained | None = meet(lambda: self._training(parameters, server_round))
         with limited_threads(self.num_threads):
@@ -129,33 +116,6 @@ class TorchClient(NumPyClient):
                 loss = trained.loss
                 load_state(self.model, trained.state)
             return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
-
-    def evaluate(
-        self,
-        parameters: NDArrays,
-        config: dict[str, Scalar],  # noqa: ARG002
-    ) -> tuple[float, int, dict[str, Scalar]]:
-        """Evaluate the given parameters on the client's test samples.
-
-        Returns
-        -------
-        tuple
-            Mean loss, number of samples, and the ``accuracy``.
-
-        Raises
-        ------
-        SettingsError
-            If the client was given no test samples.
-        """
-        if self.test_data is None:
-            raise SettingsError(
-                "This client has no test_data; give it some, or let the strategy evaluate no "
-                "clients (fraction_evaluate=0)."
-            )
-        with limited_threads(self.num_threads):
-            self._load(parameters)
-            loss, accuracy = evaluate(self.model, *self.test_data)
-            return loss, len(self.test_data[1]), {"accuracy": accuracy}
 
     def _train_alone(self, parameters: NDArrays, server_round: int) -> float:
         self._load(parameters)
@@ -192,11 +152,3 @@ class TorchClient(NumPyClient):
     def _load(self, parameters: NDArrays) -> None:
         self.model.to(self.device)
         set_parameters(self.model, parameters)
-
-
-def _tensors(samples: Samples) -> tuple[Tensor, Tensor]:
-    images, labels = samples
-    return (
-        torch.as_tensor(images, dtype=torch.float32),
-        torch.as_tensor(labels, dtype=torch.int64),
-    )

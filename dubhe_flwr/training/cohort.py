@@ -1,24 +1,26 @@
 """Local training of several clients at once: their parameters stacked, one step for all."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, dropout
 from torch.optim import ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam, RMSprop
+from torch.overrides import TorchFunctionMode
 
 from dubhe_flwr.errors import CohortError, SettingsError
 from dubhe_flwr.training.loop import OptimizerFactory, adam, check_training, mixed_precision
-from dubhe_flwr.training.masks import DropoutCall, apply_masks, draw_masks, dropout_calls
 from dubhe_flwr.training.runtime import isolated_rng
 
 __all__ = ["train_cohort"]
 
 _ELEMENTWISE: Final = (ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop)
 """With these, a step of stacked parameters is the step of each client's own."""
+
+_WHERE: Final = "A call of dropout changes from step to step, or works in place."
 
 
 def train_cohort(
@@ -48,14 +50,8 @@ def train_cohort(
         Images and labels of each client, equally many for all.
     generators : sequence of numpy.random.Generator, length K
         Source of each client's randomness.
-    epochs : int, default 1
-        ``E``, passes over the samples.
-    batch_size : int, default 8
-        ``B``, for each client.
-    optimizer : callable, optional
-        Makes the optimizer; `adam` of learning rate 1e-4 without it.
-    precision : {"float32", "bfloat16"}, default "float32"
-        ``bfloat16`` is mixed precision.
+    epochs, batch_size, optimizer, precision
+        As in `train`, for each client.
 
     Returns
     -------
@@ -118,7 +114,7 @@ def train_cohort(
     def logits_of_one(
         state: Mapping[str, Tensor], images: Tensor, masks: Sequence[Tensor]
     ) -> Tensor:
-        return apply_masks(lambda: functional_call(model, dict(state), (images,)), masks)
+        return _apply_masks(lambda: functional_call(model, dict(state), (images,)), masks)
 
     logits_of_all = vmap(logits_of_one)
     rows = torch.arange(len(samples), device=device)[:, None]
@@ -171,14 +167,106 @@ def _masks(
 ) -> list[list[Tensor]]:
     """Return the masks of all steps; a forward pass of one client tells where dropout is called."""
     before = _identities(model.named_buffers())
-    calls: dict[int, list[DropoutCall]] = {}
+    calls: dict[int, list[_DropoutCall]] = {}
     with torch.no_grad(), isolated_rng(images.device, 0):
         for size in set(batch_sizes):
-            calls[size] = dropout_calls(lambda size=size: model(images[:size]))  # type: ignore[misc]
+            calls[size] = _dropout_calls(lambda size=size: model(images[:size]))  # type: ignore[misc]
     if _identities(model.named_buffers()) != before:
         raise CohortError("A forward pass replaces buffers of the model.")
-    return draw_masks([calls[size] for size in batch_sizes], seeds, images.device)
+    return _draw_masks([calls[size] for size in batch_sizes], seeds, images.device)
 
 
 def _identities(tensors: Iterable[tuple[str, Any]]) -> dict[str, int]:
     return {name: id(tensor) for name, tensor in tensors}
+
+
+class _DropoutCall:
+    """One call of dropout; shape, type and layout decide which numbers are drawn."""
+
+    def __init__(self, activations: Tensor, probability: float) -> None:
+        self.ones = torch.ones_like(activations, requires_grad=False)
+        self.probability = probability
+
+    def draw(self) -> Tensor:
+        """Return what is kept, as dropout itself draws it from torch's own random numbers."""
+        return dropout(self.ones, self.probability) != 0
+
+
+class _Dropouts(TorchFunctionMode):
+    """Hands each call of dropout that has something to draw to a function."""
+
+    def __init__(self, replacement: Callable[[Tensor, float], Tensor]) -> None:
+        super().__init__()
+        self._replacement = replacement
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Call the function, or what stands for it."""
+        kwargs = kwargs or {}
+        if func is not dropout:
+            return func(*args, **kwargs)
+        return self._called(*args, **kwargs)
+
+    def _called(
+        self, activations: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or p == 0:
+            return activations
+        if inplace:
+            raise CohortError(_WHERE)
+        return self._replacement(activations, p)
+
+
+def _dropout_calls(forward: Callable[[], object]) -> list[_DropoutCall]:
+    """Return the calls of dropout of a forward pass, in their order."""
+    calls: list[_DropoutCall] = []
+
+    def note(activations: Tensor, probability: float) -> Tensor:
+        calls.append(_DropoutCall(activations, probability))
+        return dropout(activations, probability)
+
+    with _Dropouts(note):
+        forward()
+    return calls
+
+
+def _draw_masks(
+    steps: Sequence[Sequence[_DropoutCall]], seeds: Sequence[int], device: torch.device
+) -> list[list[Tensor]]:
+    """Return a mask (K, ...) of what each client keeps for each call of dropout of each step.
+
+    The seeds are those of the clients, as in `isolated_rng`. A mask has one byte for each
+    activation and client.
+    """
+    if not any(steps):
+        return [[] for _ in steps]
+    drawn = []
+    for seed in seeds:
+        with isolated_rng(device, seed):
+            drawn.append([[call.draw() for call in calls] for calls in steps])
+    return [
+        [torch.stack(masks) for masks in zip(*clients, strict=True)]
+        for clients in zip(*drawn, strict=True)
+    ]
+
+
+def _apply_masks(forward: Callable[[], Tensor], masks: Sequence[Tensor]) -> Tensor:
+    """Return what a forward pass gives with these masks in place of drawn ones."""
+    if not masks:
+        return forward()  # within vmap, a draw that was not foreseen is an error
+    waiting: Iterator[Tensor] = iter(masks)
+
+    def replace(activations: Tensor, probability: float) -> Tensor:
+        mask = next(waiting, None)
+        if mask is None or mask.shape != activations.shape:
+            raise CohortError(_WHERE)
+        if probability == 1:
+            return activations * 0
+        return activations * mask.to(activations.dtype).div(1 - probability)
+
+    with _Dropouts(replace):
+        result = forward()
+    if next(waiting, None) is not None:
+        raise CohortError(_WHERE)
+    return result

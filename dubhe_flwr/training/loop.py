@@ -32,43 +32,12 @@ def adam(learning_rate: float = 1e-4) -> OptimizerFactory:
 
     Torch's fused implementation is taken: with a million parameters and batches of 8 it takes more
     than a quarter off a whole training step on a CPU.
-
-    Parameters
-    ----------
-    learning_rate : float, default 1e-4
-        Step size.
-
-    Returns
-    -------
-    callable
-        From parameters to `torch.optim.Adam`.
-
-    Examples
-    --------
-    >>> adam(1e-3)(nn.Linear(2, 2).parameters()).defaults["lr"]
-    0.001
     """
     return partial(Adam, lr=learning_rate, fused=True)
 
 
 def sgd(learning_rate: float = 0.1) -> OptimizerFactory:
-    """Return a factory of plain stochastic gradient descent, the optimizer of FedAvg.
-
-    Parameters
-    ----------
-    learning_rate : float, default 0.1
-        Step size.
-
-    Returns
-    -------
-    callable
-        From parameters to `torch.optim.SGD`.
-
-    Examples
-    --------
-    >>> sgd()(nn.Linear(2, 2).parameters()).defaults["lr"]
-    0.1
-    """
+    """Return a factory of plain stochastic gradient descent, the optimizer of FedAvg."""
     return partial(SGD, lr=learning_rate)
 
 
@@ -92,16 +61,12 @@ def train(
     ----------
     model : torch.nn.Module
         A classifier that returns logits; the device of its parameters is trained on.
-    images : Tensor of float32, shape (M, channels, height, width)
-        Samples; moved to the device once.
-    labels : Tensor of int64, shape (M,)
-        Their classes.
+    images, labels : Tensor
+        Samples of shape (M, channels, height, width) and classes (M,); moved to the device once.
     generator : numpy.random.Generator
         Source of all randomness.
-    epochs : int, default 1
-        ``E``, passes over the samples.
-    batch_size : int, default 8
-        ``B``; the last batch of a pass may be smaller.
+    epochs, batch_size : int
+        ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
     optimizer : callable, optional
         Makes the optimizer; `adam` of learning rate 1e-4 without it.
     precision : {"float32", "bfloat16"}, default "float32"
@@ -147,18 +112,7 @@ def train(
 
 
 def check_training(num_samples: int, epochs: int, batch_size: int, precision: str) -> None:
-    """Refuse what no training can be made of.
-
-    Parameters
-    ----------
-    num_samples, epochs, batch_size, precision
-        As in `train`.
-
-    Raises
-    ------
-    SettingsError
-        If there are no samples, a setting is below 1 or the precision is unknown.
-    """
+    """Refuse what no training can be made of, with a `SettingsError`."""
     if min(num_samples, epochs, batch_size) < 1:
         raise SettingsError(
             f"There are {num_samples} samples, epochs={epochs}, batch_size={batch_size}; "
@@ -169,15 +123,7 @@ def check_training(num_samples: int, epochs: int, batch_size: int, precision: st
 
 
 def mixed_precision(device: torch.device, precision: str) -> torch.autocast:
-    """Return the context of a forward pass; with ``float32`` it changes nothing.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where to compute.
-    precision : {"float32", "bfloat16"}
-        Of the forward pass.
-    """
+    """Return the context of a forward pass; with ``float32`` it changes nothing."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 
@@ -191,19 +137,15 @@ def evaluate(
     ----------
     model : torch.nn.Module
         A classifier that returns logits.
-    images : Tensor of float32, shape (M, channels, height, width)
-        Samples.
-    labels : Tensor of int64, shape (M,)
-        Their classes.
+    images, labels : Tensor
+        As in `train`.
     batch_size : int, default 128
         Samples computed at a time; on a CPU larger ones are slower.
 
     Returns
     -------
-    loss : float
-        Mean cross-entropy.
-    accuracy : float
-        Share of samples whose largest logit is that of their class.
+    loss, accuracy : float
+        Mean cross-entropy, and the share of samples whose largest logit is that of their class.
 
     Raises
     ------

@@ -1,14 +1,17 @@
-"""The classifiers of the experiments."""
+"""The classifiers of the experiments, and their parameters as the arrays that Flower sends."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
+import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.training.runtime import isolated_rng
 
-__all__ = ["build_model"]
+__all__ = ["build_model", "get_parameters", "load_state", "set_parameters"]
 
 _IMAGE_SHAPES: Final = {
     "digits": (1, 8, 8),
@@ -24,7 +27,7 @@ _SMALLEST_FOR_CONVOLUTIONS: Final = 12
 def build_model(
     images: str | tuple[int, int, int], num_classes: int, seed: int, *, norm: str = "batch"
 ) -> nn.Module:
-    """Return a new classifier for images of a data set or a shape.
+    """Return a new classifier for images of a data set or a shape, on the CPU.
 
     Images in colour get torchvision's ResNet18. Grey ones of at least 12 pixels get the network of
     Reddi et al., "Adaptive Federated Optimization" (ICLR 2021): two 3 x 3 convolutions with 32 and
@@ -43,11 +46,6 @@ def build_model(
     norm : {"batch", "group"}, default "batch"
         Normalisation within ResNet18; with ``group`` 16 channels are normalised together, of one
         image alone, so that clients share no statistics. The other models have none.
-
-    Returns
-    -------
-    torch.nn.Module
-        On the CPU, in training mode.
 
     Raises
     ------
@@ -118,3 +116,46 @@ def _residual(num_classes: int, norm: str) -> nn.Module:
         num_classes=num_classes, norm_layer=_group_norm if norm == "group" else nn.BatchNorm2d
     )
     return model.to(memory_format=torch.channels_last)
+
+
+def get_parameters(model: nn.Module) -> list[NDArray[Any]]:
+    """Return copies of all parameters and buffers, in the order of the model's state dict."""
+    return [tensor.detach().cpu().numpy().copy() for tensor in model.state_dict().values()]
+
+
+def set_parameters(model: nn.Module, arrays: Sequence[NDArray[Any]]) -> None:
+    """Overwrite all parameters and buffers of a model; nothing of its old state is left.
+
+    Raises
+    ------
+    SettingsError
+        If number or shapes differ; the model is then unchanged.
+
+    Examples
+    --------
+    >>> model = nn.Linear(3, 2)
+    >>> set_parameters(model, [np.ones((2, 3)), np.zeros(2)])
+    >>> model(torch.ones(3)).tolist()
+    [3.0, 3.0]
+    """
+    state = model.state_dict()
+    remedy = "build the same model on the server and on every client."
+    if len(arrays) != len(state):
+        raise SettingsError(
+            f"{len(arrays)} arrays do not fit a model of {len(state)} parameters and buffers; "
+            f"{remedy}"
+        )
+    for (name, tensor), array in zip(state.items(), arrays, strict=True):
+        if tensor.shape != np.shape(array):
+            raise SettingsError(
+                f"An array of shape {np.shape(array)} does not fit {name} of shape "
+                f"{tuple(tensor.shape)}; {remedy}"
+            )
+    load_state(model, [torch.tensor(array) for array in arrays])
+
+
+def load_state(model: nn.Module, tensors: Sequence[Tensor]) -> None:
+    """Overwrite all of a model with tensors in the order of its state dict, wherever they are."""
+    with torch.no_grad():
+        for own, tensor in zip(model.state_dict().values(), tensors, strict=True):
+            own.copy_(tensor)

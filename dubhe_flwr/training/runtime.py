@@ -7,20 +7,11 @@ import torch
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["device_name", "isolated_rng", "limited_threads", "resolve_device"]
+__all__ = ["isolated_rng", "limited_threads", "resolve_device"]
 
 
 def resolve_device(device: str = "auto") -> torch.device:
-    """Return the device to train on.
-
-    Parameters
-    ----------
-    device : str, default "auto"
-        ``auto`` takes the GPU if there is one; ``cpu``, ``cuda`` or ``cuda:1`` take that one.
-
-    Returns
-    -------
-    torch.device
+    """Return the device to train on; ``auto`` is the GPU if there is one.
 
     Raises
     ------
@@ -45,41 +36,11 @@ def resolve_device(device: str = "auto") -> torch.device:
     return torch.device(device)
 
 
-def device_name(device: str = "auto") -> str:
-    """Return what results say of the device on which they were found.
-
-    Parameters
-    ----------
-    device : str, default "auto"
-        As in `resolve_device`.
-
-    Examples
-    --------
-    >>> device_name("cpu")
-    'cpu'
-    """
-    resolved = resolve_device(device)
-    return torch.cuda.get_device_name(resolved) if resolved.type == "cuda" else resolved.type
-
-
 @contextmanager
 def isolated_rng(device: torch.device, seed: int) -> Iterator[None]:
     """Seed torch's own random numbers, such as dropout's, and put their state back afterwards.
 
-    Parameters
-    ----------
-    device : torch.device
-        The device whose random numbers are seeded, beside those of the CPU.
-    seed : int
-        A number from 0 to 2**63 - 1.
-
-    Examples
-    --------
-    >>> with isolated_rng(torch.device("cpu"), seed=7):
-    ...     first = torch.rand(3)
-    >>> with isolated_rng(torch.device("cpu"), seed=7):
-    ...     torch.equal(first, torch.rand(3))
-    True
+    The seed is from 0 to 2**63 - 1, for the device and the CPU.
     """
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if on_gpu else []):
@@ -96,12 +57,7 @@ def limited_threads(num_threads: int | None) -> Iterator[None]:
     """Let torch compute with a number of CPU threads, and put the old number back afterwards.
 
     Sums are rounded in another order with another number of threads, so results repeat to the
-    last bit only with the same number.
-
-    Parameters
-    ----------
-    num_threads : int, optional
-        Threads to compute with; without it nothing changes.
+    last bit only with the same number. With None nothing changes.
 
     Examples
     --------

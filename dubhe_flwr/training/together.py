@@ -24,20 +24,8 @@ _INTERNAL: Final = frozenset(vars(nn.Module()))
 class Training:
     """What a client is about to do: the arguments of `train`, and what the model begins with.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        On the device to train on. Clients may share it.
-    state : sequence of Tensor
-        Copies of its parameters and buffers, in the order of the state dict.
-    samples : tuple of Tensor
-        Images and labels.
-    new_generator : callable
-        Makes the source of all randomness; clients that train alone after all make it again.
-    epochs, batch_size, optimizer, precision
-        As in `train`.
-    num_threads : int, optional
-        As in `limited_threads`.
+    Clients may share the model; the state is a copy. The generator is made anew by clients that
+    train alone after all.
     """
 
     model: nn.Module
@@ -53,15 +41,7 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What came of a training.
-
-    Parameters
-    ----------
-    state : sequence of Tensor
-        Parameters and buffers, in the order of the state dict.
-    loss : float
-        As `train` returns it.
-    """
+    """What came of a training: parameters and buffers as in the state dict, and the loss."""
 
     state: Sequence[Tensor]
     loss: float
@@ -82,14 +62,8 @@ class Cohort:
 
     Examples
     --------
-    >>> from dubhe_flwr.simulation import run_in_process
-    >>> from flwr.clientapp import ClientApp
-    >>> from flwr.serverapp import ServerApp
-    >>> server_app = ServerApp()
-    >>> @server_app.main()
-    ... def main(grid, context):
-    ...     pass
-    >>> context = run_in_process(server_app, ClientApp(), num_supernodes=7, cohort=Cohort())
+    >>> Cohort()([])
+    []
     """
 
     def __init__(self) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import HelloRequest
 from flwr.app import Error, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
@@ -13,8 +15,6 @@ from dubhe_flwr.adapter.transport import send_over_grid
 from dubhe_flwr.adapter.transport import ForwardingGrid
 from dubhe_flwr.adapter.records import to_records
 from dubhe_flwr.protocol import Batch, NodeFailure
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import HelloRequest
 from dubhe_flwr.simulation import InProcessGrid
 
 

@@ -27,7 +27,7 @@ from support import (
 from dubhe_flwr.adapter.wrapped import layers
 from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.protocol import SessionState
+from dubhe_flwr.protocol import Memory
 from dubhe_flwr.server import Dubhe as FitDubhe
 from dubhe_flwr.server import Selection as FitSelection
 from dubhe_flwr.serverapp import Dubhe
@@ -332,7 +332,7 @@ def test_a_state_holds_no_key(api: Api) -> None:
     api.run(strategy, grid, 2)
     text = json.dumps(strategy.state_dict()["selector"])
     for context in grid.contexts.values():
-        session = SessionState.from_fields(context.state.config_records["dubhe"])
+        session = Memory.from_fields(context.state.config_records["dubhe"])
         for secret in (session.secret_key, session.recipient_key):
             assert len(secret) >= 32
             assert b64encode(secret).decode().rstrip("=")[:-1] not in text

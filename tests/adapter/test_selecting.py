@@ -38,7 +38,7 @@ from dubhe_flwr.serverapp import Dubhe as MessageDubhe
 def test_an_argument_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:
     """Before the first message, and not by waiting for ever."""
     with pytest.raises(SettingsError, match=sentence):
-        Dubhe(FedAvg(), num_participants=20, reference_set=(1, 2, 10), **change)
+        Dubhe(FedAvg(), num_participants=20**change)
 
 
 @pytest.mark.parametrize("expected_nodes", [None, 0])
@@ -47,7 +47,6 @@ def test_nodes_are_expected_as_many_as_are_selected(expected_nodes: int | None) 
     strategy = Dubhe(
         FedAvg(),
         num_participants=20,
-        reference_set=(1, 2, 10),
         expected_nodes=expected_nodes,
         stage_timeout=None,
         wait_timeout=0,
@@ -64,7 +63,7 @@ def test_eligible_without_a_return_is_refused() -> None:
             del server_round, node_ids
             return None  # type: ignore[return-value]
 
-    strategy = Forgetful(FedAvg(), num_participants=20, reference_set=(1, 2, 10))
+    strategy = Forgetful(FedAvg(), num_participants=20)
     with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
         strategy._select(1, list(range(30)), lambda _batch: {})
 
@@ -76,7 +75,7 @@ def test_eligible_without_a_return_is_refused() -> None:
 def test_a_strategy_of_the_other_api_is_refused(ours: Any, theirs: Any) -> None:
     """Both APIs have a FedAvg, and both of ours are called Dubhe; the sentence tells them apart."""
     with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
-        ours(theirs(), num_participants=20, reference_set=(1, 2, 10))
+        ours(theirs(), num_participants=20)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_a_strategy_of_the_other_api_is_refused(ours: Any, theirs: Any) -> None:
 def test_a_class_is_no_strategy(dubhe: Any, wrapped: type) -> None:
     """Forgotten parentheses are named when the strategy is made."""
     with pytest.raises(SettingsError, match=r"FedAvg is a class; .* such as FedAvg\(\)"):
-        dubhe(wrapped, num_participants=3, reference_set=(1, 2))
+        dubhe(wrapped, num_participants=3)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +96,9 @@ def test_a_class_is_no_strategy(dubhe: Any, wrapped: type) -> None:
 )
 def test_clients_are_selected_once(dubhe: Any, wrapped: type) -> None:
     """One strategy that selects is not wrapped in another."""
-    inner = dubhe(wrapped(), num_participants=3, reference_set=(1, 2))
+    inner = dubhe(wrapped(), num_participants=3)
     with pytest.raises(SettingsError, match="Dubhe selects already; wrap the strategy"):
-        dubhe(inner, num_participants=3, reference_set=(1, 2))
+        dubhe(inner, num_participants=3)
 
 
 @pytest.mark.parametrize("wrapped", [None, "FedAvg", 3])
@@ -107,14 +106,14 @@ def test_clients_are_selected_once(dubhe: Any, wrapped: type) -> None:
 def test_what_is_no_strategy_is_refused(dubhe: Any, wrapped: object) -> None:
     """A name or nothing in the place of a strategy is named, with what is missing."""
     with pytest.raises(SettingsError, match=r"has no configure_(fit|train)"):
-        dubhe(wrapped, num_participants=3, reference_set=(1, 2))
+        dubhe(wrapped, num_participants=3)
 
 
 def test_a_registration_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The line before that of the round tells a new epoch and how many nodes are in it."""
     report = StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0)
     plan = Plan(1, (1, 2, 3), ("1", "2", "3"), stages=(report,), num_registered=4)
-    strategy = Dubhe(FedAvg(), num_participants=3, reference_set=(1, 2))
+    strategy = Dubhe(FedAvg(), num_participants=3)
     with caplog.at_level("INFO", logger="flwr"):
         strategy.log_plan(plan, 1.0)
     assert caplog.messages[-2] == "dubhe: a new epoch: 4 nodes"
@@ -131,7 +130,7 @@ def test_losses_are_logged_before_the_line_they_belong_to(
     report = StageReport("register", 4, 1, {"no reply": 1, "late": 2}, bytes_down=0, bytes_up=0)
     plan = Plan(1, (1, 2, 3), ("1", "2", "3"), stages=(report,), notes=("something is odd",))
     with caplog.at_level("INFO", logger="flwr"):
-        Dubhe(FedAvg(), num_participants=3, reference_set=(1, 2)).log_plan(plan, 1.0)
+        Dubhe(FedAvg(), num_participants=3).log_plan(plan, 1.0)
     assert caplog.messages[-4:-1] == [
         "dubhe: register: 1 reply dropped: no reply",
         "dubhe: register: 2 replies dropped: late",

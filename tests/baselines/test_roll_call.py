@@ -1,8 +1,9 @@
-"""Tests of what the baselines share: a roll call of those who are new, and choices by alias."""
+"""Tests of a roll call of those who are new, of choices by alias, and of random selection."""
 
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies
 
@@ -173,3 +174,48 @@ def test_a_step_can_be_repeated_from_a_stored_state() -> None:
     assert isinstance(batch, Batch)
     stored, replies = nodes.state, nodes.deliver(batch)
     assert nodes.step(replies) == nodes.selector.step(stored, replies)[1]
+
+
+def of_ten(num_participants: int = 4, seed: int = 7) -> Federation[RollCallState]:
+    """Return ten nodes and a server that chooses at random."""
+    return Federation(RandomSelector(num_participants, seed), node_policies([[1, 1]] * 10))
+
+
+def test_exactly_k_distinct_clients() -> None:
+    """Every round has K of the clients that are there, in the order of their aliases."""
+    nodes = of_ten()
+    for server_round in range(1, 30):
+        plan = nodes.play(server_round)
+        rows = [nodes.ids.index(node_id) for node_id in plan.participants]
+        assert len(rows) == 4
+        assert rows == sorted(set(rows))
+        assert plan.aliases == tuple(map(str, rows))
+
+
+def test_rounds_and_seeds_differ() -> None:
+    """Neither all rounds of a run nor all runs are the same."""
+    nodes = of_ten()
+    rounds = {nodes.play(server_round).aliases for server_round in range(1, 20)}
+    runs = {of_ten(seed=seed).play(1).aliases for seed in range(20)}
+    assert len(rounds) > 15
+    assert len(runs) > 15
+
+
+def test_everybody_is_as_likely() -> None:
+    """Over 2000 rounds each of ten clients trains in 800 of them, give or take 6 sigma."""
+    selector = RandomSelector(4)
+    aliases = [str(row) for row in range(10)]
+    rng = np.random.default_rng(0)
+    counts = np.bincount(
+        np.concatenate([selector.choose(aliases, rng) for _ in range(2000)]), minlength=10
+    )
+    assert counts.sum() == 8000
+    sigma = np.sqrt(2000 * 0.4 * 0.6)
+    assert np.abs(counts - 800).max() < 6 * sigma
+
+
+def test_all_clients_where_there_are_too_few() -> None:
+    """With fewer than K clients all of them train."""
+    nodes = of_ten(num_participants=20)
+    assert nodes.play(1).participants == tuple(nodes.ids)
+    assert of_ten(num_participants=10).play(1).participants == tuple(nodes.ids)

@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import HelloRequest, JoinRequest
 from flwr.app import Context, RecordDict
 
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
 from dubhe_flwr.clientapp import node as node_module
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import HelloRequest, JoinRequest
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
 TRUSTED = [key.public_key() for key in KEYS]

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dubhe_flwr.protocol.envelope import Envelope, open_reply
+from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from support import NUM_CLASSES, message_client_app, numpy_client_app
@@ -12,9 +14,7 @@ from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.records import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol.envelope import Envelope, open_reply
-from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
-from dubhe_flwr.protocol.session_state import SessionState
+from dubhe_flwr.protocol import Memory
 
 HELLO = Envelope(bytes(16), "hello", 1)
 JOIN = JoinRequest((1, 2, NUM_CLASSES), (0.7, 0.2), 6, 512, 100, 3, 100, 100, -1)
@@ -70,7 +70,7 @@ def test_state_lives_in_the_context() -> None:
     assert isinstance(joined, JoinReply)
     assert joined.status == 0
     kept = node.state.config_records["dubhe"]
-    assert SessionState.from_fields(kept).epoch == b"e" * 16
+    assert Memory.from_fields(kept).epoch == b"e" * 16
     assert app(request(header.seal(JOIN), "join"), node).has_error()
 
 
@@ -143,18 +143,18 @@ def test_how_far_labels_may_move_is_the_owners_to_say() -> None:
     assert DubheMod(lambda _c: [1], max_label_shift=0.3)._policy(context()).max_label_shift == 0.3
 
 
-def test_seeded_draws_may_depend_on_the_context() -> None:
+def test_simulated_may_depend_on_the_context() -> None:
     """A callable decides from the Context whether a node is simulated."""
-    mod = DubheMod(lambda _c: [1], seeded_draws=lambda c: bool(c.run_config.get("simulated")))
+    mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config.get("simulated")))
     node = context()
-    assert not mod._policy(node).seeded_draws
+    assert not mod._policy(node).simulated
     node.run_config["simulated"] = True
-    assert mod._policy(node).seeded_draws
+    assert mod._policy(node).simulated
 
 
-def test_what_seeded_draws_raises_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
     """The server learns that the node refused; the node's log says why."""
-    mod = DubheMod(lambda _c: [1], seeded_draws=lambda c: bool(c.run_config["secret-path"]))
+    mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config["secret-path"]))
     with pytest.raises(RefusedError, match="its log says why") as caught:
         mod._policy(context(0))
     assert "secret-path" not in str(caught.value)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from dubhe_flwr.protocol.parameters import epoch_parameters, sealing_context
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.server.strategy import FedAvg as FitFedAvg
 from flwr.serverapp.strategy import FedAvg
@@ -26,11 +27,10 @@ from support import (
 )
 
 from dubhe_flwr import server, serverapp
-from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry, with_square
+from dubhe_flwr.core import fixed_point_distribution, overall_registry, with_square
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he import RecipientKey, generate_secret_key, seal
-from dubhe_flwr.protocol import Fields, SessionState
-from dubhe_flwr.protocol.parameters import epoch_parameters, sealing_context
+from dubhe_flwr.protocol import Fields, Memory
 from dubhe_flwr.simulation import InProcessGrid
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(NUM_NODES)]
@@ -73,9 +73,9 @@ class AttackedGrid(InProcessGrid):
             # The requests of a batch may share their content.
             message.content = RecordDict({"dubhe": ConfigRecord(dict(altered))})
 
-    def session(self, node_id: int) -> SessionState:
+    def session(self, node_id: int) -> Memory:
         """Return what a node keeps."""
-        return SessionState.from_fields(self.contexts[node_id].state.config_records["dubhe"])
+        return Memory.from_fields(self.contexts[node_id].state.config_records["dubhe"])
 
     def fields(self, stage: str, name: str) -> list[Any]:
         """Return a field of all messages of a stage that have it."""
@@ -230,8 +230,8 @@ def test_a_dishonest_registry_costs_its_block(kind: str, federation: Any) -> Non
     left_out = ", ".join(str(node) for node in range(num_nodes) if node not in rest)
     assert strategy.plan.notes[0].endswith(f"left out of this epoch: nodes {left_out}.")
     assert len(strategy.plan.participants) == SELECTION["num_participants"]
-    codebook = Codebook(SELECTION["reference_set"])
-    expected, _ = overall_registry(counts[rest], codebook, SELECTION["thresholds"])
+    rule = SELECTION["rule"]
+    expected, _ = overall_registry(counts[rest], rule.codebook, rule.candidates[0])
     insider = grid.session(epoch.registered[0])
     found = decrypted(insider, "registry", epoch.overall_registry)
     np.testing.assert_array_equal(found, expected)

@@ -127,7 +127,7 @@ def test_fractional_size_is_refused() -> None:
 )
 def test_unknown_category_is_refused(category: Category) -> None:
     """Sets of a wrong size, out of order, with repetitions or unknown classes have no slot."""
-    with pytest.raises(SettingsError, match="is no category of Codebook") as refusal:
+    with pytest.raises(SettingsError, match="is not a category of Codebook") as refusal:
         PAPER.rank(category)
     assert str(refusal.value).startswith(str(category))
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chisquare
 
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
-    best_try,
+    best_scored_try,
     distance_to_uniform,
     fill_or_trim,
     generator,
-    scaled_distances,
+    scaled_scores,
     tries_of_round,
 )
 
@@ -190,25 +190,33 @@ def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
     return [*sums, *(sums[index][::-1] for index in draw(st.sets(st.integers(0, len(sums) - 1))))]
 
 
+def without_squares(sums: ArrayLike) -> NDArray[np.int64]:
+    """Append a column of squared norms, which do not count without a price of local skew."""
+    rows = np.asarray(sums)
+    return np.column_stack([rows, np.zeros(len(rows), dtype=rows.dtype)])
+
+
 @given(sums=distribution_sums())
-def test_scaled_distances_are_exact(sums: list[list[int]]) -> None:
-    """A scaled distance is C times the total times ||p_o - p_u||_1, in whole numbers."""
+def test_scores_are_exact_distances(sums: list[list[int]]) -> None:
+    """Without a price of local skew a score is ||p_o - p_u||_1, times C and the total."""
     total, num_classes = sum(sums[0]), len(sums[0])
     exact = [
         sum(abs(Fraction(count, total) - Fraction(1, num_classes)) for count in attempt)
         for attempt in sums
     ]
-    scaled = scaled_distances(sums)
+    scaled = scaled_scores(without_squares(sums))
     assert scaled.dtype == np.int64
     assert scaled.tolist() == [num_classes * total * distance for distance in exact]
-    assert best_try(sums) == exact.index(min(exact))
+    assert best_scored_try(without_squares(sums)) == exact.index(min(exact))
 
 
 @given(sums=distribution_sums())
 def test_best_try_is_that_of_the_float_definition(sums: list[list[int]]) -> None:
     """No try is nearer to uniform by the definition in floats, but for their rounding."""
     distances = [distance_to_uniform(np.array(attempt) / sum(attempt)) for attempt in sums]
-    assert distances[best_try(sums)] == pytest.approx(min(distances), abs=1e-12)
+    assert distances[best_scored_try(without_squares(sums))] == pytest.approx(
+        min(distances), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,14 +234,18 @@ def test_first_of_equal_tries_is_best(first: list[int], second: list[int]) -> No
     """
     in_floats = [distance_to_uniform(np.array(sums) / sum(sums)) for sums in (first, second)]
     assert in_floats[0] != in_floats[1]
-    assert len(set(scaled_distances([first, second]).tolist())) == 1
-    assert best_try([first, second]) == best_try([second, first]) == 0
+    assert len(set(scaled_scores(without_squares([first, second])).tolist())) == 1
+    assert (
+        best_scored_try(without_squares([first, second]))
+        == best_scored_try(without_squares([second, first]))
+        == 0
+    )
 
 
 def test_best_try_is_an_index() -> None:
     """The best try is a Python int, as messages carry it."""
-    assert type(best_try([[2, 0], [1, 1]])) is int
-    assert best_try([[2, 0], [1, 1]]) == 1
+    assert type(best_scored_try([[2, 0, 0], [1, 1, 0]])) is int
+    assert best_scored_try([[2, 0, 0], [1, 1, 0]]) == 1
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
@@ -244,5 +256,5 @@ def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
     sums[0, 0] = total
     sums[1, :2] = total // 2
     farthest = 2 * (num_classes - 1) * total
-    assert scaled_distances(sums).tolist() == [farthest, farthest - 2 * total]
-    assert best_try(sums) == 1
+    assert scaled_scores(without_squares(sums)).tolist() == [farthest, farthest - 2 * total]
+    assert best_scored_try(without_squares(sums)) == 1

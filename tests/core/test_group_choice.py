@@ -13,11 +13,9 @@ from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     best_groups,
     best_scored_try,
-    best_try,
     cut_into_groups,
     group_choice,
     group_sizes,
-    scaled_distances,
     scaled_scores,
 )
 from dubhe_flwr.errors import SettingsError
@@ -75,13 +73,6 @@ def test_scores_are_those_of_the_definition(
     assert scaled == pytest.approx([float(s * scale) for s in scores], abs=3 * scale * 1e-6)
     best = scores[best_scored_try(tries.sum(axis=1), eighths / 8)]
     assert float(best) == pytest.approx(float(min(scores)), abs=1e-5)
-
-
-def test_without_a_price_it_is_the_rule_of_the_paper() -> None:
-    """With local_skew 0 scores are the distances, and the same try is best."""
-    sums = skewed_clients(60, 5, seed=2).reshape(10, 6, -1).sum(axis=1)
-    assert scaled_scores(sums).tolist() == scaled_distances(sums[:, :-1]).tolist()
-    assert best_scored_try(sums) == best_try(sums[:, :-1])
 
 
 def test_price_of_local_skew_decides_between_equal_populations() -> None:

@@ -211,11 +211,11 @@ def test_checked_thresholds_are_ordered(given_c: dict[int, float]) -> None:
         ({1: 0.7, 3: 0.1}, r"exactly the sizes \(1, 2\)"),
         ({1: 0.7, 2: 0.1, 10: 0.1}, r"thresholds\[10\]=0.1 must be 0"),
         ({1: 0.7, 2: 0.1, 10: float("nan")}, r"thresholds\[10\]=nan must be 0"),
-        ({1: float("nan"), 2: 0.1}, r"thresholds\[1\]=nan is no share"),
-        ({1: 0.7, 2: float("nan")}, r"thresholds\[2\]=nan is no share"),
-        ({1: 0.7, 2: float("inf")}, r"thresholds\[2\]=inf is no share"),
-        ({1: 0.7, 2: -1e-9}, r"thresholds\[2\]=-1e-09 is no share"),
-        ({1: 1.0 + 1e-9, 2: 0.1}, r"thresholds\[1\]=1.000000001 is no share"),
+        ({1: float("nan"), 2: 0.1}, r"thresholds\[1\]=nan is not a share"),
+        ({1: 0.7, 2: float("nan")}, r"thresholds\[2\]=nan is not a share"),
+        ({1: 0.7, 2: float("inf")}, r"thresholds\[2\]=inf is not a share"),
+        ({1: 0.7, 2: -1e-9}, r"thresholds\[2\]=-1e-09 is not a share"),
+        ({1: 1.0 + 1e-9, 2: 0.1}, r"thresholds\[1\]=1.000000001 is not a share"),
     ],
 )
 def test_unsound_thresholds_are_refused(thresholds: dict[int, float], match: str) -> None:

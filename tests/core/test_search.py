@@ -32,6 +32,14 @@ def test_grid_holds_valid_thresholds(reference_set: tuple[int, ...]) -> None:
         assert all(size * share <= 1 for size, share in candidate.items())
 
 
+def test_a_grid_is_not_endless() -> None:
+    """Beyond 64 candidates none of them is made."""
+    assert len(candidate_grid(Codebook((1, 2, 3, 10)))) == 27
+    for reference_set in ((1, 2, 3, 4, 10), tuple(range(1, 41))):
+        with pytest.raises(SettingsError, match="candidates, above 64; leave out a size"):
+            candidate_grid(Codebook(reference_set))
+
+
 def test_grid_has_the_thresholds_of_the_paper() -> None:
     """The paper's best thresholds are among the candidates."""
     assert {1: 0.7, 2: 0.1} in candidate_grid(Codebook((1, 2, 10)))

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from bench.commands import app as benchmarks
 from docs.pages import PAGES, ROOT, blocks, name_of
 from flwr.cli.app import app as flwr
+from reproduction.commands import app as paper
 from typer.main import get_command
 
 from dubhe_flwr.cli import app as dubhe
 
 TYPER = {"dubhe": dubhe, "flwr": flwr}
+SCRIPTS = {"apps/benchmarks": benchmarks, "apps/paper": paper}
 SYSTEM = {"cat", "cd", "export", "git", "pip", "python3", "ruff", "ssh-keygen"}
 """What belongs to the system, and is not looked at further."""
 
@@ -87,7 +90,7 @@ def options_of(arguments: list[str]) -> list[str]:
 
 def fault_of_typer(command: Any, arguments: list[str]) -> str | None:
     """Return the first command or option that an application does not know."""
-    while hasattr(command, "commands") and arguments:
+    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         if arguments[0] not in command.commands:
             return arguments[0]
         command = command.commands[arguments[0]]
@@ -97,7 +100,9 @@ def fault_of_typer(command: Any, arguments: list[str]) -> str | None:
 
 
 def fault_of_script(arguments: list[str]) -> str | None:
-    """Return the first option that does not stand in a script, or a script that is not there."""
+    """Return the first option that a script does not have, or a script that is not there."""
+    if arguments[0] in SCRIPTS:
+        return fault_of_typer(get_command(SCRIPTS[arguments[0]]), arguments[1:])
     script = ROOT / arguments[0]
     source = script / "__main__.py" if script.is_dir() else script
     if not source.is_file():
@@ -132,7 +137,7 @@ def test_the_commands_of_a_page_are_there(page: Path) -> None:
 def test_a_wrong_command_is_found() -> None:
     """A command, an option, a folder and a marker that are not there."""
     assert fault(["dubhe", "compete"]) == "compete"
-    assert fault(["dubhe", "reproduce", "table2", "--scales", "full"]) == "--scales"
+    assert fault(["python", "apps/paper", "table2", "--scales", "full"]) == "--scales"
     assert fault(["dubhe", "study", "--seed", "0"]) is None
     assert fault(["python", "apps/nothing"])
     assert fault(["python", "apps/deployment", "--nodes"]) == "--nodes"

@@ -7,8 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-
-from dubhe_flwr.experiments.reproduction.trained import final_accuracy
+from reproduction.trainings import final_accuracy
 
 DOCS = Path(__file__).parents[2] / "docs"
 CELLS = sorted((DOCS / "reproduction" / "cells" / "training").glob("*.json"))

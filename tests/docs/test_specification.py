@@ -1,16 +1,19 @@
 """The specification of the wire format names the fields that there are, and their types."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import is_dataclass
 from itertools import pairwise
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from docs.pages import ROOT
 
 from dubhe_flwr import errors
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import REPLIES, REQUESTS
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS
 
 TEXT = (ROOT / "docs" / "reference" / "wire.md").read_text()
 TYPES: dict[Any, str] = {tuple[int, ...]: "ints", tuple[float, ...]: "floats"}
@@ -22,36 +25,38 @@ def sections() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def told(section: str) -> list[tuple[str, str]]:
-    """Return name and type of each field in the tables of a section, in their order."""
+def told(section: str) -> list[tuple[str, str, bool]]:
+    """Return name, type and whether it is optional, of each field in the tables of a section."""
     found = []
     for row in re.findall(r"^\|(.*)\|$", sections()[section], re.MULTILINE):
         cells = [cell.strip() for cell in row.split("|")]
         for name, kind in pairwise(cells[:3]):
-            if re.fullmatch(r"`[a-z-]+`", name):
-                found.append((name.strip("`"), re.split(r"\W", kind)[0]))
+            if re.fullmatch(r"`[a-z.-]+`", name):
+                found.append((name.strip("`"), re.split(r"\W", kind)[0], "optional" in kind))
                 break
     return found
 
 
-def fields(*classes: type) -> list[tuple[str, str]]:
-    """Return name and type of each field of messages."""
-    return [
-        (name.replace("_", "-"), TYPES.get(kind, getattr(kind, "__name__", "")))
-        for message in classes
-        for name, kind in get_type_hints(message).items()
-    ]
+def fields(message: Any, prefix: str = "") -> Iterator[tuple[str, str, bool]]:
+    """Yield name, type and whether it is optional, of each field of a message."""
+    for name, kind in get_type_hints(message).items():
+        key, is_optional = prefix + name.replace("_", "-"), isinstance(kind, UnionType)
+        needed = get_args(kind)[0] if is_optional else kind
+        if is_dataclass(needed):
+            yield from fields(needed, f"{key}.")
+        else:
+            yield key, TYPES.get(needed, getattr(needed, "__name__", "")), is_optional
 
 
 @pytest.mark.parametrize("stage", list(Stage))
 def test_the_fields_of_a_stage(stage: Stage) -> None:
     """Those of the request, then those of the reply."""
-    assert told(stage.value) == fields(REQUESTS[stage], REPLIES[stage])
+    assert told(stage.value) == [*fields(REQUESTS[stage]), *fields(REPLIES[stage])]
 
 
 def test_the_fields_of_the_header() -> None:
     """They stand in a section of their own."""
-    assert told("Header") == fields(Envelope)
+    assert told("Header") == list(fields(Envelope))
 
 
 def test_the_errors() -> None:

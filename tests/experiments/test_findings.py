@@ -5,10 +5,10 @@ import pytest
 
 from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments.findings import (
-    SelectedData,
     federation_summary,
     plan_notes,
     provenance,
+    selected_data,
 )
 from dubhe_flwr.protocol import Plan, StageReport
 
@@ -17,12 +17,12 @@ FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))
 
 def test_selected_data_is_described_round_by_round() -> None:
     """Worked by hand: two rounds of two clients out of four."""
-    data = SelectedData.of([(0, 1), (0, 3)], FEDERATION)
-    assert data.emd == pytest.approx((0.0, 0.75))
-    assert data.local_emd == pytest.approx((1.0, 0.25))
-    assert data.coverage == 0.75
-    assert data.class_proportions.mean == pytest.approx((0.6875, 0.3125))
-    assert data.class_proportions.sd == pytest.approx((0.1875, 0.1875))
+    data = selected_data([(0, 1), (0, 3)], FEDERATION)
+    assert data["emd"] == pytest.approx((0.0, 0.75))
+    assert data["local_emd"] == pytest.approx((1.0, 0.25))
+    assert data["coverage"] == 0.75
+    assert data["class_proportions"].mean == pytest.approx((0.6875, 0.3125))
+    assert data["class_proportions"].sd == pytest.approx((0.1875, 0.1875))
 
 
 def test_the_federation_is_described_as_realised() -> None:

@@ -1,12 +1,15 @@
-"""The progress bar counts rounds and shows the accuracy."""
+"""What experiments show while they run: on a terminal bars, elsewhere lines."""
 
 from io import StringIO
-from logging import INFO, getLogger
+from logging import INFO, WARNING, getLogger
 
+import pytest
 from rich.console import Console
 from small_comparison import small_settings
 
-from dubhe_flwr.experiments.progress import compare_progress
+from dubhe_flwr.experiments import StudySettings
+from dubhe_flwr.experiments.progress import compare_progress, flower_log_level, study_progress
+from dubhe_flwr.experiments.study import study
 
 
 def test_it_counts_the_rounds_of_all_methods() -> None:
@@ -41,3 +44,71 @@ def test_a_file_gets_a_line_now_and_then() -> None:
     ]
     assert lines[3:5] == ["random: round 9 of 12", "random: round 12 of 12  accuracy 60.0%"]
     assert len(lines) == 10
+
+
+SETTINGS = StudySettings.of(
+    num_clients=20,
+    num_participants=4,
+    tries=4,
+    group_size=3,
+    num_rounds=2,
+    encrypted=True,
+    key_bits=512,
+)
+
+
+def shown_of_study(*, terminal: bool) -> str:
+    """Return what a small study shows."""
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=terminal, width=100)
+    with study_progress(console, SETTINGS) as progress:
+        study(SETTINGS, progress.select, progress.answer)
+    return screen.getvalue()
+
+
+def test_a_terminal_shows_the_rounds_of_each_method() -> None:
+    """Every method has a bar, and all of them end full."""
+    last = shown_of_study(terminal=True).split("random")[-1]
+    assert "Dubhe" in last
+    assert last.count("2/2") == 3
+
+
+def test_the_first_registration_is_followed_on_a_terminal() -> None:
+    """The bar says how many clients have answered what, before the first selection."""
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    with study_progress(console, SETTINGS) as progress:
+        progress.answer("dubhe", "register", 7, 20)
+    assert "0/2" in screen.getvalue()
+    assert "register: 7 of 20" in screen.getvalue()
+
+
+def test_a_file_gets_a_line_for_each_long_step() -> None:
+    """The methods, and the exchanges before the first selection; nothing is drawn over."""
+    lines = shown_of_study(terminal=False).splitlines()
+    assert lines[:2] == ["random: hello, 20 to answer", "random selects"]
+    assert lines[2:5] == [
+        "Dubhe: join, 20 to answer",
+        "Dubhe: keygen, 1 to answer",
+        "Dubhe: register, 20 to answer",
+    ]
+    assert lines[-1].startswith("greedy")
+    assert len(lines) == len(set(lines))
+
+
+def test_the_log_speaks_again_afterwards() -> None:
+    """Also when what ran meanwhile failed."""
+    logger = getLogger("flwr")
+    before = logger.level
+    logger.setLevel(INFO)
+    fails_quietly = flower_log_level(WARNING)(_fail)
+    with pytest.raises(RuntimeError, match="quiet"):
+        fails_quietly()
+    assert logger.level == INFO
+    logger.setLevel(before)
+
+
+def _fail() -> None:
+    logger = getLogger("flwr")
+    quiet = logger.isEnabledFor(WARNING) and not logger.isEnabledFor(INFO)
+    raise RuntimeError("quiet" if quiet else "loud")

@@ -1,69 +1,109 @@
-"""Settings of a comparison are checked before anything runs."""
+"""Settings of experiments are checked before anything runs."""
 
-import importlib.util
 from typing import Any
 
 import pytest
 from small_comparison import small_settings
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments import CompareSettings
+from dubhe_flwr.experiments import CompareSettings, StudySettings
+
+OF_BOTH = [
+    ({"num_clients": 0}, "num_clients=0 must be at least 1"),
+    ({"num_samples": 0}, "num_samples=0"),
+    ({"num_rounds": 0}, "num_rounds=0"),
+    ({"tries": 0}, "tries=0"),
+    ({"num_participants": 0}, "num_participants=0"),
+    ({"num_participants": 2000}, "above num_clients=.*; select fewer or simulate more"),
+    ({"num_participants": 2}, "min_cohort=3 is above num_participants=2"),
+    ({"generator": "zipf"}, "generator='zipf' is unknown; choose one of dirichlet, mixture"),
+    ({"rule": "luck"}, "rule='luck' is unknown; choose one of paper"),
+    ({"determination": "luck"}, "determination='luck' is unknown; choose one of auto, tries"),
+    ({"seed": -1}, "seed=-1"),
+    ({"key_bits": 100}, "key_bits=100"),
+    ({"tries": 1001}, "tries=1001"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), OF_BOTH)
+def test_what_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
+    """In a comparison and in a study; the sentence names value and remedy."""
+    with pytest.raises(SettingsError, match=message):
+        StudySettings.of(**given)
+    with pytest.raises(SettingsError, match=message):
+        CompareSettings.for_dataset("digits", **given)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
-        ({"methods": ("random", "luck")}, r"'luck'; choose from random, dubhe-one-off"),
+        ({"methods": ("random", "luck")}, r"'luck'; choose from random, dubhe-paper"),
         ({"methods": ()}, "at least one method"),
         ({"methods": ("random", "random")}, "each once"),
         ({"cohort": "always"}, r"cohort='always' is unknown; choose one of auto, on, off"),
         ({"engine": "ray", "cohort": "on"}, "in one process; choose engine='inprocess'"),
         ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
-        ({"num_clients": 0}, "num_clients=0 must be at least 1"),
-        ({"num_samples": 0}, "num_samples=0"),
-        ({"num_rounds": 0}, "num_rounds=0"),
+        ({"device": "abacus"}, "device='abacus' is unknown; choose auto, cpu or cuda"),
+        ({"norm": "layer"}, "norm='layer' is unknown; choose one of batch, group"),
+        ({"precision": "half"}, "precision='half' is unknown; choose one of float32, bfloat16"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"epochs": -1}, "epochs=-1"),
         ({"evaluate_every": 0}, "evaluate_every=0"),
         ({"num_threads": 0}, "num_threads=0"),
-        ({"tries": 0}, "tries=0"),
-        ({"num_participants": 25}, "above num_clients=24; select fewer or simulate more"),
-        ({"num_participants": 2}, "min_cohort=3 is above num_participants=2"),
         ({"learning_rate": 0.0}, "learning_rate=0.0 must be above 0"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),
-        ({"seed": -1}, "seed=-1"),
-        ({"key_bits": 100}, "key_bits=100"),
-        ({"tries": 1001}, "tries=1001"),
+        ({"learning_rate": float("inf")}, "learning_rate=inf"),
     ],
 )
-def test_what_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
+def test_a_comparison_that_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
     """The sentence names value and remedy."""
     with pytest.raises(SettingsError, match=message):
-        CompareSettings.for_dataset(
-            given.get("dataset", "digits"),
-            **{"num_clients": 24, **{name: given[name] for name in given if name != "dataset"}},
-        )
+        CompareSettings.for_dataset(**{"dataset": "digits", **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
+        ({"thresholds": (0.7,)}, r"thresholds=\(0.7,\) must give one share for each .* \(1, 2\)"),
+        ({"thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is no share"),
+        ({"thresholds": "best"}, "'best' must be one of"),
+        ({"reference_set": ()}, r"reference_set=\(\) must hold sizes"),
+        ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),
+        ({"registration_interval": 51}, "max_draws_per_epoch=1000"),
+    ],
+)
+def test_a_study_that_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
+    """The sentence names value and remedy."""
+    with pytest.raises(SettingsError, match=message):
+        StudySettings.of(**given)
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1"])
+def test_a_gpu_can_be_named(device: str) -> None:
+    """Whether it is there is found out where it is used."""
+    assert small_settings(device=device).machine.device == device
 
 
 def test_only_dubhe_needs_keys_and_cohorts() -> None:
     """Limits of the protocol do not bind the baselines."""
-    assert small_settings(methods=("random",), num_participants=1, key_bits=1).key_bits == 1
+    settings = small_settings(methods=("random",), num_participants=1, key_bits=1)
+    assert settings.selection.key_bits == 1
 
 
 def test_none_stands_for_the_default_of_the_data_set() -> None:
     """What the command line was not given does not shadow a default."""
-    assert CompareSettings.for_dataset("digits", num_clients=None).num_clients == 150
-    assert CompareSettings.for_dataset("mnist", num_clients=None).num_clients == 1000
-
-
-@pytest.mark.parametrize("tries", [1, 20, 40, 1000])
-def test_many_tries_shorten_the_epoch(tries: int) -> None:
-    """The budget of draws holds for any number of tries, with one epoch for few of them."""
-    protocol = small_settings(tries=tries).protocol_settings("dubhe")
-    assert protocol.tries == tries
-    assert protocol.registration_interval * tries <= protocol.max_draws_per_epoch
-    assert protocol.registration_interval == 50 or tries > 20
+    found = {
+        name: CompareSettings.for_dataset(name.upper(), num_clients=None).flat()
+        for name in ("digits", "mnist", "femnist")
+    }
+    assert [of["num_clients"] for of in found.values()] == [150, 1000, 8962]
+    assert [of["learning_rate"] for of in found.values()] == [3e-3, 1e-4, 1e-4]
+    assert [of["epochs"] for of in found.values()] == [1, 1, 5]
+    assert [of["num_rounds"] for of in found.values()] == [60, 60, 60]
+    letters = CompareSettings.for_dataset("femnist").protocol_settings("dubhe")
+    assert letters.thresholds == {1: 0.06}
 
 
 def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,4 +111,60 @@ def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dubhe_flwr.experiments.settings.find_spec", lambda _name: None)
     with pytest.raises(SettingsError, match=r"dubhe-flwr\[simulation\]"):
         small_settings(engine="ray")
-    assert importlib.util.find_spec("numpy") is not None
+
+
+def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
+    """In whatever order that is given; the number of classes has none."""
+    settings = StudySettings.of(reference_set=(10, 2, 1), thresholds=(0.1, 0.7))
+    assert settings.protocol_settings().thresholds == {1: 0.7, 2: 0.1}
+    alone = StudySettings.of(reference_set=(10,), thresholds=())
+    assert alone.protocol_settings().thresholds == {}
+    assert StudySettings.of(reference_set=(1, 52)).protocol_settings().thresholds == "search"
+
+
+@pytest.mark.parametrize(
+    ("given", "interval"),
+    [
+        ({}, 50),
+        ({"tries": 1}, 50),
+        ({"tries": 40}, 25),
+        ({"tries": 1000}, 1),
+        ({"tries": 40, "determination": "grouped"}, 25),
+        ({"registration_interval": 7}, 7),
+    ],
+)
+def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> None:
+    """The budget of draws holds for any number of tries, with one epoch for few of them."""
+    settings = StudySettings.of(**given)
+    assert settings.flat()["registration_interval"] == interval
+    protocol = settings.protocol_settings()
+    assert protocol.registration_interval == interval
+    assert interval * protocol.tries <= protocol.max_draws_per_epoch
+
+
+def test_everything_reaches_the_protocol() -> None:
+    """Nothing that can be set is forgotten."""
+    given: dict[str, Any] = {
+        "num_participants": 30,
+        "determination": "grouped",
+        "tries": 7,
+        "group_size": 5,
+        "registration_interval": 9,
+        "key_bits": 1024,
+        "seed": 5,
+    }
+    protocol = StudySettings.of(**given, num_clients=123).protocol_settings()
+    assert {name: getattr(protocol, name) for name in given} == given
+    assert protocol.max_clients == 123
+
+
+def test_a_method_is_the_rule_it_names() -> None:
+    """Whatever the settings of the selection are; all of them stay what they are otherwise."""
+    settings = small_settings(determination="grouped", num_participants=5, tries=7)
+    paper, search, dubhe = (
+        settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")
+    )
+    assert (paper.determination, paper.thresholds) == ("tries", {1: 0.7, 2: 0.1})
+    assert (search.determination, search.thresholds) == ("tries", "search")
+    assert (dubhe.determination, dubhe.thresholds) == ("grouped", {1: 0.7, 2: 0.1})
+    assert {paper.tries, search.tries, dubhe.tries} == {7}

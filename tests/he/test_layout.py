@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DecryptionError, SettingsError
-from dubhe_flwr.he import Field, Layout, SecretKey, homomorphic_sum
+from dubhe_flwr.he import Field, Layout, SecretKey
 
 Counters = npt.NDArray[np.int64]
 
@@ -76,7 +76,7 @@ def test_sum_of_packed_encryptions_is_packed_sum(
         clients = [draw_counters(data, field) for _ in range(num_clients)]
         vectors = [secret_key.encrypt(layout.pack(field.name, counters)) for counters in clients]
         assert {len(vector) for vector in vectors} == {layout.field_bytes(field.name)}
-        total = homomorphic_sum(secret_key.public_key, vectors, layout.num_ciphertexts(field.name))
+        total = secret_key.public_key.add_up(vectors, layout.num_ciphertexts(field.name))
         np.testing.assert_array_equal(
             layout.unpack(field.name, secret_key.decrypt(total), num_clients),
             np.sum(clients, axis=0),

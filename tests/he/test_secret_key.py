@@ -21,7 +21,6 @@ from dubhe_flwr.he import (
     PublicKey,
     SecretKey,
     generate_secret_key,
-    homomorphic_sum,
 )
 
 
@@ -65,7 +64,7 @@ def test_whole_way_at_full_size(full_size_key: SecretKey) -> None:
     clients = generator.multinomial(2**20, np.full(62, 1 / 62), size=3)
     vectors = [full_size_key.encrypt(layout.pack("distribution", row)) for row in clients]
     assert [len(vector) for vector in vectors] == [1024] * 3
-    total = homomorphic_sum(full_size_key.public_key, vectors, num_ciphertexts=2)
+    total = full_size_key.public_key.add_up(vectors, num_ciphertexts=2)
     decrypted = layout.unpack("distribution", full_size_key.decrypt(total), num_addends=3)
     np.testing.assert_array_equal(decrypted, clients.sum(axis=0))
 

@@ -17,20 +17,21 @@ from dubhe_flwr.protocol import (
     Coordinator,
     CoordinatorState,
     Fields,
+    Memory,
     NodeFailure,
     NodePolicy,
     Plan,
     Selector,
-    SessionState,
     Settings,
 )
-from dubhe_flwr.protocol.epoch import Epoch
-from dubhe_flwr.protocol.parameters import EpochParameters, epoch_parameters
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.node.memory import Joined, Registered
+from dubhe_flwr.rules import Paper
 
 StateT = TypeVar("StateT")
 
-PAPER: Final[dict[str, Any]] = {"participation": "paper", "determination": "tries", "tries": 10}
-"""The paper's rule: two stages less than our defaults."""
+TRIES: Final[dict[str, Any]] = {"determination": "tries", "tries": 10}
+"""What the paper determines."""
 
 KEY_BITS = 512
 """Smallest keys that work, for speed."""
@@ -48,7 +49,7 @@ class Exchange:
 
 def node_policies(label_counts: Iterable[ArrayLike], **overrides: Any) -> list[NodePolicy]:
     """Return a policy for each row, named by its number."""
-    options = {"seeded_draws": True, "min_key_bits": KEY_BITS} | overrides
+    options = {"simulated": True, "min_key_bits": KEY_BITS} | overrides
     return [
         NodePolicy(label_counts=partial(np.asarray, counts), alias=str(row), **options)
         for row, counts in enumerate(label_counts)
@@ -94,8 +95,8 @@ class Federation(Generic[StateT]):
     def session(self, node_id: int) -> ClientSession:
         """Return the node's session as it wakes up for a request."""
         memory = self.memories.get(node_id)
-        state = None if memory is None else SessionState.from_fields(memory)
-        return ClientSession(self.policies[node_id], state)
+        kept = None if memory is None else Memory.from_fields(memory)
+        return ClientSession(self.policies[node_id], kept)
 
     def handle(self, node_id: int, request: Mapping[str, object]) -> Fields:
         """Let a node answer a request and keep its state."""
@@ -103,8 +104,8 @@ class Federation(Generic[StateT]):
         try:
             return session.handle(request)
         finally:
-            if session.state is not None:
-                self.memories[node_id] = session.state.to_fields()
+            if session.memory is not None:
+                self.memories[node_id] = session.memory.to_fields()
 
     def deliver(self, batch: Batch) -> dict[int, Mapping[str, object] | NodeFailure]:
         """Carry a batch to the nodes and the replies back."""
@@ -186,9 +187,16 @@ def dubhe(
     policy: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Federation[CoordinatorState]:
-    """Return a federation under Dubhe with small keys."""
-    options = PAPER | {"key_bits": KEY_BITS, "seed": 7, "max_clients": 100} | settings
-    coordinator = Coordinator(Settings(**options))
+    """Return a federation under Dubhe with small keys.
+
+    Settings of the paper's rule may stand beside the others.
+    """
+    paper = {
+        name: settings.pop(name) for name in ("reference_set", "thresholds") if name in settings
+    }
+    rule = {"rule": Paper(**paper)} if paper else {}
+    usual = {"key_bits": KEY_BITS, "seed": 7, "simulation": "encrypted", "max_registered": 100}
+    coordinator = Coordinator(Settings(**TRIES | usual | rule | settings))
     return Federation(coordinator, node_policies(label_counts, **(policy or {})))
 
 
@@ -205,31 +213,42 @@ def epoch_of(federation: Federation[CoordinatorState]) -> Epoch:
     return federation.state.epoch
 
 
-def session_state(federation: Federation[Any], node_id: int) -> SessionState:
-    """Return what a node keeps."""
-    state = federation.session(node_id).state
-    assert state is not None
-    return state
+def joined(federation: Federation[Any], node_id: int) -> Joined:
+    """Return a node's place in the epoch."""
+    memory = federation.session(node_id).memory
+    assert memory is not None
+    assert memory.joined is not None
+    return memory.joined
 
 
-def secret_key(state: SessionState) -> SecretKey:
+def registered(federation: Federation[Any], node_id: int) -> Registered:
+    """Return what a node has since it registered."""
+    found = joined(federation, node_id).registered
+    assert found is not None
+    return found
+
+
+def secret_key(node: Joined) -> SecretKey:
     """Return the epoch's key, as a registered node has it."""
-    public_key = PublicKey.from_bytes(state.modulus, state.parameters.key_bits)
-    return SecretKey(public_key, int.from_bytes(state.secret_key, "big"))
+    assert node.registered is not None
+    key = node.registered.key
+    assert key is not None
+    public_key = PublicKey.from_bytes(key.modulus, node.announced.key_bits)
+    return SecretKey(public_key, int.from_bytes(key.prime, "big"))
 
 
-def decrypted(state: SessionState, field: str, vector: bytes) -> NDArray[np.int64]:
+def decrypted(node: Joined, field: str, vector: bytes) -> NDArray[np.int64]:
     """Decrypt and unpack a vector as a registered node could."""
-    layout = epoch_parameters(state.parameters).layout
-    return layout.unpack(field, secret_key(state).decrypt(vector), layout.max_clients)
+    layout = node.terms.layout
+    return layout.unpack(field, secret_key(node).decrypt(vector), layout.max_clients)
 
 
-def encrypted(state: SessionState, field: str, values: ArrayLike) -> bytes:
+def encrypted(node: Joined, field: str, values: ArrayLike) -> bytes:
     """Pack and encrypt any slots, also such as no sum of clients has."""
-    layout = epoch_parameters(state.parameters).layout
+    layout = node.terms.layout
     width, step = layout.slot_bits(field), layout.slots_per_ciphertext(field)
     slots = np.asarray(values).tolist()
-    return secret_key(state).encrypt(
+    return secret_key(node).encrypt(
         [
             sum(slot << (index * width) for index, slot in enumerate(slots[start : start + step]))
             for start in range(0, len(slots), step)
@@ -241,8 +260,6 @@ def fingerprint(value: object) -> object:
     """Return a value that differs whenever anything inside differs."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, EpochParameters):
-        return value.announced
     if is_dataclass(value):
         return type(value), tuple(fingerprint(getattr(value, f.name)) for f in fields(value))
     if isinstance(value, Mapping):

@@ -1,17 +1,20 @@
 """One node and what it is asked, for the tests of what it answers and refuses."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, dubhe, session_state, skewed_counts
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from protocol.federation import Federation, dubhe, joined, secret_key, skewed_counts
 
-from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.he import RecipientKey, SecretKey
-from dubhe_flwr.protocol import CoordinatorState, Fields, SessionState, Stage, encode
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import Message
+from dubhe_flwr.errors import ProtocolError, SettingsError
+from dubhe_flwr.he import PinnedKeys, RecipientKey
+from dubhe_flwr.protocol import CoordinatorState, Fields, Memory, Stage, encode
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import Message
+from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, Unsettled, register_rule
 
 NUM_CLIENTS = 9
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -22,17 +25,61 @@ SETTINGS: dict[str, Any] = {
     "tries": 4,
     "registration_interval": 10,
     "max_draws_per_epoch": 48,
-    "max_clients": 20,
+    "max_registered": 20,
 }
 SCALE = 2**20
 
+_READING = frozenset(
+    f"joined.registered.reading.{name}"
+    for name in ("digests", "num-registered", "is-refused", "probability", "memory")
+)
 _CHARGES: dict[str, frozenset[str]] = {
-    Stage.DETERMINE: frozenset({"num-sums"}),
-    Stage.SEARCH: frozenset({"num-sums", "expectations-digest"}),
-    Stage.CALIBRATE: frozenset({"moments-digest"}),
+    Stage.DETERMINE: frozenset({"joined.registered.num-sums"}),
+    Stage.SETTLE: _READING,
+    Stage.PARTICIPATE: _READING | {"allowance.num-draws"},
 }
-_READ = frozenset({"registry-digest", "num-registered", "candidate"})
-"""What an agent has read before it decrypts sums."""
+"""What a refused request of a stage may cost."""
+
+
+@register_rule
+@dataclass(frozen=True)
+class Exchanges(Rule):
+    """A rule such as somebody may write: of some exchanges, with NumPy's numbers and own errors."""
+
+    number: int = 0
+    local_skew: float = 0.0
+
+    name: ClassVar[str] = "exchanges"
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise SettingsError("number is below 0.")
+
+    def registration_slots(self, frame: Frame) -> Slots:
+        """One, whatever the labels are."""
+        return Slots(1, 1)
+
+    def settlement_slots(self, frame: Frame) -> Slots | None:
+        """One, which counts the exchanges."""
+        return Slots(1, 9)
+
+    def num_sums(self, frame: Frame, num_clients: int) -> int:
+        """Those of as many exchanges as are wanted, and that of the registrations."""
+        return 1 + self.number
+
+    def contribution(self, own: Own, frame: Frame) -> Any:
+        """Every node counts."""
+        return np.ones(1, dtype=np.int64)
+
+    def settle(
+        self, own: Own, population: Population, memory: tuple[float, ...], sums: Any
+    ) -> Settled | Unsettled:
+        """V in relation to the last sum, which may be nothing."""
+        probability = np.float64(population.num_volunteers / int(sums[0]))
+        if len(memory) == self.number:
+            return Settled(probability)
+        number = len(memory) + 1
+        return Unsettled(probability, np.array([number]), (*memory, probability))
 
 
 def federation(**overrides: Any) -> Federation[CoordinatorState]:
@@ -57,26 +104,26 @@ def refuses(
 ) -> None:
     """Check that a request is refused for that reason, and changes nothing but what it costs."""
     session = nodes.session(node_id)
-    kept = session.state
+    kept = session.memory
     before = None if kept is None else encode(kept)
     with pytest.raises(error, match=match):
         session.handle(request)
     assert kept is None or encode(kept) == before
-    assert only_charged(kept, session.state, request)
+    assert only_charged(kept, session.memory, request)
 
 
 def only_charged(
-    before: SessionState | None, after: SessionState | None, request: Mapping[str, object]
+    before: Memory | None, after: Memory | None, request: Mapping[str, object]
 ) -> bool:
-    """Tell whether a refused request changed nothing, or an agent was charged for its sums."""
+    """Return whether a refused request changed nothing, or no more than what it costs."""
     if after is before:
         return True
     assert before is not None
     assert after is not None
     old, new = encode(before), encode(after)
-    changed = {name for name in new if new[name] != old[name]}
+    changed = {name for name in old.keys() | new.keys() if new.get(name) != old.get(name)}
     charges = _CHARGES.get(str(request["stage"]), frozenset())
-    return bool(changed & charges) and changed <= charges | _READ | {"sequence"}
+    return bool(changed & charges) and changed <= charges | {"sequence"}
 
 
 def seal(epoch: bytes, stage: Stage, sequence: int, body: Message) -> Fields:
@@ -86,7 +133,7 @@ def seal(epoch: bytes, stage: Stage, sequence: int, body: Message) -> Fields:
 
 def public_key_of(nodes: Federation[CoordinatorState], node_id: int) -> bytes:
     """Return the public half of a node's key for delivery."""
-    return RecipientKey.from_bytes(session_state(nodes, node_id).recipient_key).public_bytes
+    return RecipientKey.from_bytes(joined(nodes, node_id).delivery_key).public_bytes
 
 
 def numbers(num_sums: list[int], num_clients: list[int]) -> dict[str, bytes]:
@@ -97,6 +144,28 @@ def numbers(num_sums: list[int], num_clients: list[int]) -> dict[str, bytes]:
     }
 
 
-def secret_prime(key: SecretKey) -> int:
+def secret_prime(nodes: Federation[Any], node_id: int) -> int:
     """Return p."""
-    return int.from_bytes(key.to_bytes(), "big")
+    return int.from_bytes(secret_key(joined(nodes, node_id)).to_bytes(), "big")
+
+
+def signing_key(number: int) -> Ed25519PrivateKey:
+    """Return the same key for the same number."""
+    return Ed25519PrivateKey.from_private_bytes(number.to_bytes(32, "big"))
+
+
+KEYS = [signing_key(number) for number in range(NUM_CLIENTS)]
+TRUSTED = [key.public_key() for key in KEYS]
+
+
+def pinned_federation(**overrides: Any) -> Federation[CoordinatorState]:
+    """Return nine nodes with pinned keys, and a server."""
+    nodes = federation(**overrides)
+    for node_id, key in zip(nodes.ids, KEYS, strict=True):
+        set_policy(nodes, node_id, pinned=PinnedKeys(key, TRUSTED))
+    return nodes
+
+
+def set_policy(nodes: Federation[Any], node_id: int, **changes: Any) -> None:
+    """Let the owner of a node decide otherwise."""
+    nodes.policies[node_id] = replace(nodes.policies[node_id], **changes)

@@ -1,12 +1,23 @@
 """Twelve nodes and their server, and what can become of a reply, for the tests of the server."""
 
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from protocol.federation import Federation, dubhe, skewed_counts
+from numpy.typing import NDArray
+from protocol.federation import Federation, dubhe, encrypted, joined, registered, skewed_counts
 
 from dubhe_flwr.core import fixed_point_distribution, generator, with_square
-from dubhe_flwr.protocol import CoordinatorState, NodeFailure, Plan, StageReport
+from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Plan, StageReport
+from dubhe_flwr.protocol.coordinator.context import Awaiting
+from dubhe_flwr.protocol.coordinator.questions import Question
+from dubhe_flwr.protocol.coordinator.stages.determine import Determine
+from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, register_rule
+
+AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
+Nodes = Federation[CoordinatorState]
 
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS)
@@ -16,13 +27,16 @@ SETTINGS: dict[str, Any] = {
     "reference_set": (1, 2, 4),
     "thresholds": {1: 0.6, 2: 0.3},
     "tries": 3,
-    "max_clients": 20,
+    "max_registered": 30,
 }
+SEARCH: dict[str, Any] = {"thresholds": "search"}
+GROUPS: dict[str, Any] = {"determination": "grouped", "group_size": 3, "num_participants": 4}
+PLAIN: dict[str, Any] = {"simulation": "plain"}
 
 
-def federation(num_clients: int = NUM_CLIENTS, **overrides: Any) -> Federation[CoordinatorState]:
+def federation(num_clients: int = NUM_CLIENTS, **overrides: Any) -> Nodes:
     """Return nodes and a server."""
-    return dubhe(COUNTS[:num_clients], **SETTINGS | overrides)
+    return dubhe(skewed_counts(num_clients), **SETTINGS | overrides)
 
 
 def report_of(plan: Plan, stage: str, position: int = 0) -> StageReport:
@@ -30,19 +44,108 @@ def report_of(plan: Plan, stage: str, position: int = 0) -> StageReport:
     return [report for report in plan.stages if report.stage == stage][position]
 
 
-def asked(nodes: Federation[CoordinatorState], stage: str) -> list[int]:
+def stages_of(plan: Plan) -> list[str]:
+    """Return the stages of a round, in order."""
+    return [report.stage for report in plan.stages]
+
+
+def epochs_of(plans: Collection[Plan]) -> list[int]:
+    """Return for each round the position of the first one of its epoch."""
+    epochs = [plan.epoch for plan in plans]
+    return [epochs.index(epoch) for epoch in epochs]
+
+
+def asked(nodes: Nodes, stage: str) -> list[int]:
     """Return the nodes that were asked at a stage, in order."""
     return [exchange.node_id for exchange in nodes.exchanges if exchange.stage == stage]
 
 
-def agents_in_turn(nodes: Federation[CoordinatorState], server_round: int = 1) -> list[int]:
+def agents_in_turn(nodes: Nodes, server_round: int = 1, purpose: str = "agents") -> list[int]:
     """Return the nodes in the order in which they are to determine a round of the first epoch."""
-    order = generator(7, "agents", 1).permutation(len(nodes.ids))
+    order = generator(7, purpose, 1).permutation(len(nodes.ids))
     return [nodes.ids[row] for row in np.roll(order, -(server_round - 1))]
+
+
+def awaiting(nodes: Nodes, kind: type[AwaitingT]) -> AwaitingT:
+    """Return the stage that awaits replies."""
+    assert isinstance(nodes.state.stage, kind)
+    return nodes.state.stage
+
+
+def questions_of(nodes: Nodes) -> dict[int, tuple[int, Question]]:
+    """Return the agent and the question of each round that is being determined."""
+    asked = awaiting(nodes, Determine).questions
+    return {r: (agent, question) for agent, each in asked.items() for r, question in each.items()}
+
+
+def finish(nodes: Nodes, outcome: Batch | Plan) -> Plan:
+    """Play on to the plan."""
+    while isinstance(outcome, Batch):
+        outcome = nodes.step(nodes.deliver(outcome))
+    return outcome
+
+
+def alter(nodes: Nodes, stage: str, spoil: Callable[[Any], Any], ids: Collection[int] = ()) -> None:
+    """Spoil the replies of some nodes, or of all, at a stage."""
+    nodes.alter_reply = lambda s, node_id, reply: (
+        spoil(reply) if s == stage and node_id in (ids or nodes.ids) else reply
+    )
+
+
+@contextmanager
+def altered(
+    nodes: Nodes, stage: str, spoil: Callable[[Any], Any], ids: Collection[int] = ()
+) -> Iterator[None]:
+    """Spoil the replies of some nodes, or of all, at a stage for a while."""
+    before = nodes.alter_reply
+    alter(nodes, stage, spoil, ids)
+    try:
+        yield
+    finally:
+        nodes.alter_reply = before
+
+
+def wills(nodes: Nodes, rows: Collection[int], willing: Callable[[int], bool]) -> set[int]:
+    """Tell some nodes in which rounds they are willing, and return their ids."""
+    ids = {nodes.ids[row] for row in rows}
+    for node_id in ids:
+        nodes.policies[node_id] = replace(nodes.policies[node_id], willing=willing)
+    return ids
+
+
+def with_liars(
+    nodes: Nodes, liars: Collection[int], field: str, spoil: Any, times: int = 999
+) -> Any:
+    """Let some nodes register other numbers, so often; return the rounds in which they did."""
+    lies: list[int] = []
+
+    def alter(stage: str, node_id: int, reply: Any) -> Any:
+        if stage != "register" or node_id not in liars or len(lies) >= times:
+            return reply
+        lies.append(nodes.state.run.server_round)
+        node = joined(nodes, node_id)
+        values: NDArray[np.int64] = np.zeros(node.terms.layout.field(field).num_slots, np.int64)
+        own = registered(nodes, node_id)
+        if own.key is None:  # in the clear, where no more than honest numbers are packed
+            return {**reply, field: node.encrypt(own, field, spoil(values))}
+        return {**reply, field: encrypted(node, field, spoil(values))}
+
+    nodes.alter_reply = alter
+    return lies
+
+
+def everywhere(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a registration in all categories at once."""
+    return values + 1
 
 
 def lost(_reply: Any) -> None:
     """Lose a reply."""
+
+
+def failed(_reply: Any) -> NodeFailure:
+    """Put an error in the place of a reply."""
+    return NodeFailure("out of memory")
 
 
 def hello(reply: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +156,7 @@ def hello(reply: dict[str, Any]) -> dict[str, Any]:
 
 FAULTS: list[tuple[Any, str]] = [
     (lost, "no reply"),
-    (lambda _r: NodeFailure("out of memory"), "error reply"),
+    (failed, "error reply"),
     (lambda _r: {}, "MalformedMessageError"),
     (lambda r: {**r, "label": 3}, "MalformedMessageError"),
     (lambda r: {**r, "sequence": True}, "MalformedMessageError"),
@@ -66,3 +169,26 @@ FAULTS: list[tuple[Any, str]] = [
     (lambda r: {**r, "sequence": 2**62}, "StaleMessageError"),
     (hello, "StaleMessageError"),
 ]
+"""What can become of any reply, and what the report calls it."""
+
+
+@register_rule
+@dataclass(frozen=True)
+class Coin(Rule):
+    """Every node volunteers as often as any other, whatever its labels and their number."""
+
+    name: ClassVar[str] = f"coin of {__name__}"  # pytest imports this module twice
+
+    def registration_slots(self, frame: Frame) -> Slots:
+        """Return one slot, which counts the nodes."""
+        del frame
+        return Slots(1, 1)
+
+    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
+        """Return a one."""
+        del own, frame
+        return np.ones(1, dtype=np.int64)
+
+    def settle(self, _own: Own, population: Population, _memory: Any, _sums: Any) -> Settled:
+        """Return V / N."""
+        return Settled(population.num_volunteers / population.num_clients)

@@ -1,8 +1,8 @@
 """Tests of batches, reports and plans."""
 
 from dubhe_flwr.protocol import Batch, Plan, StageReport, wire_size
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import HelloRequest, KeygenRequest
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import HelloRequest, KeygenRequest
 
 HEADER = Envelope(bytes(16), "keygen", sequence=3)
 
@@ -33,12 +33,13 @@ def test_a_report_can_be_corrected() -> None:
     assert once == StageReport("join", 5, 2, {"no reply": 1, "invalid": 2}, 10, 20)
     assert once.without(1, "invalid").dropped == {"no reply": 1, "invalid": 3}
     assert report.dropped == {"no reply": 1}
+    assert report.without(0, "invalid") == report
 
 
 def test_a_plan_without_a_protocol_has_one_selection() -> None:
     """Which was chosen; nobody registered, and nothing went wrong."""
     plan = Plan(1, (4, 7), ("0", "1"))
-    assert (plan.epoch, plan.num_registered, plan.thresholds) == (b"", 0, {})
+    assert (plan.epoch, plan.num_registered, plan.rule, plan.finding) == (None, 0, "", ())
     assert (plan.num_selections, plan.chosen, plan.fallback) == (1, (0,), False)
     assert (plan.notes, plan.stages, plan.bytes_down, plan.bytes_up) == ((), (), 0, 0)
 

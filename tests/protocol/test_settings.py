@@ -7,193 +7,186 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dubhe_flwr.core import Codebook
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings, decode, encode
-from dubhe_flwr.protocol.messages import JoinRequest
-from dubhe_flwr.protocol.parameters import epoch_parameters
+from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.rules import Paper
 
-VALID: dict[str, Any] = {"num_participants": 20, "reference_set": (1, 2, 10)}
+RULE = Paper((1, 2, 10))
+VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
 
 
 def test_defaults() -> None:
-    """The paper's thresholds, calibration, twenty tries or groups of four, and a small quorum."""
+    """Twenty tries or groups of four, a small quorum, and real nodes."""
     settings = Settings(**VALID)
-    assert settings.thresholds == {1: 0.7, 2: 0.1}
-    assert settings.codebook == Codebook((1, 2, 10))
     assert (settings.tries, settings.registration_interval, settings.rounds_per_draw) == (20, 50, 1)
-    assert (settings.min_cohort, settings.quorum, settings.key_bits) == (3, 3, 2048)
-    assert (settings.participation, settings.determination) == ("calibrated", "auto")
-    assert settings.group_size == 4
-    assert (settings.coverage, settings.floor, settings.local_skew) == (0.1, 0.1, 0.5)
-    assert (settings.max_unregistered, settings.max_changed) == (0.2, 0.2)
-    assert (settings.max_clients, settings.block_size, settings.agent_attempts) == (10_000, 0, 3)
+    assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
+    assert (settings.determination, settings.clients_in_group) == ("auto", 4)
+    assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
     assert (settings.max_draws_per_epoch, settings.max_sums_per_epoch) == (1000, 500)
-    assert (settings.seed, settings.trusted_keys, settings.on_failure) == (None, None, "raise")
+    assert (settings.agent_attempts, settings.on_failure) == (3, "raise")
+    assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
+    sizes = [(3, 2), (3, 3), (20, 3), (20, 6)]  # of K and of a cohort
+    settings_of_sizes = [Settings(num_participants=k, min_cohort=m, rule=RULE) for k, m in sizes]
+    assert [settings.clients_in_group for settings in settings_of_sizes] == [3, 3, 4, 6]
 
 
 @pytest.mark.parametrize(
-    ("num_participants", "min_cohort", "group_size"), [(3, 2, 3), (3, 3, 3), (20, 3, 4), (20, 6, 6)]
+    ("change", "num_nodes", "grouped"),
+    [
+        ({}, 99, False),
+        ({}, 100, True),
+        ({"determination": "tries"}, 1000, False),
+        ({"determination": "grouped"}, 20, True),
+        # Two groups of many leave few choices, and one group fewer than the tries.
+        ({"num_participants": 10}, 231, False),
+        ({"num_participants": 10}, 232, True),
+        ({"num_participants": 5}, 1000, False),
+        ({"num_participants": 8}, 1000, True),
+        ({"num_participants": 100}, 1000, True),
+        # Three of twelve groups are 220 choices, twenty for each of eleven tries.
+        ({"num_participants": 12, "tries": 11}, 95, False),
+        ({"num_participants": 12, "tries": 11}, 96, True),
+    ],
 )
-def test_the_usual_group_fits_the_cohort_and_the_round(
-    num_participants: int, min_cohort: int, group_size: int
+def test_groups_where_they_leave_many_choices(
+    change: dict[str, Any], num_nodes: int, grouped: bool
 ) -> None:
-    """Four clients, but no fewer than the cohort and no more than the participants."""
-    settings = Settings(
-        num_participants=num_participants, min_cohort=min_cohort, reference_set=(1, 2, 10)
-    )
-    assert settings.group_size == group_size
-
-
-@pytest.mark.parametrize(
-    ("determination", "grouped"),
-    [("auto", (False, True)), ("tries", (False, False)), ("grouped", (True, True))],
-)
-def test_groups_where_there_are_enough_nodes(
-    determination: Any, grouped: tuple[bool, bool]
-) -> None:
-    """By itself from five times as many nodes as participants on."""
-    settings = Settings(**VALID, determination=determination)
-    assert (settings.groups(99), settings.groups(100)) == grouped
-    announced = [settings.announced(99), settings.announced(100)]
-    assert tuple(a.group_size == 4 and a.volunteer_tries == 20 for a in announced) == grouped
-
-
-@pytest.mark.parametrize(
-    ("num_participants", "num_nodes", "grouped"),
-    [(10, 231, False), (10, 232, True), (5, 1000, False), (8, 1000, True), (100, 1000, True)],
-)
-def test_no_groups_without_many_choices(
-    num_participants: int, num_nodes: int, grouped: bool
-) -> None:
-    """Two groups of many leave few choices, and one group fewer than the tries."""
-    settings = Settings(num_participants=num_participants, reference_set=(1, 2, 10))
+    """By itself from five times as many nodes as participants on; the nodes are told."""
+    settings = Settings(**VALID | change)
+    announced = settings.announced(num_nodes)
     assert settings.groups(num_nodes) == grouped
-
-
-def test_exactly_as_many_choices_as_are_many() -> None:
-    """Three of twelve groups are 220 choices, twenty for each of eleven tries."""
-    settings = Settings(num_participants=12, tries=11, reference_set=(1, 2, 10))
-    assert settings.groups(96)
-    assert not settings.groups(95)
-
-
-def test_as_many_moments_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit itself is within."""
-    parameters = epoch_parameters(Settings(**VALID).announced(10_000))
-    number = parameters.layout.num_ciphertexts("moments")
-    monkeypatch.setattr("dubhe_flwr.protocol.settings_limits._MOST_MOMENTS", number)
-    assert Settings(**VALID).participation == "calibrated"
-    monkeypatch.setattr("dubhe_flwr.protocol.settings_limits._MOST_MOMENTS", number - 1)
-    with pytest.raises(SettingsError, match=f"takes {number} ciphertexts of each client"):
-        Settings(**VALID)
-
-
-def test_thresholds_are_searched_for_where_the_paper_gives_none() -> None:
-    """The grid is announced whole, and after a search only what it found."""
-    settings = Settings(num_participants=5, reference_set=(1, 3, 7))
-    assert settings.thresholds == "search"
-    assert len(settings.candidates) == settings.announced(50).num_candidates == 9
-    assert settings.fallback_candidate == 4
-    assert settings.announced(50, {1: 0.5, 3: 0.2}).thresholds == (0.5, 0.2)
-
-
-def test_with_one_category_there_is_nothing_to_search() -> None:
-    """C alone has no threshold."""
-    settings = Settings(num_participants=5, reference_set=(7,), thresholds="search")
-    assert settings.thresholds == {}
-    assert settings.announced(50).num_candidates == 1
-
-
-def test_a_search_falls_back_to_the_papers_thresholds() -> None:
-    """Where the paper gives some."""
-    settings = Settings(**VALID, thresholds="search")
-    assert settings.candidates[settings.fallback_candidate] == {1: 0.7, 2: 0.1}
-
-
-def test_a_reference_set_is_put_in_order() -> None:
-    """Any iterable of sizes will do, and it is read once."""
-    settings = Settings(
-        num_participants=5, reference_set=iter([10, 1, 2, 1]), thresholds={2: 0.2, 1: 0.5}
-    )
-    assert settings.reference_set == (1, 2, 10)
-    assert isinstance(settings.thresholds, dict)
-    assert list(settings.thresholds.items()) == [(1, 0.5), (2, 0.2)]
+    assert announced.group_size == (settings.clients_in_group if grouped else None)
+    assert announced.volunteer_tries == (settings.tries if grouped else 1)
 
 
 def test_what_is_announced_is_what_was_set() -> None:
-    """Each parameter that a node checks reaches it."""
+    """Each number that a node checks reaches it; the server's own seed does not."""
     settings = Settings(
         num_participants=4,
-        reference_set=(1, 3),
-        thresholds={1: 0.5},
+        rule=Paper((1, 3), {1: 0.5}),
         tries=6,
         registration_interval=7,
         min_cohort=2,
         key_bits=512,
-        max_clients=80,
+        max_registered=80,
         max_draws_per_epoch=90,
         max_sums_per_epoch=11,
         seed=5,
     )
-    assert settings.announced(100) == JoinRequest(
-        *((1, 3), (0.5,), 4, 512, 80, 2, 90, 11, 5),
-        *(1, 0, True, 0.1, 0.1, 0.5),
-    )
+    rule = '{"reference_set": [1, 3], "thresholds": {"1": 0.5}}'
+    assert settings.announced(10) == JoinRequest("paper", rule, 4, 512, 80, 2, 90, 11)
 
 
-def test_what_is_announced_of_calibration_and_groups() -> None:
-    """Numbers travel as floats, and the size of the groups only where there are groups."""
-    options: dict[str, Any] = VALID | {"tries": 6, "group_size": 5, "coverage": 2, "floor": 1}
-    calibrated = Settings(**options, determination="tries", local_skew=1).announced(100)
-    assert (calibrated.volunteer_tries, calibrated.group_size) == (1, 0)
-    assert calibrated.calibrated is True
-    weights = calibrated.coverage, calibrated.floor, calibrated.local_skew
-    assert weights == (2.0, 1.0, 1.0)
-    assert {type(weight) for weight in weights} == {float}
-    grouped = Settings(**options, participation="paper", determination="grouped").announced(100)
-    assert (grouped.volunteer_tries, grouped.group_size, grouped.calibrated) == (6, 5, False)
-    alone = Settings(**options, determination="one-off").announced(100)
-    assert (alone.volunteer_tries, alone.group_size) == (1, 0)
-
-
-def test_numbers_of_numpy_become_plain_ones() -> None:
-    """They can then travel, and seed a generator."""
-    names = ("num_participants", "tries", "quorum", "min_cohort", "seed", "max_clients")
-    settings = Settings(**VALID | {name: np.int64(20) for name in names} | {"tries": np.int8(9)})
-    assert {type(getattr(settings, name)) for name in names} == {int}
-    assert decode(JoinRequest, encode(settings.announced(100))) == settings.announced(100)
-
-
-def test_without_a_seed_none_is_announced() -> None:
-    """Nodes then draw in private, whatever their policy."""
-    assert Settings(**VALID).announced(100).seed == -1
-    assert Settings(**VALID, seed=0).announced(100).seed == 0
+@pytest.mark.parametrize(
+    ("simulation", "seed", "draw_seed", "encrypted"),
+    [
+        (None, 5, None, True),
+        ("encrypted", 5, 5, True),
+        ("encrypted", 0, 0, True),
+        ("encrypted", None, None, True),
+        ("plain", 5, 5, False),
+    ],
+)
+def test_what_is_announced_of_a_simulation(
+    simulation: Any, seed: int | None, draw_seed: int | None, encrypted: bool
+) -> None:
+    """The seed only to simulated nodes, and whether they encrypt."""
+    announced = Settings(**VALID, seed=seed, simulation=simulation).announced(100)
+    assert (announced.draw_seed, announced.encrypted) == (draw_seed, encrypted)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"num_classes": 9}, r"reference_set=\(1, 2, 10\) lacks num_classes=9"),
-        ({"num_classes": 11}, r"reference_set=\(1, 2, 10\) lacks num_classes=11"),
-        ({"reference_set": (1, 2, 3, 4, 10)}, "has 81 candidates, above 64; leave out a size or"),
-        ({"thresholds": "best"}, r"thresholds='best' must be one of \('search', 'search-tries'\)"),
-        ({"reference_set": ()}, "must hold sizes of class sets"),
-        ({"thresholds": {1: 0.7}}, "must name exactly the sizes"),
-        ({"thresholds": {1: 0.7, 2: float("nan")}}, "no share of a client's data"),
-        ({"key_bits": 1000}, "key_bits=1000 is no multiple of 16"),
-        ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
-        ({"max_clients": 2**42}, "lower its max_value or max_clients"),
-        (
-            {"reference_set": (1, 2, 62), "thresholds": {1: 0.7, 2: 0.1}, "key_bits": 512},
-            "with the 1954 categories .*; choose participation='paper' or leave out a size",
+        *(
+            ({name: least - 1}, f"{name}={least - 1} must be at least {least}, and below 2")
+            for name, least in (
+                *(("num_participants", 1), ("tries", 1), ("group_size", 1), ("quorum", 1)),
+                *(("registration_interval", 1), ("rounds_per_draw", 1), ("min_cohort", 2)),
+                *(("max_registered", 1), ("key_bits", 512), ("max_draws_per_epoch", 1)),
+                *(("max_sums_per_epoch", 0), ("agent_attempts", 1), ("seed", 0)),
+            )
         ),
+        *(({name: 2**63}, f"{name}=.* and below 2") for name in ("seed", "max_registered")),
+        *(
+            ({name: value}, f"{name}={value!r} must be a whole number")
+            for name, value in (
+                *(("quorum", 3.0), ("tries", 2.5), ("num_participants", "20")),
+                *(("key_bits", None), ("seed", 7.0), ("group_size", 4.0)),
+                *(("tries", True), ("quorum", False)),
+            )
+        ),
+        *(
+            ({name: np.int64(9)}, f"{name}=.*9.* must be a whole number, an int of Python")
+            for name in ("tries", "seed", "rounds_per_draw", "registration_interval", "key_bits")
+        ),
+        *(
+            ({"max_unregistered": value}, f"max_unregistered={value!r} must be a share from 0 to 1")
+            for value in (1.1, -0.1, float("nan"), "0.2", None)
+        ),
+        ({"rule": (1, 2, 10)}, r"rule=\(1, 2, 10\) is not a participation rule; .*Paper\("),
+        ({"rule": Paper}, "is not a participation rule"),
+        ({"determination": ""}, r"determination='' must be one of \('auto', 'tries', 'grouped'\)"),
+        ({"on_failure": "ignore"}, "on_failure='ignore' must be one of .*'raise', 'random'"),
+        ({"simulation": "yes"}, r"simulation='yes' must be one of \(None, 'plain', 'encrypted'\)"),
+        ({"num_participants": 2}, "min_cohort=3 is above num_participants=2; select more"),
+        ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
+        ({"max_registered": 19}, "num_participants=20 is above max_registered=19; raise max_reg"),
+        ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),
+        ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
+        ({"group_size": 21}, "group_size=21 must be .* to num_participants=20"),
+        ({"max_draws_per_epoch": 999}, "make 1000 draws, above max_draws_per_epoch=999; lower one"),
+        (
+            {"determination": "grouped", "max_draws_per_epoch": 999},
+            "make 1000 draws, above max_draws_per_epoch=999; lower one",
+        ),
+        (
+            {"tries": 2**11, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
+            "rounds_per_draw=1024 rounds are more than 1048576 draws in one message",
+        ),
+        ({"key_bits": 1000}, "key_bits=1000 is not a multiple of 16"),
+        ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
+        ({"max_registered": 2**42}, "The terms of the epoch cannot work"),
+        ({"rule": Paper((1, 2, 62), "search"), "key_bits": 512}, "The rule takes .* ciphertexts"),
     ],
 )
-def test_a_codebook_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:
+def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:
     """The error is one sentence with the value and the remedy."""
     with pytest.raises(SettingsError, match=sentence):
         Settings(**VALID | change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_participants": 3},
+        {"num_participants": 2, "min_cohort": 2},
+        {"quorum": 3},
+        {"quorum": 2000},
+        {"max_registered": 20},
+        {"max_unregistered": 0},
+        {"max_unregistered": 1.0},
+        {"max_draws_per_epoch": 1000},
+        {"determination": "grouped", "tries": 100, "max_draws_per_epoch": 5000},
+        {"determination": "grouped", "group_size": 3},
+        {"determination": "grouped", "group_size": 20},
+        {"determination": "tries", "group_size": 21},
+        {"max_sums_per_epoch": 0},
+        {"key_bits": 512},
+        {"seed": 2**63 - 1},
+        {"tries": 2**10, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
+        {
+            "determination": "grouped",
+            "tries": 2**11,
+            "rounds_per_draw": 2**10,
+            "max_draws_per_epoch": 2**20,
+        },
+    ],
+)
+def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
+    """The limits themselves are within."""
+    assert Settings(**VALID | change).announced(100)
 
 
 def test_trusted_keys_are_checked_and_not_announced() -> None:
@@ -203,7 +196,6 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
     assert settings.trusted is not None
     assert len(settings.trusted) == len(Settings(**VALID, trusted_keys=keys).trusted or ()) == 3
     assert settings.announced(100) == Settings(**VALID).announced(100)
-    assert Settings(**VALID).trusted is None
     for wrong in ([], [*keys, keys[0]], ["node.pub"]):
         with pytest.raises(SettingsError, match="trusted_keys"):
             Settings(**VALID, trusted_keys=wrong)  # type: ignore[arg-type]
@@ -213,10 +205,4 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
 def test_what_is_no_collection_of_keys_is_refused(keys: Any) -> None:
     """A file name is not read silently; the sentence says what reads it."""
     with pytest.raises(SettingsError, match=r"trusted_keys is a .*load_trusted_keys"):
-        Settings(num_participants=5, reference_set=(1, 10), trusted_keys=keys)
-
-
-def test_the_size_of_blocks_is_announced() -> None:
-    """Nodes know from the start whether blocks are checked, and how small one may be."""
-    assert Settings(**VALID).announced(100).block_size == 0
-    assert Settings(**VALID, block_size=10).announced(100).block_size == 10
+        Settings(**VALID, trusted_keys=keys)

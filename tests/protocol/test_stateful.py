@@ -3,6 +3,7 @@
 In CI 200 runs of 50 steps; 20,000 with ``pytest -m slow tests/protocol/test_stateful.py``.
 """
 
+import json
 import random
 from dataclasses import replace
 from functools import partial
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from protocol.accidents import spoilt
 from protocol.federation import node_ids, node_policies, skewed_counts
-from protocol.test_malformed import spoilt
+from protocol.node import only_charged
 
 from dubhe_flwr.errors import ProtocolError, QuorumError
 from dubhe_flwr.protocol import (
@@ -25,19 +27,21 @@ from dubhe_flwr.protocol import (
     Plan,
     Settings,
 )
+from dubhe_flwr.rules import Paper
 
-NUM_NODES = 6
+NUM_NODES = 8
 COUNTS = skewed_counts(NUM_NODES)
 IDS = node_ids(NUM_NODES)
-MAX_BATCHES = 2 * (1 + 3 + 3 + 1 + 3 + 1) + 3
-"""Two epochs in a round, with three agents for each of their tasks, and three to determine."""
+TRIES, INTERVAL, MAX_DRAWS = 2, 4, 8
+MAX_BATCHES = 1 + 7 * (1 + 3 + 3 + 2 + 1) + 3
+"""Seven epochs after an old one, with three keys and two sums each, and three to determine."""
 
 nodes = st.sampled_from(IDS)
 some_nodes = st.sets(nodes)
 
 
 class Federation(RuleBasedStateMachine):
-    """One server, six nodes, and a network that does what it likes.
+    """One server, eight nodes, and a network that does what it likes.
 
     Attributes
     ----------
@@ -51,31 +55,34 @@ class Federation(RuleBasedStateMachine):
 
     @initialize(
         seed=st.integers(0, 2**32),
-        participation=st.sampled_from(["paper", "paper", "calibrated"]),
+        thresholds=st.sampled_from([{1: 0.6, 2: 0.3}, {1: 0.6, 2: 0.3}, "search"]),
+        determination=st.sampled_from(["tries", "grouped", "auto"]),
+        simulation=st.sampled_from([None, "encrypted", "plain"]),
         on_failure=st.sampled_from(["raise", "random"]),
+        rounds_per_draw=st.sampled_from([1, 1, 3]),
+        max_registered=st.sampled_from([20, 20, 5]),
     )
-    def begin(self, seed: int, participation: Any, on_failure: Any) -> None:
+    def begin(self, seed: int, thresholds: Any, **options: Any) -> None:
         """Start the server and the nodes."""
         self.selector = Coordinator(
             Settings(
                 num_participants=3,
-                reference_set=(1, 2, 4),
-                thresholds={1: 0.6, 2: 0.3},
-                participation=participation,
-                on_failure=on_failure,
-                tries=2,
-                registration_interval=4,
-                max_draws_per_epoch=8,
+                rule=Paper((1, 2, 4), thresholds),
+                tries=TRIES,
+                min_cohort=2,
+                group_size=2,
+                registration_interval=INTERVAL,
+                max_draws_per_epoch=MAX_DRAWS,
                 max_unregistered=0.0,
-                max_clients=20,
                 key_bits=512,
                 seed=seed,
+                **options,
             )
         )
         self.random = random.Random(seed)
         self.unwilling: set[int] = set()
         self.sessions: dict[int, ClientSession] = {}
-        policies = node_policies(COUNTS)
+        policies = node_policies(COUNTS, min_cohort=2)
         for node_id, policy in zip(IDS, policies, strict=True):
             willing = partial(self.is_willing, node_id)
             self.sessions[node_id] = ClientSession(replace(policy, willing=willing))
@@ -114,9 +121,11 @@ class Federation(RuleBasedStateMachine):
             self.num_batches += 1
             assert self.num_batches <= MAX_BATCHES
             assert set(outcome.requests) <= self.present
+            assert len(outcome.requests) <= self.selector.settings.max_registered
         else:
             self.check(outcome)
             self.stored.append(self.state)
+        json.dumps(self.selector.state_dict(self.state))
 
     def check(self, plan: Plan) -> None:
         """Check who is to train."""
@@ -189,7 +198,7 @@ class Federation(RuleBasedStateMachine):
         forged = len(self.forged & batch.requests.keys())
         self.go_on(lambda: self.selector.step(before, inbox))
         if self.state is not before:
-            report = self.state.stages[len(before.stages)]
+            report = self.state.round.reports[len(before.round.reports)]
             assert report.accepted + sum(report.dropped.values()) == report.sent
             assert report.dropped.get("StaleMessageError", 0) >= forged
 
@@ -234,30 +243,31 @@ class Federation(RuleBasedStateMachine):
     def replay_requests(self, node_id: int, again: int) -> None:
         """Deliver old requests again: the node refuses each and stays as it is."""
         session = self.sessions[node_id]
-        if session.state is None:
-            return  # restarted without its state, it cannot know
-        past, before = session.state.past_epochs, session.state
+        before = session.memory
+        if before is None:
+            return  # restarted without its memory, it cannot know
         for request in self.requests[node_id][-again:]:
-            if request["epoch"] in past:
+            if before.remembers(request["epoch"]) and request["epoch"] != before.epoch:
                 with pytest.raises(ProtocolError):
                     session.handle(request)
-                assert session.state is before
+                assert session.memory is before
 
     @precondition(lambda self: any(self.requests.values()))
     @rule(node_id=nodes)
     def spoil_a_request(self, node_id: int) -> None:
         """Deliver a request that is spoilt: it is refused, or answered in vain."""
         session = self.sessions[node_id]
-        before = session.state
+        before = session.memory
         for request in self.requests[node_id][-1:]:
+            changed = spoilt(request, self.random)
             try:
-                session.handle(spoilt(request, self.random))
+                session.handle(changed)
             except ProtocolError:
-                assert session.state is before
+                assert only_charged(before, session.memory, changed)
 
     @rule(node_id=nodes)
     def restart_a_node(self, node_id: int) -> None:
-        """Bring a node back without its state."""
+        """Bring a node back without its memory."""
         self.sessions[node_id] = ClientSession(self.sessions[node_id].policy)
         self.requests[node_id].clear()
 
@@ -269,23 +279,28 @@ class Federation(RuleBasedStateMachine):
     @precondition(lambda self: self.batch is None)
     @rule(data=st.data())
     def set_back_the_server(self, data: Any) -> None:
-        """Restore the server from what it stored after some round."""
-        self.state = data.draw(st.sampled_from(self.stored[-4:]))
+        """Restore the server from what it stored after some round, by way of a file."""
+        stored = data.draw(st.sampled_from(self.stored[-4:]))
+        text = json.dumps(self.selector.state_dict(stored))
+        interrupted = data.draw(st.booleans())
+        self.state = self.selector.load_state_dict(json.loads(text), interrupted=interrupted)
 
     @invariant()
     def budgets_hold(self) -> None:
         """No node draws or decrypts more than it agreed to in an epoch."""
         for session in getattr(self, "sessions", {}).values():
-            if session.state is not None:
-                assert session.state.num_draws <= 8
-                assert session.state.num_sums <= (NUM_NODES - 1) // 2
+            memory = session.memory
+            if memory is not None and memory.joined is not None and memory.joined.registered:
+                assert memory.joined.registered.num_draws <= MAX_DRAWS
+                assert memory.joined.registered.num_sums <= (NUM_NODES - 1) // 2
 
     @invariant()
     def the_state_fits_the_batch(self) -> None:
         """Have the server await replies to just the batch that is out."""
         state: CoordinatorState | None = getattr(self, "state", None)
         if state is not None and self.batch is not None:
-            assert state.batch is self.batch
+            assert state.stage is not None
+            assert state.stage.batch is self.batch
 
     def teardown(self) -> None:
         """Once all goes well again, so does the next round."""

@@ -25,7 +25,8 @@ def check_picture(path: Path) -> None:
 
 def test_figures_are_written_and_coloured(tmp_path: Path) -> None:
     """Four pictures of a comparison."""
-    paths = save_figures(RESULTS, tmp_path / "new")
+    save_figures(RESULTS, tmp_path / "new")
+    paths = list((tmp_path / "new").iterdir())
     names = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
     assert {path.name for path in paths} == names
     for path in paths:

@@ -1,5 +1,6 @@
-"""A picture has a panel for each drawing and one legend for all."""
+"""A picture has a panel for each drawing and one legend; colours belong to methods."""
 
+import sys
 from io import BytesIO
 
 import matplotlib as mpl
@@ -9,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from dubhe_flwr.report.picture import picture
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.report.picture import method_colours, method_label, picture, require_matplotlib
 
 
 def test_panels_stand_in_rows() -> None:
@@ -67,3 +69,23 @@ def test_the_user_s_settings_stay() -> None:
     with mpl.rc_context({"font.size": 3.0}):
         picture([[lambda axes: axes.plot([0, 1])]], (2, 2))
         assert mpl.rcParams["font.size"] == 3.0
+
+
+def test_a_method_keeps_its_colour_in_every_company() -> None:
+    """Known methods look the same in each figure, and all methods of a figure differ."""
+    together = method_colours(["a", "random", "b", "dubhe", "greedy"])
+    assert len(set(together.values())) == 5
+    assert together["dubhe"] == method_colours(["dubhe"])["dubhe"] == "#0072B2"
+
+
+def test_a_method_is_shown_by_its_label() -> None:
+    """What follows a comma is kept."""
+    shown = [method_label(name) for name in ("dubhe", "random", "dubhe-paper, H=1")]
+    assert shown == ["Dubhe", "random", "Dubhe (paper), H=1"]
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base install draws nothing, and says what to install."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(DubheError, match=r"dubhe-flwr\[report\]"):
+        require_matplotlib()

@@ -1,64 +1,46 @@
-"""results.json holds all that was found, and is read back or refused with a sentence."""
+"""Results hold all that was found, in a file that names it, and the figures that sum it up."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from comparison_results import RESULTS, method_result
 from hypothesis import given
 from hypothesis import strategies as st
+from study_results import STUDY
 
-from dubhe_flwr.errors import DataError
-from dubhe_flwr.report import ComparisonResults
-
-
-def test_results_survive_the_file(tmp_path: Path) -> None:
-    """What is loaded equals what was saved."""
-    path = tmp_path / "new" / "folder" / "results.json"
-    RESULTS.save(path)
-    assert ComparisonResults.load(path) == RESULTS
+from dubhe_flwr.report import ClassProportions, MethodResult, SelectionResult
 
 
-def test_the_file_names_every_finding(tmp_path: Path) -> None:
+def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
     """A reader of the plain JSON finds summaries and series of each method."""
-    path = tmp_path / "results.json"
+    path = tmp_path / "new" / "folder" / "results.json"
     RESULTS.save(path)
     content = json.loads(path.read_text(encoding="utf-8"))
     assert set(content) == {"config", "federation", "methods"}
     assert set(content["federation"]) == {
-        "name",
-        "num_clients",
-        "num_classes",
-        "num_samples",
-        "rho",
-        "emd",
-        "class_proportions",
-    }
+        "name", "num_clients", "num_classes", "num_samples", "rho", "emd", "class_proportions",
+    }  # fmt: skip
     dubhe = content["methods"]["dubhe"]
-    assert set(dubhe) == {
-        "final_accuracy",
-        "mean_emd",
-        "mean_local_emd",
-        "num_rounds",
-        "accuracy",
-        "loss",
-        "emd",
-        "local_emd",
-        "coverage",
-        "class_proportions",
-        "selection_seconds",
-        "training_seconds",
-        "bytes_up",
-        "bytes_down",
-        "selection_bytes_up",
-        "selection_bytes_down",
-        "notes",
-        "fallback_rounds",
-    }
+    summed_up = {"final_accuracy", "mean_emd", "mean_local_emd"}
+    assert set(dubhe) == {field.name for field in fields(MethodResult)} | summed_up
     assert len(dubhe["accuracy"]) == dubhe["num_rounds"] + 1
     assert dubhe["mean_local_emd"] == pytest.approx(1.4)
     assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
+
+
+def test_the_names_in_a_file_stay() -> None:
+    """Whoever reads one finds what was there before."""
+    assert {field.name for field in fields(MethodResult)} == {
+        "num_rounds", "accuracy", "loss", "emd", "local_emd", "coverage", "class_proportions",
+        "selection_seconds", "training_seconds", "bytes_up", "bytes_down", "selection_bytes_up",
+        "selection_bytes_down", "notes", "fallback_rounds",
+    }  # fmt: skip
+    assert {field.name for field in fields(SelectionResult)} == {
+        "emd", "local_emd", "class_proportions", "coverage", "coverage_100", "effective_clients",
+        "seconds", "messages", "bytes_up", "bytes_down", "notes", "fallback_rounds",
+    }  # fmt: skip
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
@@ -69,31 +51,22 @@ def test_final_accuracy_is_the_mean_of_the_last_five_rounds(accuracies: list[flo
     assert result.final_accuracy == pytest.approx(sum(last) / len(last))
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    """The message says which command writes one."""
-    with pytest.raises(DataError, match="dubhe compare"):
-        ComparisonResults.load(tmp_path / "results.json")
+def test_summaries_of_a_study_follow_from_the_rounds() -> None:
+    """Mean and spread over the rounds; the bias is that of the mean distribution."""
+    proportions = ClassProportions(mean=(0.6, 0.4), sd=(0.2, 0.2))
+    result = replace(STUDY.methods["dubhe"], emd=(0.1, 0.2, 0.6), class_proportions=proportions)
+    assert result.mean_emd == pytest.approx(0.3)
+    assert result.sd_emd == pytest.approx((0.14 / 3) ** 0.5)
+    assert result.bias == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "{}", '{"config": {}, "federation": {}, "methods": {}}', "\udcff"],
-)
-def test_other_contents_are_refused(content: str, tmp_path: Path) -> None:
-    """Whatever else the file holds, the error is of this package."""
-    path = tmp_path / "results.json"
-    path.write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(DataError, match="holds no results"):
-        ComparisonResults.load(path)
-
-
-@pytest.mark.parametrize("lost", ["emd", "class_proportions", "notes"])
-def test_a_missing_field_is_named(lost: str, tmp_path: Path) -> None:
-    """A file of another version is refused with the name of what it lacks."""
-    path = tmp_path / "results.json"
-    RESULTS.save(path)
-    content = json.loads(path.read_text(encoding="utf-8"))
-    del content["methods"]["random"][lost]
-    path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(DataError, match=lost):
-        ComparisonResults.load(path)
+def test_the_file_of_a_study_names_every_finding(tmp_path: Path) -> None:
+    """A reader of the plain JSON finds summaries and the series of each method."""
+    STUDY.save(tmp_path / "study.json")
+    content = json.loads((tmp_path / "study.json").read_text(encoding="utf-8"))
+    dubhe = content["methods"]["dubhe"]
+    assert {"mean_emd", "sd_emd", "bias", "mean_local_emd"} <= dubhe.keys()
+    assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
+    assert dubhe["messages"] is None
+    assert content["config"] == {"seed": 0}
+    assert content["federation"]["num_clients"] == 150

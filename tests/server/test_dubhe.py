@@ -341,10 +341,7 @@ def test_accounting_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     ("change", "sentence"),
     [
         ({"num_participants": NUM_NODES + 1}, "above the 24 nodes"),
-        ({"thresholds": {1: 1.7, 2: 0.2}}, r"thresholds\[1\]=1.7"),
-        ({"reference_set": (1, 2), "num_classes": 4}, "lacks num_classes=4"),
-        ({"thresholds": {1: 0.7}}, "exactly the sizes"),
-        ({"reference_set": (1, 7, 16)}, "registry of"),
+        ({"rule": "paper"}, "is not a participation rule"),
         ({"min_cohort": 7}, "min_cohort=7 is above num_participants=6"),
     ],
 )
@@ -449,28 +446,3 @@ def test_results_of_strangers_do_not_crash_aggregation() -> None:
     parameters, metrics = strategy.aggregate_fit(1, [(proxy, result)], [])
     assert parameters is not None
     assert metrics == {}
-
-
-def test_thresholds_are_searched_for_again_on_request(caplog: pytest.LogCaptureFixture) -> None:
-    """The operator's word brings a registration and a search; the log names what each found."""
-
-    class Impatient(RecordedDubhe):
-        """Asks for a search before the third round."""
-
-        def on_plan(self, plan: Any, seconds: float) -> None:
-            super().on_plan(plan, seconds)
-            if plan.server_round == 2:
-                self.search_thresholds()
-
-    strategy = Impatient(fed(FedAvg), **SELECTION | {"thresholds": "search"})
-    with caplog.at_level(logging.INFO, logger="flwr"):
-        run(strategy, num_rounds=4)
-    stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
-    assert ["search" in of_round for of_round in stages] == [True, False, True, False]
-    assert strategy.plans[0].epoch == strategy.plans[1].epoch != strategy.plans[2].epoch
-    found = [
-        ", ".join(f"{size}: {share:g}" for size, share in strategy.plans[k].thresholds.items())
-        for k in (0, 2)
-    ]
-    lines = [r.message for r in caplog.records if "thresholds of the epoch" in r.message]
-    assert lines == [f"dubhe: thresholds of the epoch: {{{each}}}" for each in found]

@@ -8,7 +8,7 @@ from flwr.server.strategy import FedAvg
 from support import LABEL_COUNTS, NUM_NODES, SELECTION, initial_parameters, numpy_client_app
 from support import strategy_server_app as server_app
 
-from dubhe_flwr.protocol import SessionState
+from dubhe_flwr.protocol import Memory
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid
 
@@ -60,10 +60,10 @@ def test_a_transcript_holds_nothing_in_the_clear() -> None:
         for fields in grid.replies()
         for value in fields.values()
     )
-    reference_set, thresholds = SELECTION["reference_set"], SELECTION["thresholds"]
-    secrets = label_secrets(LABEL_COUNTS, reference_set, thresholds)
+    rule = SELECTION["rule"]
+    secrets = label_secrets(LABEL_COUNTS, rule.codebook.reference_set, rule.candidates[0])
     for context in grid.contexts.values():
-        state = SessionState.from_fields(context.state.config_records["dubhe"])
+        state = Memory.from_fields(context.state.config_records["dubhe"])
         modulus = int.from_bytes(state.modulus, "big")
         p = int.from_bytes(state.secret_key, "big")
         for prime in (p, modulus // p):

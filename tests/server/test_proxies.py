@@ -4,12 +4,12 @@ import threading
 from typing import Any
 
 import pytest
+from dubhe_flwr.protocol.envelope import Envelope
+from dubhe_flwr.protocol.messages import HelloRequest
 from flwr.common import Code, EvaluateRes, Status
 from flwr.server.client_proxy import ClientProxy
 
 from dubhe_flwr.protocol import Batch, NodeFailure
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import HelloRequest
 from dubhe_flwr.server import proxies as proxies_module
 from dubhe_flwr.server.proxies import node_id_of, send_to_proxies
 

@@ -248,8 +248,8 @@ def test_summary_and_the_rest_are_delegated(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages[:6] == [
         "\t├──> Dubhe around FedAvg:",
         "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
-        "\t│\t├── Rule: calibrated participation | auto determination | tries (H): 4",
-        "\t│\t├── Reference set (G): (1, 2, 4) | thresholds: {1: 0.7, 2: 0.2}",
+        "\t│\t├── Rule: paper: reference set (G) (1, 2, 4), thresholds {1: 0.7, 2: 0.2}",
+        "\t│\t├── Determination: auto | tries (H): 4",
         "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
         "\t│\t└── Key: 512 bits | smallest cohort: 3",
     ]
@@ -349,28 +349,3 @@ def test_waiting_for_nodes_ends(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="flwr"):
         run(strategy, num_rounds=1)
     assert "24 of 25 expected nodes" in caplog.text
-
-
-def test_thresholds_are_searched_for_again_on_request(caplog: pytest.LogCaptureFixture) -> None:
-    """The operator's word brings a registration and a search; the log names what each found."""
-
-    class Impatient(RecordedDubhe):
-        """Asks for a search before the third round."""
-
-        def on_plan(self, plan: Any, seconds: float) -> None:
-            super().on_plan(plan, seconds)
-            if plan.server_round == 2:
-                self.search_thresholds()
-
-    strategy = Impatient(FedAvg(fraction_evaluate=0.0), **SELECTION | {"thresholds": "search"})
-    with caplog.at_level(logging.INFO, logger="flwr"):
-        run(strategy, num_rounds=4)
-    stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
-    assert ["search" in of_round for of_round in stages] == [True, False, True, False]
-    assert strategy.plans[0].epoch == strategy.plans[1].epoch != strategy.plans[2].epoch
-    found = [
-        ", ".join(f"{size}: {share:g}" for size, share in strategy.plans[k].thresholds.items())
-        for k in (0, 2)
-    ]
-    lines = [r.message for r in caplog.records if "thresholds of the epoch" in r.message]
-    assert lines == [f"dubhe: thresholds of the epoch: {{{each}}}" for each in found]

@@ -52,7 +52,7 @@ def client_app() -> ClientApp:
     register_dubhe(
         app,
         lambda context: LABEL_COUNTS[int(context.node_config["partition-id"])],
-        seeded_draws=True,
+        simulated=True,
         min_key_bits=512,
     )
     return app

@@ -10,7 +10,8 @@ from flwr.common import NDArrays
 from torch import nn
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training import TorchClient, build_model, get_parameters, isolated_rng, sgd
+from dubhe_flwr.training import TorchClient, build_model, get_parameters, sgd
+from dubhe_flwr.training.runtime import isolated_rng
 
 IMAGES = np.random.default_rng(7).normal(size=(20, 1, 2, 4)).astype(np.float32)
 LABELS = np.arange(20) % 3
@@ -120,29 +121,9 @@ def test_threads_are_limited_while_training() -> None:
     model = new_model()
     model.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
     before = torch.get_num_threads()
-    client = client_of(0, model, num_threads=before + 1, test_data=(IMAGES, LABELS))
-    fitted(client)
-    client.evaluate(START, {})
+    fitted(client_of(0, model, num_threads=before + 1))
     assert set(seen) == {before + 1}
     assert torch.get_num_threads() == before
-
-
-def test_evaluates_on_test_data() -> None:
-    """Loss and accuracy are those of the given parameters, dropout and statistics frozen."""
-    client = client_of(0, test_data=(torch.from_numpy(IMAGES), torch.from_numpy(LABELS)))
-    results = [client.evaluate(START, {}) for _ in range(2)]
-    loss, num_examples, metrics = results[0]
-    assert results[0] == results[1]
-    assert num_examples == 20
-    assert loss > 0
-    assert 0 <= float(metrics["accuracy"]) <= 1
-    assert same(client.get_parameters({}), START)
-
-
-def test_evaluation_needs_test_data() -> None:
-    """A client without test samples says what to do."""
-    with pytest.raises(SettingsError, match="fraction_evaluate=0"):
-        client_of(0).evaluate(START, {})
 
 
 def test_foreign_parameters_are_refused() -> None:

@@ -13,7 +13,7 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from dubhe_flwr.errors import CohortError, SettingsError
 from dubhe_flwr.training import adam, build_model, sgd, train, train_cohort
-from dubhe_flwr.training.parameters import load_state
+from dubhe_flwr.training.models import load_state
 
 State = list[Tensor]
 

@@ -1,17 +1,18 @@
 """Vectors of what must be refused: spoilt messages, ciphertexts, keys and signatures."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from vectors import reference as ref
 from vectors.exchange import messages
 from vectors.inputs import (
     ANNOUNCED,
-    CALIBRATED,
     EPOCH,
+    GROUPED,
     MODULUS,
     NODE,
     OTHER_EPOCH,
+    SIGNER,
     STRANGER,
     Case,
     N,
@@ -19,69 +20,87 @@ from vectors.inputs import (
     all_told,
     prime,
     sealing,
-    secret,
 )
+
+_LONE: Final = {"key.signature": bytes(96)}
+_SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
+    "hello request": [
+        {"version": None}, {"stage": "train"}, {"stage": ""}, {"stage": "HELLO"}, {"epoch": b""},
+        {"epoch": EPOCH[:15]}, {"epoch": EPOCH + b"\0"}, {"epoch": EPOCH.hex()}, {"sequence": 0},
+        {"sequence": -1}, {"sequence": True}, {"sequence": 2**63}, {"label": 3},
+    ],
+    "hello reply": [
+        {"stage": "settle"}, {"willing": 1}, {"alias": ""}, {"alias": "a" * 257},
+        {"alias": "ä" * 129}, {"alias": "3\n4"}, {"alias": "3\x1b[2J"}, {"alias": "3\u2028"},
+        {"alias": "3\u2029"}, {"alias": "3\u202e"}, {"alias": "3\u200d"},
+    ],
+    "join request": [
+        {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
+        {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1}, {"max-sums": -1},
+        {"volunteer-tries": 0}, {"group-size": 1}, {"group-size": 5}, {"group-size": 2.0},
+        {"draw-seed": -1}, {"encrypted": 1},
+        {"weighted": None},
+    ],
+    "join reply": [
+        {"status": 6}, {"status": -1}, {"num-classes": 0}, {"alias": "3\n4"},
+        {"public-key": bytes(31)}, {"public-key": bytes(33)}, {"signature": bytes(64)},
+        {"signature": b""}, {"num-examples": -1}, {"num-examples": 0},
+    ],
+    "join reply of a node that stays out": [{"num-classes": -1}],
+    "keygen request": [{"public-keys": bytes(95)}, {"signatures": bytes(95)}],
+    "keygen reply": [{"signatures": bytes(97)}],
+    "register request": [
+        {"key.agent-public-key": bytes(31)}, {"key.sealed-key": None}, {"key.label": 3},
+        {"key.signature": bytes(95)}, {"mean-examples": 0.5}, {"mean-examples": float("nan")},
+        {"mean-examples": 1},
+    ],
+    "register request without a key": [_LONE],
+    "settle request": [{"num-clients": 0}, {"exchange": -1}],
+    "settle reply, settled": [{"finding": [0.5] * 65}, {"finding": bytes(12)}],
+    "participate request": [
+        {"num-clients": 0}, {"exchange": -1}, {"first-round": 0}, {"num-rounds": 0},
+        {"num-tries": 0}, {"num-tries": -1}, {"num-tries": 2**20 // 5 + 1},
+    ],
+    "determine request": [
+        {"num-clients": [4, 4, 5, 4, 0]}, {"num-clients": [4, 4, 5, 4, -4]},
+        {"num-clients": [4, 4, 5, 4]}, {"num-sums": [3, 3]}, {"num-sums": [5, 0]},
+        {"num-sums": [6, -1]}, {"num-sums": b"", "num-clients": b""}, {"num-clients": bytes(39)},
+    ],
+    "determine reply": [{"stage": "participate"}],
+}  # fmt: skip
+_OF_ANOTHER_TIME: Final[dict[str, list[dict[str, Any]]]] = {
+    "hello request": [{"version": version} for version in (0, 2, -1, 2**63 - 1)],
+    "hello reply": [{"version": version} for version in (0, 2, -1, 2**63 - 1)],
+    "join reply": [{"epoch": OTHER_EPOCH}, {"sequence": 1}, {"sequence": 3}],
+}
 
 
 def bad_messages() -> Iterator[Case]:
     """Fields that are no message, or one of another time."""
-    good = {f"{case['stage']} {case['kind']}": case for case in messages()}
+    good = {case["name"]: case for case in messages()}
+    for spoilt, error in (
+        (_SPOILT, "MalformedMessageError"),
+        (_OF_ANOTHER_TIME, "StaleMessageError"),
+    ):
+        for of, change in ((of, change) for of, changes in spoilt.items() for change in changes):
+            fields = good[of]["fields"] | all_told(ref.fields_of(change))
+            yield {
+                "name": f"{of}: {_shown(change)}",
+                "kind": good[of]["kind"],
+                "stage": good[of]["stage"],
+                "sequence": good[of]["sequence"],
+                "fields": {n: what for n, what in fields.items() if what != {"NoneType": None}},
+                "error": error,
+            }
 
-    def spoilt(of: str, name: str, error: str = "MalformedMessageError", **change: Any) -> Case:
-        fields = dict(good[of]["fields"])
-        for key, value in change.items():
-            if value is None:
-                del fields[key.replace("_", "-")]
-            else:
-                fields |= all_told(ref.fields_of({key.replace("_", "-"): value}))
-        return {
-            "name": f"{of}: {name}",
-            "kind": good[of]["kind"],
-            "stage": good[of]["stage"],
-            "sequence": good[of]["sequence"],
-            "fields": fields,
-            "error": error,
-        }
 
-    yield spoilt("hello request", "another version", "StaleMessageError", version=2)
-    yield spoilt("hello request", "no version", version=None)
-    yield spoilt("hello request", "an unknown stage", stage="train")
-    yield spoilt("hello request", "a short epoch", epoch=EPOCH[:15])
-    yield spoilt("hello request", "the epoch as text", epoch=EPOCH.hex())
-    yield spoilt("hello request", "sequence 0", sequence=0)
-    yield spoilt("hello request", "sequence is a truth value", sequence=True)
-    yield spoilt("hello request", "a field too many", label=3)
-    yield spoilt("hello reply", "of another epoch", "StaleMessageError", epoch=OTHER_EPOCH)
-    yield spoilt("hello reply", "of another request", "StaleMessageError", sequence=9)
-    yield spoilt("hello reply", "an empty alias", alias="")
-    yield spoilt("hello reply", "an alias of 257 bytes", alias="a" * 257)
-    yield spoilt("hello reply", "an alias of two lines", alias="3\n4")
-    yield spoilt("hello reply", "a control character in the alias", alias="3\x1b[2J")
-    yield spoilt("hello reply", "a line separator in the alias", alias="3\u2028")
-    yield spoilt("hello reply", "willing is a number", willing=1)
-    yield spoilt("join request", "a threshold too few", thresholds=[0.6])
-    yield spoilt("join request", "numbers that are not whole", thresholds=bytes(15))
-    yield spoilt("join request", "K below min-cohort", num_participants=2)
-    yield spoilt("join request", "coverage is not a number", coverage="much")
-    yield spoilt("join request", "floor above 1", floor=1.5)
-    yield spoilt("join request", "a group larger than K", group_size=5)
-    yield spoilt("join request", "a block of min-cohort", block_size=3)
-    yield spoilt("join request", "coverage is whole", coverage=1)
-    yield spoilt("join request", "no group-size", group_size=None)
-    yield spoilt("join reply", "status 6", status=6)
-    yield spoilt("join reply", "a key of 31 bytes", public_key=bytes(31))
-    yield spoilt("join reply", "a signature of 64 bytes", signature=bytes(64))
-    yield spoilt("keygen request", "a broken key", public_keys=bytes(95))
-    yield spoilt("register request", "a digest of 31 bytes", recipients_digest=bytes(31))
-    yield spoilt("check request", "no block", num_clients=b"")
-    yield spoilt("expect request", "nobody registered", num_registered=0)
-    yield spoilt("search request", "a negative number of tries", num_tries=-1)
-    yield spoilt("calibrate request", "more clients than registered", num_clients=101)
-    yield spoilt("participate request", "round 0", first_round=0)
-    yield spoilt("participate request", "too many draws", num_tries=2**20)
-    yield spoilt("determine request", "sums of nobody", num_clients=[4, 4, 5, 4, 0])
-    yield spoilt("determine request", "a number too few", num_clients=[4, 4, 5, 4])
-    yield spoilt("determine reply", "of another stage", stage="participate")
+def _shown(change: dict[str, Any]) -> str:
+    """Return what is changed, in words."""
+    ((name, value), *_) = change.items()
+    if value is None:
+        return f"no {name}"
+    long = isinstance(value, bytes | str | list) and len(value) > 9
+    return f"{name} of length {len(value)}" if long else f"{name} {value!r}"
 
 
 def bad_ciphertexts() -> Iterator[Case]:
@@ -109,10 +128,10 @@ def bad_ciphertexts() -> Iterator[Case]:
 def bad_packings() -> Iterator[Case]:
     """Plaintexts that cannot be the sum of so many clients."""
     for name, field, plaintexts, clients in (
-        ("a slot above its bound", "registry", [5], 4),
-        ("bits behind the last slot", "registry", [1 << 55], 4),
-        ("a plaintext too many", "registry", [1, 0], 4),
-        ("none", "registry", [], 4),
+        ("a slot above its bound", "registration", [5], 4),
+        ("bits behind the last slot", "registration", [1 << 55], 4),
+        ("a plaintext too many", "registration", [1, 0], 4),
+        ("none", "registration", [], 4),
         ("a share above one each", "distribution", [4 * 2**20 + 1], 4),
     ):
         yield {
@@ -147,22 +166,24 @@ def bad_sealed_keys() -> Iterator[Case]:
 
 def bad_signatures() -> Iterator[Case]:
     """Signatures that a node with pinned keys does not accept for a statement."""
-    statement = ref.join_statement(EPOCH, ANNOUNCED, ref.public_half(NODE))
-    good = ref.sign(secret("signing"), statement)
+    node = ref.public_half(NODE)
+    statement = ref.join_statement(EPOCH, ANNOUNCED, node)
+    good, foreign = ref.sign(SIGNER, statement), ref.sign(STRANGER, statement)
+    key = ref.key_statement(EPOCH, ANNOUNCED, node, MODULUS, node)
     for name, signature in (
-        ("none", bytes(96)),
-        ("by a stranger", ref.sign(STRANGER, statement)),
-        ("another's key before it", ref.sign(STRANGER, statement)[:32] + good[32:]),
+        ("zeros", bytes(96)),
+        ("none", b""),
+        ("by a stranger", foreign),
+        ("another's key before it", foreign[:32] + good[32:]),
         ("changed", good[:-1] + bytes([good[-1] ^ 1])),
         ("a byte too few", good[:-1]),
-        ("of another epoch", ref.sign(secret("signing"), ref.join_statement(
-            OTHER_EPOCH, ANNOUNCED, ref.public_half(NODE)))),
-        ("of other parameters", ref.sign(secret("signing"), ref.join_statement(
-            EPOCH, CALIBRATED, ref.public_half(NODE)))),
-    ):  # fmt: skip
+        ("of another epoch", ref.sign(SIGNER, ref.join_statement(OTHER_EPOCH, ANNOUNCED, node))),
+        ("of other parameters", ref.sign(SIGNER, ref.join_statement(EPOCH, GROUPED, node))),
+        ("of another statement", ref.sign(SIGNER, key)),
+    ):
         yield {
             "name": name,
-            "trusted-keys": [ref.sign(secret("signing"), b"")[:32].hex()],
+            "trusted-keys": [ref.sign(SIGNER, b"")[:32].hex()],
             "statement": statement.hex(),
             "signature": signature.hex(),
             "error": "UntrustedError",

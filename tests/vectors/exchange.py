@@ -7,88 +7,76 @@ from vectors import reference as ref
 from vectors.inputs import (
     AGENT,
     ANNOUNCED,
-    CALIBRATED,
     EPOCH,
+    GROUPED,
+    MNIST,
     MODULUS,
     NODE,
     OTHER_EPOCH,
     SEARCHED,
+    SIGNER,
     Case,
     N,
     P,
     Q,
     all_told,
     sealing,
-    secret,
 )
+
+_SUM: dict[str, Any] = {"sums": b"\x02" * 128, "num-clients": 100, "exchange": 0}
 
 
 def messages() -> Iterator[Case]:
-    """From the values of a message to its fields."""
-    join = ANNOUNCED | {"calibrated": True, "coverage": 1.0, "floor": 0.1, "local-skew": 0.05}
-    requests: dict[str, dict[str, Any]] = {
-        "hello": {},
-        "join": join,
-        "keygen": {"public-keys": bytes(range(96)), "signatures": b""},
-        "register": {
-            "modulus": MODULUS,
-            "agent-public-key": ref.public_half(AGENT),
-            "sealed-key": bytes(80),
-            "recipients-digest": bytes(range(32)),
-            "signature": bytes(96),
-        },
-        "check": {
-            "registries": b"\x0c" * 256, "distributions": b"\x0d" * 256, "num-clients": [9, 10]
-        },
-        "expect": {"overall-registry": b"\x02" * 128, "num-registered": 100, "num-tries": 0},
-        "search": {"sums": b"\x0a" * 128, "num-tries": 0, "num-clients": 98},
-        "moments": {"overall-registry": b"\x02" * 128, "num-registered": 100, "candidate": 0},
-        "calibrate": {
-            "overall-registry": b"\x02" * 128,
-            "num-registered": 100,
-            "moments": b"\x08" * 640,
-            "num-clients": 98,
-            "candidate": 0,
-        },
-        "participate": {
-            "overall-registry": b"\x02" * 128,
-            "num-registered": 100,
-            "first-round": 7,
-            "num-rounds": 5,
-            "num-tries": 10,
-            "probabilities": b"",
-            "candidate": 0,
-        },
-        "determine": {"sums": b"\x03" * 640, "num-sums": [3, 2], "num-clients": [4, 4, 5, 4, 5]},
-    }  # fmt: skip
-    replies: dict[str, dict[str, Any]] = {
-        "hello": {"alias": "client 3: Grüße", "willing": True},
-        "join": {
-            "status": 0,
-            "alias": "3",
-            "public-key": ref.public_half(NODE),
-            "signature": bytes(96),
-        },
-        "keygen": {"modulus": MODULUS, "sealed-keys": bytes(240), "signature": bytes(96)},
-        "register": {"registry": b"\x04" * 128, "distribution": b"\x05" * 128},
-        "check": {"passed": b"\xc0"},
-        "expect": {"expectations": b"\x0a" * 128, "decisions": b""},
-        "search": {"candidate": 2},
-        "moments": {"moments": b"\x08" * 640},
-        "calibrate": {"probabilities": b"\x09" * 128},
-        "participate": {"decisions": b"\x06" * 7, "unwilling": b"\x08"},
-        "determine": {"chosen": [0, 9, 3]},
+    """From the values of a message to its fields; fields that are optional may be left out."""
+    key = {
+        "key.modulus": MODULUS,
+        "key.agent-public-key": ref.public_half(AGENT),
+        "key.sealed-key": bytes(80),
     }
+    joined = {"status": 0, "alias": "3", "num-classes": 4, "public-key": ref.public_half(NODE)}
+    made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
+    requests: list[tuple[str, str, dict[str, Any]]] = [
+        ("hello", "", {}),
+        ("join", "", GROUPED),
+        ("join", ", private draws of tries", MNIST),
+        ("join", ", numbers in the clear", ANNOUNCED | {"encrypted": False}),
+        ("keygen", "", {"public-keys": bytes(range(96))}),
+        ("keygen", ", signed", {"public-keys": bytes(range(96)), "signatures": bytes(288)}),
+        ("register", "", key),
+        ("register", ", signed", key | {"key.signature": bytes(96)}),
+        ("register", ", weighted", key | {"mean-examples": 612.5}),
+        ("register", " without a key", {}),
+        ("settle", "", _SUM),
+        ("participate", "", _SUM | {"first-round": 7, "num-rounds": 5, "num-tries": 10}),
+        (
+            "determine",
+            "",
+            {"sums": b"\x03" * 640, "num-sums": [3, 2], "num-clients": [4, 4, 5, 4, 5]},
+        ),
+    ]
+    replies: list[tuple[str, str, dict[str, Any]]] = [
+        ("hello", "", {"alias": "client 3: Grüße", "willing": True}),
+        ("join", "", joined),
+        ("join", ", signed", joined | {"signature": bytes(96)}),
+        ("join", ", weighted", joined | {"num-examples": 600}),
+        ("join", " of a node that stays out", joined | {"status": 5, "num-classes": 0}),
+        ("keygen", "", made),
+        ("keygen", ", signed", made | {"signatures": bytes(288)}),
+        ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),
+        ("settle", "", {"contribution": b"\x0a" * 128, "finding": []}),
+        ("settle", ", settled", {"finding": [0.7, 0.1]}),
+        ("participate", "", {"decisions": b"\x06" * 7, "unwilling": b"\x08"}),
+        ("determine", "", {"chosen": [0, 9, 3]}),
+    ]
     for kind, bodies in (("request", requests), ("reply", replies)):
-        for sequence, (stage, values) in enumerate(bodies.items(), start=1):
-            fields = ref.header(EPOCH, stage, sequence) | ref.fields_of(values)
+        for sequence, (stage, how, values) in enumerate(bodies, start=1):
             yield {
-                "name": f"{stage} {kind}",
+                "name": f"{stage} {kind}{how}",
                 "kind": kind,
                 "stage": stage,
                 "sequence": sequence,
                 "values": all_told(values),
-                "fields": all_told(fields),
+                "fields": all_told(ref.header(EPOCH, stage, sequence) | ref.fields_of(values)),
             }
 
 
@@ -113,13 +101,12 @@ def ciphertexts() -> Iterator[Case]:
 
 def sealed_keys() -> Iterator[Case]:
     """From a sealed key and the recipient's private half to the prime within."""
-    for name, changes in (
-        ("a node", {}),
-        ("the agent itself", {"recipient": AGENT}),
-        ("another epoch and layout", {"epoch": OTHER_EPOCH, "announced": SEARCHED}),
-        ("the other prime", {"plaintext": Q.to_bytes(32, "big")}),
+    for name, p, changes in (
+        ("a node", P, {}),
+        ("the agent itself", P, {"recipient": AGENT}),
+        ("another epoch and layout", P, {"epoch": OTHER_EPOCH, "announced": SEARCHED}),
+        ("the other prime", Q, {"plaintext": Q.to_bytes(32, "big")}),
     ):
-        p = Q if name == "the other prime" else P
         yield {"name": name} | sealing(**changes) | {"p": f"{p:064x}"}
 
 
@@ -127,24 +114,27 @@ def signatures() -> Iterator[Case]:
     """From what is signed to the statement and the signature."""
     node, agent = ref.public_half(NODE), ref.public_half(AGENT)
     for name, announced, epoch in (
-        ("plain", ANNOUNCED, EPOCH),
-        ("calibrated", CALIBRATED, EPOCH),
-        ("three candidates", SEARCHED, OTHER_EPOCH),
+        ("tries", ANNOUNCED, EPOCH),
+        ("groups", GROUPED, EPOCH),
+        ("private draws, three candidates", _without_seed(SEARCHED), OTHER_EPOCH),
     ):
         join = ref.join_statement(epoch, announced, node)
-        bundle = ref.bundle_statement(epoch, announced, agent, MODULUS, node + agent)
+        key = ref.key_statement(epoch, announced, agent, MODULUS, node)
         yield {
             "name": name,
             "epoch": epoch.hex(),
             "parameters": all_told(announced),
             "parameters-digest": ref.parameters_digest(announced).hex(),
-            "signing-key": secret("signing").hex(),
+            "signing-key": SIGNER.hex(),
             "public-key": node.hex(),
             "join-statement": join.hex(),
-            "join-signature": ref.sign(secret("signing"), join).hex(),
+            "join-signature": ref.sign(SIGNER, join).hex(),
             "agent-public-key": agent.hex(),
             "modulus": MODULUS.hex(),
-            "recipients": (node + agent).hex(),
-            "bundle-statement": bundle.hex(),
-            "bundle-signature": ref.sign(secret("signing"), bundle).hex(),
+            "key-statement": key.hex(),
+            "key-signature": ref.sign(SIGNER, key).hex(),
         }
+
+
+def _without_seed(announced: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in announced.items() if name != "draw-seed"}

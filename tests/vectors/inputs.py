@@ -4,6 +4,7 @@ The keys are throw-away keys that stand here in the open.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,31 +16,32 @@ OTHER_EPOCH: Final = bytes(range(1, 17))
 
 Case = dict[str, Any]
 
-ANNOUNCED: Final[dict[str, Any]] = {
-    "reference-set": [1, 2, 4],
-    "thresholds": [0.6, 0.3],
+
+def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
+    """Return name and settings of the paper's rule."""
+    settings = {"reference_set": reference_set, "thresholds": thresholds}
+    return {"rule": "paper", "rule-settings": json.dumps(settings)}
+
+
+ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4,
     "key-bits": 512,
     "max-clients": 20,
     "min-cohort": 3,
     "max-draws": 200,
     "max-sums": 100,
-    "seed": 7,
     "volunteer-tries": 1,
-    "group-size": 0,
-    "calibrated": False,
-    "coverage": 0.0,
-    "floor": 0.0,
-    "local-skew": 0.5,
-    "block-size": 0,
+    "draw-seed": 7,
+    "weighted": False,
+    "encrypted": True,
 }
-CALIBRATED: Final = ANNOUNCED | {"calibrated": True, "coverage": 0.1, "floor": 0.1}
-SEARCHED: Final = ANNOUNCED | {"thresholds": [0.5, 0.2, 0.6, 0.3, 0.9, 0.45]}
+SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "volunteer-tries": 4}
-BLOCKS: Final = ANNOUNCED | {"block-size": 4}
-MNIST: Final = ANNOUNCED | {
-    "reference-set": [1, 2, 10],
-    "thresholds": [0.7, 0.1],
+CLEAR: Final = ANNOUNCED | {"encrypted": False}
+WEIGHTED: Final = ANNOUNCED | {"weighted": True}
+MNIST: Final = {
+    **{name: value for name, value in ANNOUNCED.items() if name != "draw-seed"},
+    **paper([1, 2, 10], {"1": 0.7, "2": 0.1}),
     "num-participants": 20,
     "key-bits": 2048,
     "max-clients": 1000,
@@ -63,9 +65,11 @@ def prime(name: str, bits: int = 256) -> int:
 
 
 P, Q = prime("p"), prime("q")
-N = P * Q
-MODULUS = N.to_bytes(64, "big")
+N, OTHER_N = P * Q, prime("r") * prime("s")
+MODULUS, OTHER_MODULUS = (n.to_bytes(64, "big") for n in (N, OTHER_N))
 AGENT, NODE, STRANGER = secret("agent"), secret("node"), secret("stranger")
+SIGNER, OTHER_SIGNER = secret("signing"), secret("signing too")
+TRUSTED: Final = [ref.sign(key, b"")[:32].hex() for key in (SIGNER, OTHER_SIGNER)]
 
 
 def told(value: Any) -> Any:
@@ -73,7 +77,7 @@ def told(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, list):
-        return {"floats" if any(isinstance(x, float) for x in value) else "ints": value}
+        return {"ints" if value and isinstance(value[0], int) else "floats": value}
     return {type(value).__name__: value}
 
 
@@ -82,98 +86,52 @@ def all_told(values: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): told(value) for name, value in values.items()}
 
 
-def sums_of(*groups: Sequence[int]) -> list[list[int]]:
-    """Return the sums of the distributions of some of the nine nodes."""
-    return [
-        [sum(numbers) for numbers in zip(*(fixed(index) for index in group), strict=True)]
-        for group in groups
-    ]
-
-
 def fixed(index: int) -> list[int]:
     """Return what one of the nine nodes adds to a sum."""
     return ref.with_square(ref.fixed_point(COUNTS[index]))
+
+
+def sums_of(*groups: Sequence[int]) -> list[list[int]]:
+    """Return the sums of the distributions of some of the nine nodes."""
+    return [[sum(column) for column in zip(*map(fixed, group), strict=True)] for group in groups]
 
 
 def sealing(**changes: Any) -> Case:
     """Return one sealed key and all that it is bound to."""
     case: Case = {
         "epoch": EPOCH, "agent": AGENT, "recipient": NODE, "announced": ANNOUNCED, "plaintext":
-        P.to_bytes(32, "big"), "ephemeral": secret("ephemeral"),
+        P.to_bytes(32, "big"), "modulus": MODULUS, "ephemeral": secret("ephemeral"),
     } | changes  # fmt: skip
-    digest = ref.layout_digest(case["announced"])
+    digest, modulus = ref.layout_digest(case["announced"]), case["modulus"]
     recipient = ref.public_half(case["recipient"])
-    info = ref.info(case["epoch"], ref.public_half(case["agent"]), recipient, MODULUS, digest)
+    info = ref.info(case["epoch"], ref.public_half(case["agent"]), recipient, modulus, digest)
     return {
         "epoch": case["epoch"].hex(),
         "agent-public-key": ref.public_half(case["agent"]).hex(),
         "recipient-private-key": case["recipient"].hex(),
         "recipient-public-key": recipient.hex(),
-        "modulus": MODULUS.hex(),
+        "modulus": modulus.hex(),
         "layout-digest": digest.hex(),
         "info": info.hex(),
         "sealed": ref.seal(case["plaintext"], recipient, info, case["ephemeral"]).hex(),
     }
 
 
-def kept(announced: Mapping[str, Any], index: int = 1, **more: Any) -> Case:
-    """Return what a node knows before a request."""
-    return {
-        "parameters": all_told(announced),
-        "label-counts": COUNTS[index],
-        "alias": str(index),
-        "epoch": EPOCH.hex(),
-        "sequence": 2,
-        "recipient-private-key": NODE.hex(),
-        **more,
-    }
-
-
-def registered(announced: Mapping[str, Any], index: int = 1, **more: Any) -> Case:
-    """Return what a node knows after it registered."""
-    return kept(announced, index, modulus=MODULUS.hex(), p=f"{P:064x}", **more)
-
-
-def request(stage: str, values: Mapping[str, Any], **head: Any) -> dict[str, Any]:
-    """Return a request as it travels."""
-    return all_told(ref.header(EPOCH, stage, 3) | head | ref.fields_of(values))
-
-
 def overall(announced: Mapping[str, Any]) -> list[int]:
     """Return the registries of the nine nodes, added up, candidate by candidate."""
-    length = len(ref.codebook(announced["reference-set"]))
-    table = []
-    for thresholds in ref.candidates(announced):
-        slots = [ref.slot(counts, announced["reference-set"], thresholds) for counts in COUNTS]
-        table += [slots.count(place) for place in range(length)]
-    return table
+    rows = [ref.registration(announced, counts) for counts in COUNTS]
+    return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def encrypted(
-    announced: Mapping[str, Any], field: str, values: Sequence[int], r: int = 77
-) -> bytes:
-    """Return an encrypted vector."""
-    return ref.encrypt(N, ref.pack(announced, field, values), 77)
+def expected(announced: Mapping[str, Any]) -> list[int]:
+    """Return the expected data of the nine nodes, added up, candidate by candidate."""
+    rows = [ref.expectations(announced, counts, overall(announced)) for counts in COUNTS]
+    return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def asked(announced: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return the overall registry as nodes are given it."""
-    vector = encrypted(announced, "registry", overall(announced))
-    return {"overall-registry": vector, "num-registered": len(COUNTS), **more}
-
-
-def draw_of(**more: Any) -> dict[str, Any]:
-    """Return a request to draw for two rounds of three tries."""
-    return asked(ANNOUNCED, **{
-        "first-round": 1, "num-rounds": 2, "num-tries": 3, "probabilities": b"", "candidate": 0,
-    } | more)  # fmt: skip
-
-
-def sums_request(groups: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return a request to choose from some sums of one round."""
-    vectors = [encrypted(ANNOUNCED, "distribution", sums) for sums in sums_of(*groups)]
-    return {
-        "sums": b"".join(vectors),
-        "num-sums": [len(groups)],
-        "num-clients": [len(group) for group in groups],
-    }
+def encrypted(announced: Mapping[str, Any], field: str, values: Sequence[int]) -> bytes:
+    """Return a vector as it travels."""
+    plaintexts = ref.pack(announced, field, values)
+    if announced["encrypted"]:
+        return ref.encrypt(N, plaintexts, 77)
+    return ref.in_the_clear(announced["key-bits"], plaintexts)

@@ -8,15 +8,15 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from vectors import bad, exchange, mathematics, sessions
+from vectors import bad, exchange, mathematics, refusals, sessions
 from vectors import reference as ref
 
 FOLDER: Final = Path(__file__).parent
 
-GOOD: Final = {
+FILES: Final = {
     "categories": mathematics.categories,
     "distributions": mathematics.distributions,
     "layouts": mathematics.layouts,
@@ -29,23 +29,34 @@ GOOD: Final = {
     "probabilities": mathematics.probabilities,
     "choices": mathematics.choices,
     "sessions": sessions.sessions,
-}
-BAD: Final = {
     "bad_messages": bad.bad_messages,
     "bad_ciphertexts": bad.bad_ciphertexts,
     "bad_packings": bad.bad_packings,
     "bad_sealed_keys": bad.bad_sealed_keys,
     "bad_signatures": bad.bad_signatures,
-    "bad_sessions": sessions.bad_sessions,
+    "bad_sessions": refusals.bad_sessions,
 }
 
 
 def files() -> Iterator[tuple[str, str]]:
     """Yield name and text of each file."""
-    for name, cases in (GOOD | BAD).items():
+    for name, cases in FILES.items():
         about = " ".join((cases.__doc__ or "").split())
         content = {"protocol-version": ref.VERSION, "about": about, "cases": list(cases())}
-        yield f"{name}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        yield f"{name}.json", _written(content, depth=3) + "\n"
+
+
+def _written(value: Any, depth: int, indent: str = "") -> str:
+    """Return JSON with a line for each value of a case and each step, so that changes are seen."""
+    inner = indent + " "
+    is_steps = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    if isinstance(value, list) and (depth or is_steps):
+        parts = [_written(each, max(0, depth - 1), inner) for each in value]
+        return "[\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}]"
+    if isinstance(value, dict) and depth:
+        parts = [f"{json.dumps(k)}: {_written(v, depth - 1, inner)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}}}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def main() -> None:

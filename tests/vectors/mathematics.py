@@ -3,7 +3,20 @@
 from collections.abc import Iterator, Sequence
 
 from vectors import reference as ref
-from vectors.inputs import ANNOUNCED, COUNTS, MNIST, SEARCHED, Case, all_told, sums_of
+from vectors.inputs import (
+    ANNOUNCED,
+    COUNTS,
+    MNIST,
+    PRICES,
+    SEARCHED,
+    Case,
+    all_told,
+    fixed,
+    overall,
+    paper,
+    prices,
+    sums_of,
+)
 
 
 def categories() -> Iterator[Case]:
@@ -60,13 +73,23 @@ def layouts() -> Iterator[Case]:
         "four classes, 512 bits": ANNOUNCED,
         "the paper's ten classes, 2048 bits": MNIST,
         "three candidates": SEARCHED,
+        "nine candidates, thirds and halves": MNIST | paper([1, 2, 10], "search"),
         "52 classes at 8962 clients span two ciphertexts": MNIST
-        | {"reference-set": [1, 52], "thresholds": [0.06], "max-clients": 8962},
+        | paper([1, 52], {"1": 0.06})
+        | {"max-clients": 8962},
+        "prices of four classes, 512 bits": PRICES,
+        "prices of ten classes, 2048 bits": MNIST | prices(target=[0.1] * 10),
+        "prices of ten classes, 2048 nodes": MNIST
+        | prices(target=[0.1] * 10)
+        | {"max-clients": 2048},
+        "prices of 33 classes": MNIST | prices(target=[1 / 33] * 33),
     }
     for name, announced in given.items():
         yield {
             "name": name,
             "parameters": all_told(announced),
+            "num-classes": ref.num_classes(announced),
+            "candidates": ref.candidates(announced) if announced["rule"] == "paper" else [],
             "fields": ref.layout(announced),
             "digest": ref.layout_digest(announced).hex(),
         }
@@ -74,15 +97,14 @@ def layouts() -> Iterator[Case]:
 
 def packings() -> Iterator[Case]:
     """From counters to plaintexts; the sums of several clients unpack the same way."""
-    registry = [0] * 11
-    registry[4] = 1
-    share = ref.with_square(ref.fixed_point(COUNTS[1]))
+    share = fixed(1)
     for name, announced, field, values, clients in (
-        ("a registry", ANNOUNCED, "registry", registry, 1),
+        ("a registry", ANNOUNCED, "registration", ref.registration(ANNOUNCED, COUNTS[1]), 1),
         ("a distribution", ANNOUNCED, "distribution", share, 1),
-        ("a sum of nine registries", ANNOUNCED, "registry", [1, 0, 2, 0, 3, 0, 0, 0, 0, 0, 3], 9),
+        ("a sum of nine registries", ANNOUNCED, "registration", overall(ANNOUNCED), 9),
         ("twenty distributions, all slots full", ANNOUNCED, "distribution", [20 * 2**20] * 5, 20),
-        ("moments over several ciphertexts", ANNOUNCED, "moments", list(range(55)), 1),
+        ("many slots over several ciphertexts", MNIST | paper([1, 52], {"1": 0.5}) | {
+            "max-clients": 8962}, "distribution", list(range(53)), 1),
     ):  # fmt: skip
         yield {
             "name": name,
@@ -101,7 +123,6 @@ def draws() -> Iterator[Case]:
         ("two rounds, more than one block of tries", 7, "3", 2, 2, 34),
         ("a name that is not ASCII", 2**40, "Zoë \N{GREEK SMALL LETTER SIGMA}", 1, 1, 3),
         ("a late round", 0, "laptop", 10**6, 1, 2),
-        ("the tries of a search, round 0", 7, "3", 0, 1, 6),
     ):
         rows = ref.seeded_draws(seed, alias, first, rounds, tries)
         yield {
@@ -118,45 +139,51 @@ def draws() -> Iterator[Case]:
 
 def probabilities() -> Iterator[Case]:
     """From the overall registry to the probability of each category."""
-    for name, overall, participants, tries in (
+    for name, counts, participants, tries in (
         ("two categories", [10, 0, 40], 4, 1),
         ("capped at 1", [1, 1, 50], 20, 1),
         ("volunteers for groups", [10, 20, 70], 5, 4),
         ("never more than half of all", [10, 10, 10], 5, 100),
         ("one category", [0, 30, 0], 7, 1),
+        ("more participants than clients", [0, 3, 0], 7, 1),
     ):
-        wanted = ref.volunteers(participants, tries, sum(overall))
+        announced = {"num-participants": participants, "volunteer-tries": tries}
+        wanted = ref.volunteers(announced, sum(counts))
         yield {
             "name": name,
-            "overall-registry": overall,
+            "overall-registry": counts,
             "num-participants": participants,
             "volunteer-tries": tries,
             "num-volunteers": wanted,
-            "probabilities": ref.probability(overall, wanted),
+            "probabilities": ref.probability(counts, wanted),
         }
 
 
 def choices() -> Iterator[Case]:
-    """From decrypted sums to what the agent answers."""
+    """From decrypted sums to what is chosen."""
     tries = sums_of((0, 1, 2, 3), (3, 4, 5, 7), (0, 5, 6, 8), (1, 2, 3, 7))
     groups = sums_of((0, 1), (2, 3), (4, 5), (6, 7), (3, 8))
-    for name, sums, size, skew in (
-        ("best of four tries", tries, 0, 0.0),
-        ("best of four tries, local skew", tries, 0, 0.5),
-        ("equal tries: the first", [tries[0], tries[0]], 0, 0.5),
-        ("two groups of two", groups, 2, 0.0),
-        ("two groups of two, local skew", groups, 2, 0.5),
+    uneven = sums_of((0, 1), (2, 3), (4, 5, 7), (6, 8), (2, 7, 8))
+    for name, sums, sizes, wanted, skew in (
+        ("best of four tries", tries, [4] * 4, [], 0.0),
+        ("best of four tries, local skew", tries, [4] * 4, [], 0.5),
+        ("equal tries: the first", [tries[0], tries[0]], [4] * 2, [], 0.5),
+        ("two groups of two", groups, [2] * 5, [2, 2], 0.0),
+        ("two groups of two, local skew", groups, [2] * 5, [2, 2], 0.5),
+        ("a group of two and one of three", uneven, [2, 2, 3, 2, 3], [2, 3], 0.0),
     ):
         scores = ref.scores(sums, skew)
-        best = ref.best_groups(sums, 2, skew) if size else [scores.index(min(scores))]
+        best = ref.best_groups(sums, sizes, wanted, skew) if wanted else [scores.index(min(scores))]
         yield {
             "name": name,
             "sums": sums,
-            "num-participants": 4,
-            "group-size": size,
+            "sizes": sizes,
+            "wanted-sizes": wanted,
             "local-skew": skew,
             "scores": scores,
             "chosen": best,
         }
     table = [[30, 10, 40], [11, 10, 21], [5, 5, 10], [10, 10, 20]]
-    yield {"name": "best candidate", "expectations": table, "candidate": ref.best_candidate(table)}
+    flat = [number for row in table for number in row]
+    best = [ref.best_candidate(flat, 2)]
+    yield {"name": "best candidate", "expectations": table, "chosen": best}

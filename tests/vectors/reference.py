@@ -1,7 +1,8 @@
-"""A second implementation of the wire format, written from its specification alone.
+"""A second implementation, written from the specification alone: of the wire, and of a round.
 
 It shares no code with the package and is short rather than fast. Where the two agree on the
-vectors, docs/reference/wire.md says what both of them do.
+vectors, docs/reference/wire.md says what both of them do. Where they agree on a round, encryption
+changes nothing: here is the same selection in plain numbers.
 """
 
 import hashlib
@@ -10,9 +11,11 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
-from typing import Any, Final
+from functools import cache
+from itertools import combinations, product
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -23,7 +26,7 @@ TAG: Final = b"dubhe/1"
 
 Fields = dict[str, bool | int | float | str | bytes]
 Announced = Mapping[str, Any]
-"""The values of a join request, lists not yet written as bytes."""
+"""The fields of a join request."""
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -55,6 +58,12 @@ def codebook(reference_set: Sequence[int]) -> list[tuple[int, ...]]:
     return [u for size in sorted(reference_set) for u in combinations(classes, size)]
 
 
+@cache
+def slots(reference_set: tuple[int, ...]) -> dict[tuple[int, ...], int]:
+    """Return the slot of each category."""
+    return {u: slot for slot, u in enumerate(codebook(reference_set))}
+
+
 def category(
     counts: Sequence[int], reference_set: Sequence[int], thresholds: Sequence[float]
 ) -> tuple[int, ...]:
@@ -67,16 +76,33 @@ def category(
     return tuple(range(len(counts)))
 
 
-def slot(counts: Sequence[int], reference_set: Sequence[int], thresholds: Sequence[float]) -> int:
-    """Return the place of a client's one in its registry."""
-    return codebook(reference_set).index(category(counts, reference_set, thresholds))
+def reference_set(announced: Announced) -> tuple[int, ...]:
+    """Return ``G``."""
+    return tuple(json.loads(announced["rule-settings"])["reference_set"])
 
 
 def candidates(announced: Announced) -> list[list[float]]:
-    """Return the thresholds of each candidate."""
-    size = len(announced["reference-set"]) - 1
-    flat = announced["thresholds"]
-    return [flat[start : start + size] for start in range(0, len(flat), size or 1)] or [[]]
+    """Return the thresholds that are given, or those among which to search."""
+    sizes = sorted(reference_set(announced))[:-1]
+    given = json.loads(announced["rule-settings"])["thresholds"]
+    if given != "search":
+        return [[given[str(size)] for size in sizes]]
+    shares = [
+        [k / (10 * size) for k in (2, 4, 6)] if size > 1 else [0.5, 0.7, 0.9] for size in sizes
+    ]
+    return [list(chosen) for chosen in product(*shares)]
+
+
+def slots_of(announced: Announced, counts: Sequence[int]) -> list[int]:
+    """Return the place of a client's one in its registry under each candidate."""
+    sizes = reference_set(announced)
+    return [slots(sizes)[category(counts, sizes, sigma)] for sigma in candidates(announced)]
+
+
+def registration(announced: Announced, counts: Sequence[int]) -> list[int]:
+    """Return a client's one-hot registries, end to end."""
+    length = len(slots(reference_set(announced)))
+    return [int(place == own) for own in slots_of(announced, counts) for place in range(length)]
 
 
 # --- fixed point ----------------------------------------------------------------------------------
@@ -97,6 +123,22 @@ def with_square(shares: Sequence[int]) -> list[int]:
     return [*shares, int(square + Fraction(1, 2))]
 
 
+def weight(size: int, mean: float) -> float:
+    """Return how much a node counts by its samples."""
+    return min(max(size / mean, 0.25), 4.0)
+
+
+def balanced(shares: Sequence[int], own: float) -> list[int]:
+    """Return what a node registers in the place of p_l where nodes count by their samples."""
+    uniform, ratio = 1.0 / len(shares), 4.0 * len(shares) * (1.0 / len(shares))
+    given = SCALE * (uniform - own * uniform / ratio)
+    exact = [max(given + own * float(share) / ratio, 0.0) for share in shares]
+    floors = [int(share) for share in exact]
+    order = sorted(range(len(shares)), key=lambda label: (floors[label] - exact[label], label))
+    chosen = order[: SCALE - sum(floors)]
+    return [floor + (label in chosen) for label, floor in enumerate(floors)]
+
+
 def label_shift(registered: Sequence[int], now: Sequence[int]) -> Fraction:
     """Return the L1 distance of two p_l, from 0 to 2."""
     return Fraction(sum(abs(a - b) for a, b in zip(registered, now, strict=True)), SCALE)
@@ -107,18 +149,15 @@ def label_shift(registered: Sequence[int], now: Sequence[int]) -> Fraction:
 
 def layout(announced: Announced) -> list[dict[str, Any]]:
     """Return name, size and place of each encrypted vector."""
-    length = len(codebook(announced["reference-set"]))
-    moments = max(announced["reference-set"]) + 1
-    number = len(candidates(announced))
-    slots = {
-        "registry": (number * length, 1),
-        "distribution": (moments, SCALE),
-        "moments": (length * moments, SCALE),
-        "probabilities": (length, SCALE),
-        "expectations": (number * moments, SCALE),
+    sizes, number = reference_set(announced), len(candidates(announced))
+    kinds = {
+        "registration": (number * len(slots(sizes)), 1),
+        "distribution": (max(sizes) + 1, SCALE),
     }
+    if number > 1:
+        kinds["settlement"] = (number * (max(sizes) + 1), SCALE)
     fields = []
-    for name, (num_slots, max_value) in slots.items():
+    for name, (num_slots, max_value) in kinds.items():
         bits = (announced["max-clients"] * max_value).bit_length()
         per_ciphertext = (announced["key-bits"] - 3) // bits
         fields.append(
@@ -158,6 +197,11 @@ def pack(announced: Announced, name: str, values: Sequence[int]) -> list[int]:
 
 
 # --- Paillier -------------------------------------------------------------------------------------
+
+
+def in_the_clear(key_bits: int, plaintexts: Iterable[int]) -> bytes:
+    """Return what a simulated node sends in place of ciphertexts."""
+    return b"".join(plaintext.to_bytes(key_bits // 4, "big") for plaintext in plaintexts)
 
 
 def encrypt(n: int, plaintexts: Iterable[int], r: int) -> bytes:
@@ -230,15 +274,10 @@ def _expand(key: bytes, label: bytes, what: bytes, suite: bytes, size: int = 32)
 def parameters_digest(announced: Announced) -> bytes:
     """Return the SHA-256 of all announced parameters, by name."""
     parts: list[bytes] = []
-    for name, value in sorted(fields_of(announced).items()):
-        assert not isinstance(value, str)
-        written = value if isinstance(value, bytes) else _number(value)
+    for name, value in sorted(announced.items()):
+        written = value.encode() if isinstance(value, str) else struct.pack(">q", value)
         parts += [name.encode(), written]
     return hashlib.sha256(prefixed(*parts)).digest()
-
-
-def _number(value: float) -> bytes:
-    return struct.pack(">d" if isinstance(value, float) else ">q", value)
 
 
 def join_statement(epoch: bytes, announced: Announced, public_key: bytes) -> bytes:
@@ -246,19 +285,19 @@ def join_statement(epoch: bytes, announced: Announced, public_key: bytes) -> byt
     return prefixed(b"join", TAG, epoch, parameters_digest(announced), public_key)
 
 
-def bundle_statement(
-    epoch: bytes, announced: Announced, agent: bytes, modulus: bytes, recipients: bytes
+def key_statement(
+    epoch: bytes, announced: Announced, agent: bytes, modulus: bytes, recipient: bytes
 ) -> bytes:
-    """Return what an agent signs; the recipients are all public keys, end to end."""
+    """Return what an agent signs for a recipient."""
     return prefixed(
-        b"bundle",
+        b"key",
         TAG,
         epoch,
         parameters_digest(announced),
         agent,
         hashlib.sha256(modulus).digest(),
         layout_digest(announced),
-        hashlib.sha256(recipients).digest(),
+        recipient,
     )
 
 
@@ -305,52 +344,209 @@ def bits(flags: Iterable[bool]) -> bytes:
     return bytes(int(text[start : start + 8].ljust(8, "0"), 2) for start in range(0, len(text), 8))
 
 
-def probability(overall: Sequence[int], volunteers: int) -> list[float]:
-    """Return P of each category (eq. 6) as IEEE doubles; 0 where nobody is."""
-    filled = sum(count > 0 for count in overall)
-    return [min(1.0, volunteers / (count * filled)) if count else 0.0 for count in overall]
-
-
-def volunteers(participants: int, tries: int, clients: int) -> int:
+def volunteers(announced: Announced, clients: int) -> int:
     """Return V, how many clients shall draw a yes."""
-    return max(participants, min(tries * participants, clients // 2))
+    wanted, tries = int(announced["num-participants"]), int(announced["volunteer-tries"])
+    return max(wanted, min(tries * wanted, clients // 2))
 
 
-def scores(sums: Sequence[Sequence[int]], local_skew: float) -> list[int]:
-    """Return the score of each try; the last number of a sum is that of the squares."""
-    found = []
-    for *shares, square in sums:
-        total, number = sum(shares), len(shares)
-        uneven = sum(abs(number * share - total) for share in shares)
-        found.append(uneven + round(local_skew * (number * square - total)))
-    return found
+def probability(overall: Sequence[int], volunteers: int) -> list[float]:
+    """Return P of each category (eq. 6) as IEEE doubles; where nobody is, of one like any other."""
+    filled = sum(count > 0 for count in overall)
+    uniform = min(1.0, volunteers / sum(overall))
+    return [min(1.0, volunteers / (count * filled)) if count else uniform for count in overall]
 
 
-def best_groups(sums: Sequence[Sequence[int]], quota: int, local_skew: float) -> list[int]:
-    """Return the groups of one size that are best together: of all, the first of equal ones."""
-    costs = [score - uneven for score, uneven in _parts(sums, local_skew)]
-
-    def score(chosen: Sequence[int]) -> int:
-        total = [sum(sums[index][place] for index in chosen) for place in range(len(sums[0]))]
-        return scores([total], 0.0)[0] + sum(costs[index] for index in chosen)
-
-    choices: list[tuple[int, ...]] = list(combinations(range(len(sums)), quota))
-    best = min(choices, key=score)
-    return list(best)
+def own_probabilities(
+    announced: Announced, counts: Sequence[int], overall: Sequence[int]
+) -> list[float]:
+    """Return a client's P under each candidate, from the overall registries end to end."""
+    length = len(overall) // len(candidates(announced))
+    rows = [overall[start : start + length] for start in range(0, len(overall), length)]
+    own = slots_of(announced, counts)
+    wanted = volunteers(announced, sum(rows[0]))
+    return [probability(row, wanted)[slot] for row, slot in zip(rows, own, strict=True)]
 
 
-def _parts(sums: Sequence[Sequence[int]], local_skew: float) -> Iterator[tuple[int, int]]:
-    return zip(scores(sums, local_skew), scores(sums, 0.0), strict=True)
+def expectations(announced: Announced, counts: Sequence[int], overall: Sequence[int]) -> list[int]:
+    """Return what a client adds to the expected data of each candidate, end to end."""
+    shares, found = [*fixed_point(counts), SCALE], own_probabilities(announced, counts, overall)
+    length = len(overall) // len(found)
+    there = [overall[k * length + own] > 0 for k, own in enumerate(slots_of(announced, counts))]
+    return [
+        round(p * share) * here for p, here in zip(found, there, strict=True) for share in shares
+    ]
 
 
-def best_candidate(sums: Sequence[Sequence[int]]) -> int:
+def best_candidate(sums: Sequence[int], num_classes: int) -> int:
     """Return the candidate whose expected data is closest to uniform, the first of equal ones."""
+    width = num_classes + 1
+    rows = [sums[start : start + width] for start in range(0, len(sums), width)]
 
     def distance(row: Sequence[int]) -> Fraction:
         *shares, expected = row
         return sum(
-            (abs(Fraction(share, expected) - Fraction(1, len(shares))) for share in shares),
+            (abs(Fraction(share, expected) - Fraction(1, num_classes)) for share in shares),
             Fraction(0),
         )
 
-    return min(range(len(sums)), key=lambda index: distance(sums[index]))
+    return min(range(len(rows)), key=lambda index: distance(rows[index]))
+
+
+def usual_candidate(announced: Announced) -> int:
+    """Return the candidate that holds where a search is not finished."""
+    found = candidates(announced)
+    paper = reference_set(announced) == (1, 2, 10)
+    return found.index([0.7, 0.1]) if paper else len(found) // 2
+
+
+def scores(sums: Sequence[Sequence[int]], local_skew: float = 0.0) -> list[int]:
+    """Return the score of each try; the last number of a sum is that of the squares."""
+    return [sum(_parts(row, local_skew)) for row in sums]
+
+
+def _parts(row: Sequence[int], local_skew: float) -> tuple[int, int]:
+    *shares, square = row
+    total, number = sum(shares), len(shares)
+    uneven = sum(abs(number * share - total) for share in shares)
+    return uneven, round(local_skew * (number * square - total))
+
+
+def group_sizes(participants: int, group_size: int) -> list[int]:
+    """Return the sizes of the groups that make up K, ascending."""
+    number = participants // group_size
+    size, more = divmod(participants, number)
+    return [size] * (number - more) + [size + 1] * more
+
+
+def best_groups(
+    sums: Sequence[Sequence[int]],
+    sizes: Sequence[int],
+    wanted: Sequence[int],
+    local_skew: float = 0.0,
+) -> list[int]:
+    """Return the groups that are best together: of all, the first of equal ones."""
+    costs = [_parts(row, local_skew)[1] for row in sums]
+    of_size = [
+        combinations([i for i, size in enumerate(sizes) if size == kind], wanted.count(kind))
+        for kind in sorted(set(wanted))
+    ]
+
+    def score(chosen: list[int]) -> int:
+        total = [sum(numbers) for numbers in zip(*(sums[index] for index in chosen), strict=True)]
+        return _parts(total, 0.0)[0] + sum(costs[index] for index in chosen)
+
+    choices: list[list[int]] = [[i for part in parts for i in part] for parts in product(*of_size)]
+    best = min(choices, key=score)
+    return sorted(best)
+
+
+# --- a round, in the clear ------------------------------------------------------------------------
+
+
+class Round(NamedTuple):
+    """What a round is in plain numbers."""
+
+    overall: list[int]
+    probabilities: list[float]
+    selections: list[list[int]]
+    sums: list[list[int]]
+    """Those that an agent is asked to choose from; none if there is nothing to determine."""
+    best: list[int]
+    chosen: list[int]
+
+
+def lots(seed: int, *path: str | int) -> np.random.Generator:
+    """Return the server's lots for a purpose."""
+    digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+
+
+def plain_round(
+    announced: Announced,
+    label_counts: Sequence[Sequence[int]],
+    tries: int,
+    server_round: int,
+    first_round: int,
+) -> Round:
+    """Choose who trains in a round of an epoch in which all clients are there."""
+    clients, seed = range(len(label_counts)), announced["draw-seed"]
+    wanted, group_size = announced["num-participants"], announced.get("group-size")
+    shares = [fixed_point(counts) for counts in label_counts]
+    if announced["weighted"]:
+        sizes = [sum(counts) for counts in label_counts]
+        weights = [weight(size, sum(sizes) / len(sizes)) for size in sizes]
+        shares = [balanced(row, own) for row, own in zip(shares, weights, strict=True)]
+    fixed = [with_square(row) for row in shares]
+    overall = _added(registration(announced, counts) for counts in label_counts)
+    candidate = 0
+    if len(candidates(announced)) > 1:
+        told = _added(expectations(announced, counts, overall) for counts in label_counts)
+        candidate = best_candidate(told, len(label_counts[0]))
+    probabilities = [
+        own_probabilities(announced, counts, overall)[candidate] for counts in label_counts
+    ]
+    # An agent decrypts fewer sums than half the clients.
+    num_sums = min(announced["max-sums"], (len(clients) - 1) // 2)
+    num_draws, num_chosen = (1 if group_size else max(1, min(tries, num_sums))), 1
+    draws = [seeded_draws(seed, str(k), server_round, 1, num_draws)[0] for k in clients]
+    yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(num_draws)]
+    if group_size:
+        num_chosen = wanted // group_size
+        num_sums = min(num_sums, max(num_chosen, volunteers(announced, len(clients)) // group_size))
+    else:
+        num_sums = num_draws
+    # An agent's own data is in no sum, and it refuses sums over all but fewer than min_cohort.
+    most = min(len(clients) - 2, len(clients) - announced["min-cohort"])
+    has_choice = num_sums > num_chosen and wanted <= most
+    others = list(clients)
+    if has_choice:
+        others.remove(
+            lots(seed, "agents", first_round).permutation(len(clients))[server_round - first_round]
+        )
+    if has_choice and group_size:
+        pool = _filled(yes[0], others, wanted, len(others), lots(seed, "pool", server_round))
+        selections = _groups(pool, wanted, group_size, num_sums, lots(seed, "groups", server_round))
+    else:
+        selections = [
+            _filled(names, others, wanted, wanted, lots(seed, "fill-or-trim", server_round, h))
+            for h, names in enumerate(yes)
+        ]
+    if not has_choice:
+        return Round(overall, probabilities, selections, [], [0], selections[0])
+    sums = [_added(fixed[k] for k in members) for members in selections]
+    found = scores(sums)
+    best = [found.index(min(found))]
+    if group_size:
+        best = best_groups(sums, [len(s) for s in selections], group_sizes(wanted, group_size))
+    chosen = sorted(k for index in best for k in selections[index])
+    return Round(overall, probabilities, selections, sums, best, chosen)
+
+
+def _added(rows: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def _filled(
+    yes: Sequence[int], others: Sequence[int], fewest: int, most: int, rng: np.random.Generator
+) -> list[int]:
+    """Cut volunteers to the most, or fill them up to the fewest."""
+    volunteers, eligible = set(yes), set(others)
+    willing = [k for k in yes if k in eligible]
+    if len(willing) > most:
+        return sorted(rng.choice(willing, most, replace=False).tolist())
+    rest = [k for k in others if k not in volunteers]
+    missing = max(0, fewest - len(willing))
+    return sorted([*willing, *rng.choice(rest, min(missing, len(rest)), replace=False).tolist()])
+
+
+def _groups(
+    pool: Sequence[int], wanted: int, group_size: int, most: int, rng: np.random.Generator
+) -> list[list[int]]:
+    """Cut volunteers into random groups of the wanted sizes over and over."""
+    sizes, left = group_sizes(wanted, group_size), rng.permutation(pool).tolist()
+    groups: list[list[int]] = []
+    while len(groups) < most and len(left) >= (size := sizes[len(groups) % len(sizes)]):
+        groups.append(sorted(left[:size]))
+        left = left[size:]
+    return groups

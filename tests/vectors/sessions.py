@@ -1,205 +1,316 @@
-"""Vectors of a node in a session: what it answers, and what it refuses."""
+"""Vectors of a node in a session: what it answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from vectors import reference as ref
 from vectors.inputs import (
-    AGENT,
     ANNOUNCED,
-    BLOCKS,
-    CALIBRATED,
+    CLEAR,
     COUNTS,
     GROUPED,
-    MODULUS,
-    OTHER_EPOCH,
+    NODE,
+    OTHER_MODULUS,
+    OTHER_SIGNER,
     SEARCHED,
+    SIGNER,
+    STRANGER,
+    TRUSTED,
+    WEIGHTED,
     Case,
-    all_told,
-    asked,
-    draw_of,
     encrypted,
+    expected,
     fixed,
-    kept,
     overall,
-    registered,
-    request,
-    sealing,
+    paper,
+    prime,
     sums_of,
-    sums_request,
+)
+from vectors.steps import (
+    FRANK,
+    OWNER,
+    PINNED,
+    answers,
+    ask,
+    choose,
+    decisions,
+    delivered,
+    draw,
+    given,
+    joined,
+    registered,
+    session,
+    usual_answer,
 )
 
 TRIES: Final = ((0, 2, 3, 4), (2, 3, 4, 7), (0, 5, 6, 8))
+P_OWN: Final = ref.own_probabilities(ANNOUNCED, COUNTS[1], overall(ANNOUNCED))[0]
+DRAWS: Final = {"decisions": decisions(P_OWN), "unwilling": b"\0"}
 
 
 def sessions() -> Iterator[Case]:
-    """From a request to the reply of a node: fields in the clear, or what a vector decrypts to."""
-    registration = {
-        "modulus": MODULUS,
-        "agent-public-key": ref.public_half(AGENT),
-        "sealed-key": bytes.fromhex(sealing()["sealed"]),
-        "recipients-digest": bytes(32),
-        "signature": bytes(96),
-    }
-    registry = [0] * 11
-    registry[ref.slot(COUNTS[1], [1, 2, 4], [0.6, 0.3])] = 1
-    yield {
-        "name": "a node registers",
-        "kept": kept(ANNOUNCED),
-        "request": request("register", registration),
-        "reply-decrypts-to": {"registry": registry, "distribution": fixed(1)},
-    }
-    slot = ref.slot(COUNTS[1], [1, 2, 4], [0.6, 0.3])
-    p = ref.probability(overall(ANNOUNCED), 4)[slot]
-    rows = ref.seeded_draws(7, "1", 1, 2, 3)
-    yield {
-        "name": "a node draws from its seed",
-        "kept": registered(ANNOUNCED),
-        "request": request("participate", draw_of()),
-        "reply": all_told(
-            {"decisions": ref.bits(x < p for row in rows for x in row), "unwilling": b"\x00"}
-        ),
-    }
-    for limit, says in ((0.5, "says so"), (2.0, "is content with less")):
-        now = [0, 0, 0, 60]
+    """From requests to the replies of a node: in the clear, or what they hold or decrypt to."""
+    hello = answers(ask("hello", {}), {"alias": "1", "willing": True})
+    yield session("a node says hello", None, hello)
+    yield session(
+        "a node that does not train says hello",
+        None,
+        answers(ask("hello", {}), {"alias": "1", "willing": False}),
+        owner=OWNER | {"unwilling-rounds": [0]},
+    )
+    yield from _joins()
+    yield from _keys()
+    yield from _settles()
+    yield from _draws()
+    yield from _chooses()
+
+
+def _joins() -> Iterator[Case]:
+    sizes = {"public-key": 32}
+
+    def join(name: str, status: int, announced: Any = ANNOUNCED, **more: Any) -> Case:
+        holds = {"status": {"int": status}, "num-classes": {"int": 0 if status else 4}}
+        asked = ask("join", announced, holds=holds, sizes=sizes)
+        return session(name, None, asked, **more)
+
+    yield join("a node joins", 0)
+    yield join("a node joins an epoch in the clear", 0, CLEAR)
+    asked = ask("join", WEIGHTED, holds={"num-examples": {"int": sum(COUNTS[1])}})
+    yield session("a node tells how many samples it has", None, asked)
+    holds = {"status": {"int": 0}, "alias": {"str": "1"}}
+    asked = ask("join", ANNOUNCED, holds=holds, sizes={"signature": 96})
+    yield session("a node with pinned keys joins", None, asked, owner=PINNED)
+    yield join("a node is not willing", 1, owner=OWNER | {"unwilling-rounds": [0]})
+    yield join("a node has no data", 2, label_counts=[0, 0, 0, 0])
+    for number in (0, 3, 5):
+        yield join(f"a node has {number} classes", 3, label_counts=[1] * number)
+    odd: Sequence[Any] = (
+        [1, -1, 0, 0], [0.5, 0.5, 0, 0], [2**42, 0, 0, 0], [[1, 2, 3, 4]], 7, "none", [True] * 4,
+    )  # fmt: skip
+    for counts in odd:
+        yield join(f"a node has the label counts {counts}", 4, label_counts=counts)
+    for name, change in (
+        ("of a smaller cohort", {"min-cohort": 2}),
+        ("with shorter keys", {"key-bits": 496}),
+        ("with a key size that is not a multiple of 16", {"key-bits": 520}),
+        ("with longer keys than its owner wants", {"key-bits": 4112}),
+        ("with wider slots than any", {"max-clients": 2**42}),
+        ("by an unknown rule", {"rule": "nearest"}),
+        ("by a rule for other settings", {"rule-settings": '{"coverage": 1}'}),
+        ("without a reference set", {"rule-settings": '{"thresholds": {"1": 0.5}}'}),
+        ("without thresholds", {"rule-settings": '{"reference_set": [1, 4]}'}),
+        ("with settings that are not JSON", {"rule-settings": "{"}),
+        ("with settings that are a list", {"rule-settings": "[1, 2, 4]"}),
+        ("with endless settings", {"rule-settings": "[" * 2000}),
+        ("with a threshold too few", paper([1, 2, 4], {"1": 0.5})),
+        ("with a threshold too many", paper([1, 4], {"1": 0.5, "2": 0.5})),
+        ("with a threshold above 1", paper([1, 4], {"1": 1.5})),
+        ("with a threshold that is not a number", paper([1, 4], {"1": float("nan")})),
+        ("with a threshold as text", paper([1, 4], {"1": "0.5"})),
+        ("with thresholds of no kind", paper([1, 4], "usual")),
+        ("with an empty reference set", paper([], {})),
+        ("with a class set of no class", paper([0, 4], {"0": 0.5})),
+        ("with a class set of one and a half", paper([1.5, 4], {"1": 0.5})),
+        ("with more classes than any", paper([2**61, 2**62], {str(2**61): 0.5})),
+        ("with a longer registry than any", paper([1, 5, 62], {"1": 0.5, "5": 0.1})),
+        ("with more candidates than any", paper([*range(1, 11)], "search")),
+    ):  # fmt: skip
+        yield join(f"a node refuses an epoch {name}", 5, ANNOUNCED | change)
+    yield join("a real node refuses an epoch in the clear", 5, CLEAR, owner=FRANK)
+    short = {"alias": "1", "simulated": True}
+    yield join("a node wants 2048 bits", 5, ANNOUNCED | {"key-bits": 2032}, owner=short)
+    long = OWNER | {"max-key-bits": 10_000}
+    yield join("a node refuses longer keys than any", 5, ANNOUNCED | {"key-bits": 8208}, owner=long)
+    yield join("a node wants a larger cohort", 5, owner=OWNER | {"min-cohort": 4})
+
+
+def _keys() -> Iterator[Case]:
+    own, others = ref.public_half(NODE), [ref.public_half(bytes([n]) * 32) for n in range(1, 20)]
+    for name, keys in (
+        ("of its epoch", [own, *others[:2]]),
+        ("for as many as may be", [*others, own]),
+        ("although a public key cannot be used", [others[0], bytes(32), own]),
+    ):
+        sizes = {"modulus": 64, "sealed-keys": 80 * len(keys)}
+        asked = ask("keygen", {"public-keys": b"".join(keys)}, sizes=sizes)
+        yield session(f"an agent makes the key {name}", joined(), asked)
+    signers = [SIGNER, OTHER_SIGNER, STRANGER]
+    keys = [own, *others[:2]]
+    signed = [
+        ref.sign(signer, ref.join_statement(bytes(range(16)), ANNOUNCED, key))
+        for signer, key in zip(signers, keys, strict=True)
+    ]
+    asked = {"public-keys": b"".join(keys), "signatures": b"".join(signed)}
+    sizes = {"modulus": 64, "sealed-keys": 240, "signatures": 288}
+    trusted = [*TRUSTED, signed[2][:32].hex()]
+    yield session(
+        "an agent signs its key for each recipient",
+        joined(),
+        ask("keygen", asked, sizes=sizes),
+        owner=PINNED | {"trusted-keys": trusted},
+    )
+    told = {"registration": ref.registration(ANNOUNCED, COUNTS[1]), "distribution": fixed(1)}
+    register = ask("register", delivered(), decrypts_to=told)
+    yield session("a node registers", joined(), register)
+    other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
+    again = ask("register", other, 4, decrypts_to=told)
+    yield session("a node registers anew under another key", joined(), register, again)
+    signed_key = ask("register", delivered(signer=OTHER_SIGNER), decrypts_to=told)
+    yield session("a node registers under a signed key", joined(), signed_key, owner=PINNED)
+    clear = {field: encrypted(CLEAR, field, values) for field, values in told.items()}
+    asked_clear = answers(ask("register", {}), clear)
+    yield session("a simulated node registers in the clear", joined(CLEAR), asked_clear)
+    for mean in (100.0, 55.0, 1000.0, 1.0, 1e300):
+        weight = ref.weight(sum(COUNTS[1]), mean)
+        balanced = ref.with_square(ref.balanced(ref.fixed_point(COUNTS[1]), weight))
+        told = {"registration": ref.registration(WEIGHTED, COUNTS[1]), "distribution": balanced}
+        values = delivered(announced=WEIGHTED) | {"mean-examples": mean}
+        step = ask("register", values, decrypts_to=told)
+        yield session(f"a node counts {weight} where the mean is {mean}", joined(WEIGHTED), step)
+    told = {"registration": ref.registration(SEARCHED, COUNTS[1]), "distribution": fixed(1)}
+    key = delivered(announced=SEARCHED)
+    register = ask("register", key, decrypts_to=told)
+    yield session("a node registers under each candidate", joined(SEARCHED), register)
+
+
+def _settles() -> Iterator[Case]:
+    reply = {"finding": b""}
+    settled = answers(ask("settle", given()), reply)
+    yield session("given thresholds are settled at once", registered(), settled)
+    told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
+    first = ask("settle", given(SEARCHED), decrypts_to={"contribution": told})
+    best = ref.best_candidate(expected(SEARCHED), 4)
+    found = ref.candidates(SEARCHED)[best]
+    second = answers(ask("settle", given(SEARCHED, 1), 4), {"finding": found})
+    p = ref.own_probabilities(SEARCHED, COUNTS[1], overall(SEARCHED))
+    reply = {"decisions": decisions(p[best]), "unwilling": b"\0"}
+    third = answers(ask("participate", draw(SEARCHED, 1), 5), reply)
+    yield session("a search finds thresholds", registered(SEARCHED), first, second, third)
+    third = third | {"request": ask("participate", draw(SEARCHED, 1), 4)["request"]}
+    yield session("a draw may bring the last sum", registered(SEARCHED), first, third)
+    without = overall(SEARCHED)
+    place = 5 + ref.slots_of(SEARCHED, COUNTS[1])[1]
+    without[place], without[5] = 0, without[5] + without[place]
+    told = ref.expectations(SEARCHED, COUNTS[1], without)
+    asked = ask("settle", given(SEARCHED, total=without), decrypts_to={"contribution": told})
+    yield session("a search without the node's own", registered(SEARCHED), asked)
+    few = ANNOUNCED | {"rule": "prices", "rule-settings": "{}"}
+    reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
+    alone = answers(ask("participate", draw() | {"sums": b"of no use"}), reply)
+    yield session("prices of too few clients read no sum", registered(few), alone)
+    wide = ANNOUNCED | paper([1, 2, 4], "search")
+    p = ref.own_probabilities(wide, COUNTS[1], overall(wide))
+    reply = {"decisions": decisions(p[ref.usual_candidate(wide)]), "unwilling": b"\0"}
+    alone = answers(ask("participate", draw(wide)), reply)
+    yield session("a search that is not finished", registered(wide), alone)
+
+
+def _draws() -> Iterator[Case]:
+    participate = answers(ask("participate", draw()), DRAWS)
+    yield session("a node draws from its seed", registered(), participate)
+    later = draw() | {"first-round": 4, "num-rounds": 1, "num-tries": 34}
+    reply = {"decisions": decisions(P_OWN, 4, 1, 34), "unwilling": b"\0"}
+    again = answers(ask("participate", later, 4), reply)
+    yield session("a node draws twice", registered(), participate, again)
+    whole = draw() | {"num-rounds": 1, "num-tries": 200}
+    reply = {"decisions": decisions(P_OWN, 1, 1, 200), "unwilling": b"\0"}
+    spent = answers(ask("participate", whole), reply)
+    yield session("a node spends all its draws", registered(), spent)
+    sizes = {"decisions": 1, "unwilling": 1}
+    private = ask("participate", draw(), sizes=sizes)
+    yield session("a real node draws in private", registered(), private, owner=FRANK)
+    clear = answers(ask("participate", draw(CLEAR)), DRAWS)
+    yield session("a node draws in an epoch in the clear", registered(CLEAR), clear)
+    without = overall(ANNOUNCED)
+    place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
+    without[0], without[place] = without[0] + without[place], 0
+    reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
+    alone = answers(ask("participate", draw() | given(total=without)), reply)
+    yield session("a node without its own in the sum draws like any other", registered(), alone)
+    for limit, says, now in (
+        (0.5, "says so", [0, 0, 0, 60]),
+        (2.0, "is content with less", [0, 0, 0, 60]),
+        (0.5, "a little says nothing", [21, 29, 0, 5]),
+    ):
         moved = ref.label_shift(ref.fixed_point(COUNTS[1]), ref.fixed_point(now)) > limit
-        yield {
-            "name": f"a node whose labels have moved {says}",
-            "kept": registered(ANNOUNCED),
-            "label-counts-now": now,
-            "max-label-shift": limit,
-            "request": request("participate", draw_of()),
-            "reply": all_told(
-                {
-                    "decisions": ref.bits(x < p for row in rows for x in row),
-                    "unwilling": ref.bits([False, False, moved]),
-                }
+        yield session(
+            f"a node whose labels have moved {says}",
+            registered(),
+            answers(
+                ask("participate", draw()),
+                DRAWS | {"unwilling": ref.bits([False, False, moved])},
             ),
-        }
-    calibrated = [0] * 11
-    calibrated[slot] = 2**19
-    yield {
-        "name": "a node draws with a calibrated probability of one half",
-        "kept": registered(CALIBRATED),
-        "request": request(
-            "participate",
-            draw_of() | {"probabilities": encrypted(CALIBRATED, "probabilities", calibrated)},
-        ),
-        "reply": all_told(
-            {"decisions": ref.bits(x < 0.5 for row in rows for x in row), "unwilling": b"\x00"}
-        ),
-    }
-    for index, what in ((0, "its own moments"), (1, "those of its category's name")):
-        place = ref.slot(COUNTS[index], [1, 2, 4], [0.6, 0.3])
-        few = overall(ANNOUNCED)[place] < 3
-        names = ref.codebook([1, 2, 4])[place]
-        nominal = ref.with_square(ref.fixed_point([int(label in names) for label in range(4)]))
-        own = nominal if few else fixed(index)
-        yield {
-            "name": f"a node tells {what}",
-            "kept": registered(CALIBRATED, index),
-            "request": request("moments", asked(CALIBRATED, candidate=0)),
-            "reply-decrypts-to": {"moments": [0] * (5 * place) + own + [0] * (5 * (10 - place))},
-        }
-    expectations: list[int] = []
-    for row, thresholds in enumerate(ref.candidates(SEARCHED)):
-        place = ref.slot(COUNTS[1], [1, 2, 4], thresholds)
-        p = ref.probability(overall(SEARCHED)[row * 11 : row * 11 + 11], 4)[place]
-        expectations += [round(p * number) for number in [*fixed(1)[:-1], ref.SCALE]]
-    yield {
-        "name": "a node tells what it expects of each candidate",
-        "kept": registered(SEARCHED),
-        "request": request("expect", asked(SEARCHED) | {"num-tries": 0}),
-        "reply-decrypts-to": {"expectations": expectations},
-    }
-    table = [[8 * ref.SCALE, 4 * ref.SCALE, 2 * ref.SCALE, 2 * ref.SCALE, 16 * ref.SCALE]] * 2
-    table = [*table, [4 * ref.SCALE] * 4 + [16 * ref.SCALE]]
-    flat = [number for row_ in table for number in row_]
-    yield {
-        "name": "an agent names the best candidate",
-        "kept": registered(SEARCHED),
-        "request": request(
-            "search",
-            {"sums": encrypted(SEARCHED, "expectations", flat), "num-tries": 0, "num-clients": 16},
-        ),
-        "reply": all_told({"candidate": ref.best_candidate(table)}),
-    }
-    scores = ref.scores(sums_of(*TRIES), 0.5)
-    yield {
-        "name": "an agent names the best try",
-        "kept": registered(ANNOUNCED, **{"num-registered": 9}),
-        "request": request("determine", sums_request(TRIES)),
-        "reply": all_told(ref.fields_of({"chosen": [scores.index(min(scores))]})),
-    }
+            owner=OWNER | {"max-label-shift": limit},
+            label_counts=now,
+        )
+    yield session(
+        "a node draws its yes in a round in which it will not train",
+        registered(),
+        answers(ask("participate", draw()), DRAWS | {"unwilling": ref.bits([False, True, False])}),
+        owner=OWNER | {"unwilling-rounds": [2]},
+    )
+
+
+def _chooses() -> Iterator[Case]:
+    def best_of(tries: Any) -> int:
+        scores = ref.scores(sums_of(*tries))
+        return scores.index(min(scores))
+
+    best = [best_of(TRIES)]
+    asked = ask("determine", choose(ANNOUNCED, TRIES), 4)
+    yield session(
+        "an agent names the best try",
+        registered(),
+        usual_answer(),
+        answers(asked, {"chosen": best}),
+    )
+    rounds = (TRIES[:1], TRIES[:0:-1])
+    asked = ask("determine", choose(ANNOUNCED, *rounds), 4)
+    best = [0, best_of(rounds[1])]
+    yield session(
+        "an agent names the best of each round",
+        registered(),
+        usual_answer(),
+        answers(asked, {"chosen": best}),
+    )
+    sums = choose(ANNOUNCED, TRIES)
+    wrong = encrypted(ANNOUNCED, "distribution", [2**20] * 3 + [2**20 - 1, 2**19])
+    size = len(wrong)
+    for place in range(2):
+        spoilt = sums["sums"][: place * size] + wrong + sums["sums"][(place + 1) * size :]
+        others = [index for index in range(3) if index != place]
+        best = [others[best_of([TRIES[index] for index in others])]]
+        asked = ask("determine", sums | {"sums": spoilt}, 4)
+        yield session(
+            f"an agent passes over sum {place} that does not add up",
+            registered(),
+            usual_answer(),
+            answers(asked, {"chosen": best}),
+        )
+    bare = sums | {"sums": sums["sums"][:size] + bytes(size) + sums["sums"][2 * size :]}
+    best = [(0, 2)[best_of([TRIES[0], TRIES[2]])]]
+    yield session(
+        "an agent passes over a sum that does not decrypt",
+        registered(),
+        usual_answer(),
+        answers(ask("determine", bare, 4), {"chosen": best}),
+    )
     pairs = ((0, 2), (3, 4), (5, 6), (7, 8))
-    yield {
-        "name": "an agent names the best groups",
-        "kept": registered(GROUPED, **{"num-registered": 9}),
-        "request": request("determine", sums_request(pairs)),
-        "reply": all_told(ref.fields_of({"chosen": ref.best_groups(sums_of(*pairs), 2, 0.5)})),
-    }
-    blocks = ((0, 1, 2, 3), (4, 5, 6, 7, 8))
-    registries = []
-    for block in blocks:
-        slots = [ref.slot(COUNTS[index], [1, 2, 4], [0.6, 0.3]) for index in block]
-        registries.append([slots.count(place) for place in range(11)])
-    registries[1][0] += 1  # one client registered twice
-    yield {
-        "name": "an agent finds the block that does not add up",
-        "kept": registered(BLOCKS),
-        "request": request(
-            "check",
-            {
-                "registries": b"".join(encrypted(BLOCKS, "registry", r) for r in registries),
-                "distributions": b"".join(
-                    encrypted(BLOCKS, "distribution", sums) for sums in sums_of(*blocks)
-                ),
-                "num-clients": [4, 5],
-            },
-        ),
-        "reply": all_told({"passed": b"\x80"}),
-    }
-
-
-def bad_sessions() -> Iterator[Case]:
-    """Well-formed requests that a node refuses; its state stays as it was."""
-    node = registered(ANNOUNCED)
-    agent = registered(ANNOUNCED, **{"num-registered": 9})
-    wrong = overall(ANNOUNCED)
-    wrong[0] += 1
-    empty = overall(ANNOUNCED)
-    empty[0] += empty[ref.slot(COUNTS[1], [1, 2, 4], [0.6, 0.3])]
-    empty[ref.slot(COUNTS[1], [1, 2, 4], [0.6, 0.3])] = 0
-    refused, stale = "RefusedError", "StaleMessageError"
-    requests: list[tuple[str, Case, dict[str, Any], str]] = [
-        ("of another epoch", node, request("participate", draw_of(), epoch=OTHER_EPOCH), stale),
-        ("answered before", node, request("participate", draw_of(), sequence=2), stale),
-        ("a registry that does not add up", node, request("participate", draw_of() | {
-            "overall-registry": encrypted(ANNOUNCED, "registry", wrong)}), refused),
-        ("a registry without the node's own", node, request("participate", draw_of() | {
-            "overall-registry": encrypted(ANNOUNCED, "registry", empty)}), refused),
-        ("a registry of two clients", node, request("participate", draw_of() | {
-            "num-registered": 2}), refused),
-        ("a registry that does not decrypt", node, request("participate", draw_of() | {
-            "overall-registry": bytes(128)}), refused),
-        ("more draws than were announced", node, request("participate", draw_of() | {
-            "num-tries": 101}), refused),
-        ("no such candidate", node, request("participate", draw_of(candidate=1)), refused),
-        ("calibration that was not announced", node, request("participate", draw_of() | {
-            "probabilities": encrypted(ANNOUNCED, "probabilities", [0] * 11)}), refused),
-        ("moments that were not announced", node,
-            request("moments", asked(ANNOUNCED, candidate=0)), refused),
-        ("a sum over two clients", agent, request("determine", sums_request([(0, 2)])), refused),
-        ("a sum over others than it says", agent, request("determine", sums_request([(0, 2, 3)])
-            | {"num-clients": [4]}), refused),
-        ("more sums than half the clients", agent,
-            request("determine", sums_request([(0, 2, 3)] * 5)), refused),
-        ("tries of different size", agent,
-            request("determine", sums_request([(0, 2, 3), (0, 2, 3, 4)])), refused),
-        ("a search where nothing is searched", node,
-            request("expect", asked(ANNOUNCED) | {"num-tries": 0}), refused),
-        ("blocks that were not announced", node, request("check", {"registries": bytes(128),
-            "distributions": bytes(128), "num-clients": [4]}), refused),
-    ]  # fmt: skip
-    for name, before, sent, error in requests:
-        yield {"name": name, "kept": before, "request": sent, "error": error}
+    best = ref.best_groups(sums_of(*pairs), [2] * 4, [2, 2])
+    asked = ask("determine", choose(GROUPED, pairs), 4)
+    yield session(
+        "an agent names the best groups",
+        registered(GROUPED),
+        usual_answer(GROUPED),
+        answers(asked, {"chosen": best}),
+    )
+    uneven = GROUPED | {"num-participants": 5, "volunteer-tries": 3}
+    groups = ((0, 2), (3, 4), (5, 6, 7), (1, 7, 8))
+    best = ref.best_groups(sums_of(*groups), [2, 2, 3, 3], [2, 3])
+    asked = ask("determine", choose(uneven, groups), 4)
+    yield session(
+        "an agent names groups of two sizes",
+        registered(uneven),
+        usual_answer(uneven),
+        answers(asked, {"chosen": best}),
+    )

@@ -24,7 +24,7 @@ def server_fn(context: Context) -> ServerAppComponents:
         initial_parameters=ndarrays_to_parameters(get_weights(Net())),
         evaluate_metrics_aggregation_fn=weighted_average,
     )
-    strategy = Dubhe(strategy, num_participants=5, reference_set=(1, 2, 10))
+    strategy = Dubhe(strategy, num_participants=5)
     config = ServerConfig(num_rounds=context.run_config["num-server-rounds"])
     return ServerAppComponents(strategy=strategy, config=config)
 

@@ -18,7 +18,7 @@ def main(grid: Grid, context: Context) -> None:
 
     arrays = ArrayRecord(Net().state_dict())
 
-    strategy = Dubhe(FedAvg(fraction_evaluate=1.0), num_participants=5, reference_set=(1, 2, 10))
+    strategy = Dubhe(FedAvg(fraction_evaluate=1.0), num_participants=5)
 
     result = strategy.start(
         grid=grid,

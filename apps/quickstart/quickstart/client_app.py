@@ -20,9 +20,9 @@ def client_fn(context: Context) -> Client:
     return client.to_client()
 
 
-def seeded_draws(context: Context) -> bool:
-    """Return whether draws repeat from the server's seed: in a simulation, never in deployment."""
-    return bool(context.run_config.get("seeded-draws", True))
+def simulated(context: Context) -> bool:
+    """Return whether this node's own config says that it is simulated; the server cannot say so."""
+    return bool(context.node_config.get("simulated", False))
 
 
-app = ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts, seeded_draws=seeded_draws)])
+app = ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts, simulated=simulated)])

@@ -8,8 +8,9 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from dubhe_flwr.rules import Paper
+from dubhe_flwr.adapter.transport import ForwardingGrid
 from dubhe_flwr.serverapp import Dubhe
-from dubhe_flwr.serverapp.grid import SelectedGrid
 
 app = ServerApp()
 
@@ -17,16 +18,12 @@ REFERENCE_SET = (1, 2, 4)
 THRESHOLDS = {1: 0.7, 2: 0.2}
 
 
-class RecordingGrid(SelectedGrid):
+class RecordingGrid(ForwardingGrid):
     """Writes down all that passes through it: `sent` and `received` in a folder."""
 
     def __init__(self, grid: Grid, folder: Path) -> None:
-        super().__init__(grid, ())
+        super().__init__(grid)
         self.folder = folder
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Return all nodes."""
-        return self._grid.get_node_ids()
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -60,8 +57,8 @@ def main(grid: Grid, context: Context) -> None:
     strategy = Dubhe(
         FedAvg(fraction_evaluate=0.0),
         num_participants=int(context.run_config["num-participants"]),
-        reference_set=REFERENCE_SET,
-        thresholds=THRESHOLDS,
+        rule=Paper(REFERENCE_SET, THRESHOLDS),
+        equal_weights=True,
         expected_nodes=int(context.run_config["expected-nodes"]),
         stage_timeout=timeout,
         checkpoint_dir=str(context.run_config["checkpoint-dir"]),

@@ -1,0 +1,1 @@
+"""Benchmarks; both sides of a comparison are measured in one run."""

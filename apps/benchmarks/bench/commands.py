@@ -1,0 +1,119 @@
+"""`python apps/benchmarks`: what encryption, the protocol, the engines and training cost."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bench.crypto import CryptoSettings, bench_crypto
+from bench.engine import EngineSettings, bench_engine
+from bench.measuring import BenchResults
+from bench.protocol import ProtocolSettings, bench_protocol
+from bench.scale import ScaleSettings, bench_scale
+from bench.training import SpeedSettings, bench_training
+from dubhe_flwr.cli import new_application, run_application
+from dubhe_flwr.cli.options import command, writable_file
+from dubhe_flwr.experiments.options import Options
+
+__all__ = ["app", "main"]
+
+_Bench: TypeAlias = Callable[[Any, Callable[[str], None]], BenchResults]
+
+_BENCHMARKS: Final[dict[str, tuple[str, type[Options], _Bench]]] = {
+    "crypto": (
+        "Time encryption, sums and sealed keys, beside phe element by element and a floor.",
+        CryptoSettings,
+        bench_crypto,
+    ),
+    "protocol": (
+        "Go through an epoch and the rounds after it, by stage, beside the training they steer.",
+        ProtocolSettings,
+        bench_protocol,
+    ),
+    "scale": (
+        "Measure time and memory of the server for up to a million nodes.",
+        ScaleSettings,
+        bench_scale,
+    ),
+    "engine": (
+        "Count messages and rounds a second, in this process and on Ray.",
+        EngineSettings,
+        bench_engine,
+    ),
+    "training": (
+        "Time the training of a round: a plain loop, our clients one by one, and all together.",
+        SpeedSettings,
+        bench_training,
+    ),
+}
+_EPILOG: Final = (
+    "Example: [bold]python apps/benchmarks {name} --json results/{name}.json "
+    "--markdown results/{name}.md[/bold]"
+)
+
+app = new_application(
+    help="Measure what encryption, the protocol, large federations, engines and training cost.",
+    epilog="Example: [bold]python apps/benchmarks crypto --quick[/bold]",
+    no_args_is_help=True,
+)
+
+
+def _run(
+    bench: _Bench,
+    settings_of: Callable[[bool], Options],
+    *,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Small sizes and keys: shows that it runs, not how fast."),
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="File to write the results to.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="File to write the tables to.")] = None,
+) -> None:
+    settings = settings_of(quick)
+    writable_file(json)
+    writable_file(markdown)
+    console = Console()
+    with console.status("measuring") as status:
+        results = bench(settings, lambda what: status.update(f"measuring: {what}"))
+    for table in (*results.tables, results.figure_table()):
+        console.print(table.for_terminal())
+    if json is not None:
+        results.save(json)
+    if markdown is not None:
+        markdown.write_text(results.markdown(), encoding="utf-8")
+    if written := [escape(str(path)) for path in (json, markdown) if path is not None]:
+        console.print(f"Written: {', '.join(written)}.", highlight=False)
+
+
+def _command(settings: type[Options], bench: _Bench) -> Callable[..., None]:
+    """Return a command whose defaults are smaller with --quick."""
+    smaller = {
+        own.name: own.metadata["quick"] for own in settings.flat_fields() if "quick" in own.metadata
+    }
+    usual = settings.of().flat()
+
+    def build(**given: Any) -> Callable[[bool], Options]:
+        own = {name: value for name, value in given.items() if value is not None}
+        return lambda quick: settings.of(**(smaller if quick else {}) | own)
+
+    shown = {
+        name: f"{_text(usual[name])}, or {_text(smaller[name])} with --quick" for name in smaller
+    }
+    return command(partial(_run, bench), settings, build, shown=shown)
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+for _name, (_about, _settings, _bench) in _BENCHMARKS.items():
+    app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(_command(_settings, _bench))
+
+
+def main() -> None:
+    """Run the command line."""
+    run_application(app)

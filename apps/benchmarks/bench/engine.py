@@ -1,0 +1,160 @@
+"""How many messages and rounds a second the in-process engine carries, and Ray."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from logging import ERROR
+from statistics import median
+from time import monotonic, perf_counter, sleep
+from typing import Final
+
+import numpy as np
+from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from bench.measuring import BenchResults, Figure, environment
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.experiments.engine import simulate
+from dubhe_flwr.experiments.options import Options, option
+from dubhe_flwr.experiments.progress import flower_log_level
+from dubhe_flwr.report.table import Table
+
+__all__ = ["EngineSettings", "bench_engine"]
+
+_PACKAGES: Final = ("dubhe-flwr", "flwr")
+_NUM_PARTICIPANTS: Final = 20
+_MESSAGE_RATIO: Final = 50
+_LARGE: Final = 1000
+_LONGEST_WAIT: Final = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings(Options):
+    """What is measured: small messages to all nodes, and rounds of 20, on each engine."""
+
+    num_nodes: int = option(1000, "Nodes that answer.", least=1, quick=20)
+    repeats: int = option(3, "Batches, after one that warms up.", least=1)
+    ray: bool = option(
+        default=find_spec("ray") is not None, about="Measure Ray too, if installed.", quick=False
+    )
+
+
+def bench_engine(
+    settings: EngineSettings, tell: Callable[[str], None] = lambda _what: None
+) -> BenchResults:
+    """Measure the engines, and tell what is next; in this process ten times as many rounds."""
+    engines = ["inprocess", *(["ray"] if settings.ray else [])]
+    measured: dict[str, dict[str, float]] = {}
+    with flower_log_level(ERROR):
+        for engine in engines:
+            tell(engine)
+            measured[engine] = _measure(engine, settings.num_nodes, settings.repeats)
+    tell("floor")
+    measured["plain calls"] = {"message_seconds": _plain_calls(settings.num_nodes)}
+    rates = {name: settings.num_nodes / of["message_seconds"] for name, of in measured.items()}
+    figures = {
+        "inprocess_messages_per_second": Figure(rates["inprocess"]),
+        "inprocess_rounds_per_second": Figure(1 / measured["inprocess"]["round_seconds"]),
+        "plain_calls_per_second": Figure(rates["plain calls"]),
+    }
+    if "ray" in rates:
+        bound = {"at_least": _MESSAGE_RATIO} if settings.num_nodes >= _LARGE else {}
+        figures |= {
+            "ray_messages_per_second": Figure(rates["ray"]),
+            "ray_rounds_per_second": Figure(1 / measured["ray"]["round_seconds"]),
+            "messages_ratio_vs_ray": Figure(rates["inprocess"] / rates["ray"], **bound),
+        }
+    return BenchResults(
+        config={
+            **settings.flat(),
+            "num_participants": min(_NUM_PARTICIPANTS, settings.num_nodes),
+            **environment([*_PACKAGES, *(["ray"] if "ray" in rates else [])]),
+        },
+        figures=figures,
+        measured=measured,
+        tables=[_table(settings.num_nodes, measured)],
+    )
+
+
+def _measure(engine: str, num_nodes: int, repeats: int) -> dict[str, float]:
+    """Return seconds on the clock of a batch to all nodes, and of a round of 20."""
+    found: dict[str, float] = {}
+    server_app = ServerApp()
+
+    @server_app.main()  # type: ignore[untyped-decorator,unused-ignore]
+    def main(grid: Grid, _context: Context) -> None:
+        deadline = monotonic() + _LONGEST_WAIT
+        while len(node_ids := list(grid.get_node_ids())) < num_nodes:
+            if monotonic() > deadline:
+                raise DubheError(
+                    f"{engine} has {len(node_ids)} of {num_nodes} nodes after {_LONGEST_WAIT} s; "
+                    "see its log above."
+                )
+            sleep(0.01)
+        some = node_ids[:_NUM_PARTICIPANTS]
+        _exchange(grid, node_ids)
+        batches = [_exchange(grid, node_ids) for _ in range(repeats)]
+        num_rounds = repeats * (10 if engine == "inprocess" else 1)
+        rounds = [_exchange(grid, some) for _ in range(num_rounds)]
+        found.update(message_seconds=median(batches), round_seconds=median(rounds))
+
+    simulate(engine, server_app, _echo_app(), num_nodes)
+    return found
+
+
+def _exchange(grid: Grid, node_ids: Iterable[int]) -> float:
+    messages = [
+        Message(_content(), dst_node_id=node_id, message_type="train") for node_id in node_ids
+    ]
+    began = perf_counter()
+    replies = list(grid.send_and_receive(messages))
+    seconds = perf_counter() - began
+    assert len(replies) == len(messages)  # noqa: S101 - a lost message would look fast
+    return seconds
+
+
+def _echo_app() -> ClientApp:
+    app = ClientApp()
+
+    @app.train()  # type: ignore[untyped-decorator,unused-ignore]
+    def echo(message: Message, _context: Context) -> Message:
+        return Message(message.content, reply_to=message)
+
+    return app
+
+
+def _content() -> RecordDict:
+    return RecordDict({"arrays": ArrayRecord([np.zeros(64, dtype=np.float32)])})
+
+
+def _plain_calls(num_nodes: int) -> float:
+    """Return the time of calling the ClientApp alone, below which no engine can go."""
+    app = _echo_app()
+    context = Context(run_id=1, node_id=2, node_config={}, state=RecordDict(), run_config={})
+    messages = [Message(_content(), dst_node_id=2, message_type="train") for _ in range(num_nodes)]
+    seconds = []
+    for _ in range(5):
+        began = perf_counter()
+        for message in messages:
+            app(message, context)
+        seconds.append(perf_counter() - began)
+    return median(seconds)
+
+
+def _table(num_nodes: int, measured: dict[str, dict[str, float]]) -> Table:
+    rows = [
+        (
+            name,
+            f"{num_nodes / of['message_seconds']:.0f}",
+            f"{1 / of['round_seconds']:.1f}" if "round_seconds" in of else "",
+        )
+        for name, of in measured.items()
+    ]
+    return Table(
+        f"{num_nodes} nodes that send back what they get: messages a second in one batch to all, "
+        f"and rounds a second with {min(_NUM_PARTICIPANTS, num_nodes)} nodes; time on the clock. "
+        "Plain calls of the ClientApp are the floor.",
+        ("engine", "messages a second", "rounds a second"),
+        rows,
+    )

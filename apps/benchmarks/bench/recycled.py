@@ -1,0 +1,191 @@
+"""A federation of any size for one process: a few real nodes, whose answers all others repeat.
+
+The server's side is the real one, with as many real messages and real ciphertexts as there are
+nodes. Of the clients' side a sample is measured. The sums decrypt, since every repeated answer is
+a valid one; who volunteers is drawn as often as the participation probabilities have it.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from time import process_time
+from typing import Any, Final
+
+import numpy as np
+from dubhe_flwr.protocol.messages import (
+    PUBLIC_KEY_BYTES,
+    JoinRequest,
+    KeygenRequest,
+    ParticipateReply,
+    ParticipateRequest,
+)
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.he import sealed_bytes
+from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
+
+__all__ = ["RecycledNodes"]
+
+_FIRST_ID: Final = 2**62
+_NUM_SAMPLES: Final = 128
+_CONCENTRATION: Final = 0.3
+_MOST_SEALED: Final = 10_000
+_DISTINCT_DRAWS: Final = 4096
+_OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.PARTICIPATE})
+
+
+class RecycledNodes:
+    """Answers batches for many nodes, some of which are real, and keeps the time that those took.
+
+    Attributes
+    ----------
+    ids : range
+        The node ids, as large as Flower's.
+    seconds : dict of str to float
+        Time that all clients together took, by stage: measured for real nodes and agents,
+        in proportion for those who repeat.
+    """
+
+    def __init__(self, num_nodes: int, num_real: int, *, num_classes: int, key_bits: int) -> None:
+        self.ids = range(_FIRST_ID, _FIRST_ID + num_nodes)
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        rng = generator(0, "bench", "labels")
+        shares = rng.dirichlet(np.full(num_classes, _CONCENTRATION), size=min(num_real, num_nodes))
+        self._sessions = [
+            ClientSession(
+                NodePolicy(
+                    label_counts=partial(np.array, rng.multinomial(_NUM_SAMPLES, share)),
+                    alias=str(row),
+                    min_key_bits=key_bits,
+                )
+            )
+            for row, share in enumerate(shares)
+        ]
+        self._announced: JoinRequest | None = None
+        self._agent_key = b""
+        self._turn = 0
+
+    @property
+    def num_real(self) -> int:
+        """Nodes that compute their answers."""
+        return len(self._sessions)
+
+    def answer(self, batch: Batch) -> Mapping[int, Fields]:
+        """Return the reply of each node that is asked: of all of them, or of agents."""
+        stage = Stage(batch.header.stage)
+        if stage not in _OF_ALL:
+            return {
+                node_id: self._as_agent(node_id, request) for node_id, request in batch.fields()
+            }
+        before = self.seconds[stage]
+        asked = dict(zip(range(self.num_real), batch.fields(), strict=False))
+        answers = [self._handle(index, request) for index, (_, request) in asked.items()]
+        # Those that repeat would have taken as long.
+        self.seconds[stage] = before + (self.seconds[stage] - before) * len(batch.requests) / len(
+            answers
+        )
+        first = next(iter(batch.requests.values()))
+        if isinstance(first, JoinRequest):
+            self._announced = first
+            return _Joined(self.ids, answers)
+        if isinstance(first, ParticipateRequest):
+            answers += self._more_draws(batch, first)
+        return _Repeated(self.ids, answers, self.num_real)
+
+    def _handle(self, index: int, request: Mapping[str, object]) -> Fields:
+        session, stage = self._sessions[index], str(request["stage"])
+        if stage == Stage.REGISTER and self.num_real < len(self.ids):
+            request = {**request, "agent-public-key": self._agent_key}
+        began = process_time()
+        reply = session.handle(request)
+        self.seconds[stage] += process_time() - began
+        return reply
+
+    def _as_agent(self, node_id: int, request: Fields) -> Fields:
+        """Let a real node answer as agent, each time another one."""
+        index = node_id - _FIRST_ID
+        if self.num_real < len(self.ids):
+            self._turn += 1
+            index = self._turn % self.num_real
+        if request["stage"] != Stage.KEYGEN:
+            return self._handle(index, request)
+        return self._make_key(index, request)
+
+    def _make_key(self, index: int, request: Fields) -> Fields:
+        """Seal the key for some thousands, and repeat what was sealed for the others."""
+        keys = request["public-keys"]
+        assert isinstance(keys, bytes)  # noqa: S101 - as the message declares it
+        some = keys[: _MOST_SEALED * PUBLIC_KEY_BYTES]
+        own = index * PUBLIC_KEY_BYTES
+        self._agent_key = keys[own : own + PUBLIC_KEY_BYTES]
+        body = encode(KeygenRequest(some))
+        before = self.seconds[Stage.KEYGEN]
+        reply = self._handle(index, {**request, **body})
+        more = len(keys) / len(some)
+        self.seconds[Stage.KEYGEN] = before + (self.seconds[Stage.KEYGEN] - before) * more
+        assert self._announced is not None  # noqa: S101 - nodes join before one makes a key
+        wanted = sealed_bytes(self._announced.key_bits) * len(self.ids)
+        sealed = reply["sealed-keys"]
+        assert isinstance(sealed, bytes)  # noqa: S101 - as the message declares it
+        return {**reply, "sealed-keys": (sealed * -(-wanted // len(sealed)))[:wanted]}
+
+    def _more_draws(self, batch: Batch, request: ParticipateRequest) -> list[Fields]:
+        """Draw for nodes that repeat: as often yes as all nodes are on average."""
+        if self.num_real == len(self.ids):
+            return []
+        assert self._announced is not None  # noqa: S101 - nodes join before they draw
+        wanted = self._announced.num_volunteers(len(self.ids))
+        rng = generator(batch.header.sequence, "bench", "draws")
+        number = min(_DISTINCT_DRAWS, len(self.ids) - self.num_real)
+        shape = (number, request.num_rounds * request.num_tries)
+        draws = np.packbits(rng.random(shape) < wanted / len(self.ids), axis=1)
+        willing = bytes(-(-request.num_rounds // 8))
+        return [batch.header.seal(ParticipateReply(row.tobytes(), willing)) for row in draws]
+
+
+class _Repeated(Mapping[int, Fields]):
+    """The real answers, over and over; the first few only once where there are more."""
+
+    def __init__(self, ids: range, answers: Sequence[Fields], num_real: int) -> None:
+        self._ids = ids
+        self._answers = answers
+        self._begin = num_real if len(answers) > num_real else 0
+
+    def __getitem__(self, node_id: int) -> Fields:
+        index = node_id - _FIRST_ID
+        answers, begin = self._answers, self._begin
+        if index >= len(answers):
+            index = begin + index % (len(answers) - begin)
+        return answers[index]
+
+    def get(self, node_id: int, default: Any = None) -> Any:
+        """Return the reply of a node, as fast as a dictionary nearly."""
+        del default
+        return self[node_id]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
+
+class _Joined(_Repeated):
+    """Those that repeat join under a name and with a key of their own."""
+
+    def __init__(self, ids: range, answers: Sequence[Fields]) -> None:
+        super().__init__(ids, answers, len(answers))
+        num_real = len(answers)
+        self._keys = os.urandom((len(ids) - num_real) * PUBLIC_KEY_BYTES)
+
+    def __getitem__(self, node_id: int) -> Fields:
+        index = node_id - _FIRST_ID
+        if index < len(self._answers):
+            return self._answers[index]
+        start = (index - len(self._answers)) * PUBLIC_KEY_BYTES
+        return {
+            **self._answers[0],
+            "alias": str(index),
+            "public-key": self._keys[start : start + PUBLIC_KEY_BYTES],
+        }

@@ -1,0 +1,215 @@
+"""How the server's time and memory grow with the number of nodes, each in a process of its own."""
+
+import multiprocessing
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from bench.measuring import BenchResults, Figure, environment, seconds_of
+from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.options import Options, numbers, option, same
+from dubhe_flwr.experiments.settings import SelectionSettings
+from dubhe_flwr.he import generate_secret_key, homomorphic_sum
+from dubhe_flwr.report.table import Table
+
+__all__ = ["ScaleSettings", "bench_scale", "growth_exponent"]
+
+_DISTINCT: Final = 100
+_ROUNDS_PER_DRAW: Final = 4
+_BOUNDS: Final[dict[str, dict[str, float]]] = {
+    "sum_seconds_n1000000": {"at_most": 8},
+    "sum_peak_mb_n1000000": {"at_most": 200},
+    "epoch_exponent": {"at_most": 1.05},
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleSettings(Options):
+    """What is measured: a sum, an epoch, a draw and rounds without a draw at each size."""
+
+    sizes: tuple[int, ...] = option(
+        (1000, 10_000, 100_000, 1_000_000),
+        "Values of N, separated by commas, at least two.",
+        parse=numbers,
+        quick=(100, 200),
+    )
+    method: str = option(
+        "dubhe-paper", f"How to select: {' or '.join(MEASURED)}.", choices=MEASURED
+    )
+    num_real: int = option(
+        50, "Clients whose work is measured.", least=2 * _ROUNDS_PER_DRAW, quick=10
+    )
+    num_participants: int = same(SelectionSettings, "num_participants", quick=6)
+    key_bits: int = same(SelectionSettings, "key_bits", quick=512)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.sizes)) < 2:
+            raise SettingsError(f"sizes={self.sizes} show no growth; give at least two.")
+
+
+def bench_scale(
+    settings: ScaleSettings, tell: Callable[[str], None] = lambda _what: None
+) -> BenchResults:
+    """Measure each number of nodes in a fresh process; tell what is next."""
+    sums: dict[int, dict[str, float]] = {}
+    epochs: dict[int, dict[str, Any]] = {}
+    for number in settings.sizes:
+        tell(f"sum of {number}")
+        sums[number] = _in_fresh_process(_measure_sum, number, settings.key_bits)
+        tell(f"epoch of {number}")
+        epochs[number] = _in_fresh_process(_measure_epoch, number, settings)
+    figures = _figures(sums, epochs)
+    bounds = _BOUNDS if settings.key_bits == 2048 else {}
+    return BenchResults(
+        config={
+            **settings.flat(),
+            "rounds_per_draw": _ROUNDS_PER_DRAW,
+            **environment(PACKAGES),
+        },
+        figures={name: Figure(value, **bounds.get(name, {})) for name, value in figures.items()},
+        measured={
+            "sums": {str(number): of for number, of in sums.items()},
+            "epochs": {str(number): of for number, of in epochs.items()},
+        },
+        tables=[_table(settings.method, sums, epochs)],
+    )
+
+
+def growth_exponent(seconds: Mapping[int, float]) -> float:
+    """Return the slope of a straight line through the logarithms.
+
+    Examples
+    --------
+    >>> round(growth_exponent({10: 3.0, 100: 30.0, 1000: 300.0}), 6)
+    1.0
+    """
+    numbers, values = np.log(list(seconds.keys())), np.log(list(seconds.values()))
+    return float(np.polyfit(numbers, values, 1)[0])
+
+
+def _figures(
+    sums: Mapping[int, Mapping[str, float]], epochs: Mapping[int, Mapping[str, Any]]
+) -> dict[str, float]:
+    values = {
+        "sum_exponent": growth_exponent({n: of["seconds"] for n, of in sums.items()}),
+        "epoch_exponent": growth_exponent({n: of["epoch_seconds"] for n, of in epochs.items()}),
+        "draw_exponent": growth_exponent({n: of["draw_seconds"] for n, of in epochs.items()}),
+        "drawless_round_exponent": growth_exponent(
+            {n: of["drawless_seconds"] for n, of in epochs.items()}
+        ),
+    }
+    for number, of in sums.items():
+        values[f"sum_seconds_n{number}"] = of["seconds"]
+        values[f"sum_peak_mb_n{number}"] = of["peak_mb"]
+    for number, of in epochs.items():
+        values[f"epoch_server_seconds_n{number}"] = of["epoch_seconds"]
+        values[f"drawless_round_ms_n{number}"] = 1e3 * of["drawless_seconds"]
+        values[f"epoch_peak_mb_n{number}"] = of["peak_mb"]
+        values[f"epoch_bytes_per_node_n{number}"] = 1e6 * (of["peak_mb"] - of["start_mb"]) / number
+    return values
+
+
+def _measure_sum(number: int, key_bits: int) -> dict[str, float]:
+    """Add up ciphertexts as they come, a few real ones over and over."""
+    key = generate_secret_key(key_bits)
+    distinct = [key.encrypt([row]) for row in range(_DISTINCT)]
+    start = _peak_mb()
+    stream = (distinct[row % _DISTINCT] for row in range(number))
+    seconds = seconds_of(lambda: homomorphic_sum(key.public_key, stream))
+    return {"seconds": seconds, "start_mb": start, "peak_mb": _peak_mb()}
+
+
+def _measure_epoch(number: int, settings: ScaleSettings) -> dict[str, Any]:
+    """Register, draw for some rounds at once, and go through them; then once more."""
+    server, nodes = server_and_nodes(
+        settings.method,
+        number,
+        settings.num_real,
+        key_bits=settings.key_bits,
+        num_participants=settings.num_participants,
+        rounds_per_draw=_ROUNDS_PER_DRAW,
+    )
+    present = frozenset(nodes.ids)
+    start = _peak_mb()
+    costs = measured_rounds(server, nodes, 2 * _ROUNDS_PER_DRAW, present)
+    first, draw = costs[0], costs[_ROUNDS_PER_DRAW]
+    drawless = [cost.begin_seconds for cost in costs if not cost.stages]
+    return {
+        "epoch_seconds": first.server_seconds,
+        "client_seconds": first.client_seconds,
+        "draw_seconds": draw.server_seconds,
+        "drawless_seconds": median(drawless),
+        "bytes_up": sum(stage.bytes_up for stage in first.stages),
+        "bytes_down": sum(stage.bytes_down for stage in first.stages),
+        "messages": sum(stage.messages for stage in first.stages),
+        "start_mb": start,
+        "peak_mb": _peak_mb(),
+        "rounds": [asdict(cost) for cost in costs],
+    }
+
+
+def _table(
+    method: str, sums: Mapping[int, Mapping[str, float]], epochs: Mapping[int, Mapping[str, Any]]
+) -> Table:
+    rows = []
+    for number, of in epochs.items():
+        rows.append(
+            (
+                f"N = {number:,}".replace(",", " "),
+                f"{sums[number]['seconds']:.2f} s",
+                f"{sums[number]['peak_mb']:.0f} MB",
+                f"{of['epoch_seconds']:.2f} s",
+                f"{of['draw_seconds']:.3f} s",
+                f"{1e3 * of['drawless_seconds']:.2f} ms",
+                f"{of['start_mb']:.0f} / {of['peak_mb']:.0f} MB",
+                f"{of['bytes_up'] / 1e6:.1f} MB",
+                f"{of['bytes_down'] / 1e6:.1f} MB",
+                f"{of['client_seconds']:.0f} s",
+            )
+        )
+    return Table(
+        f"The server by the number of nodes, {method}. CPU time; memory is the peak of a fresh "
+        "process, with what the programme alone takes before the slash. Clients: all together, "
+        "from a sample.",
+        (
+            "",
+            "sum of N",
+            "its memory",
+            "registration and draw",
+            "a draw",
+            "a round without a draw",
+            "memory",
+            "up",
+            "down",
+            "clients",
+        ),
+        rows,
+    )
+
+
+def _in_fresh_process(measure: Callable[..., T], *arguments: Any) -> T:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(measure, *arguments).result()
+
+
+def _peak_mb() -> float:
+    """Return the most memory that this process has had so far."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return next(int(s.split()[1]) for s in status.splitlines() if s.startswith("VmHWM")) / 1024
+    except (OSError, StopIteration):
+        # Bytes on macOS, kilobytes elsewhere.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,177 @@
+"""The panels that only the paper's figures have, drawn from plain numbers."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from dubhe_flwr.report.panels import draw_by_round, draw_share_bars, label_percents
+from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_colours, method_label
+from dubhe_flwr.report.results import ClassProportions
+
+__all__ = [
+    "draw_averages",
+    "draw_balance",
+    "draw_curves",
+    "draw_registry",
+    "draw_shares",
+    "draw_unbiasedness",
+]
+
+_BLOCK_COLOUR = (0.0, 0.447, 0.698)
+_NEAR_ACROSS, _NEAR_UP = 0.15, 0.05
+
+
+def draw_unbiasedness(
+    axes: Axes,
+    *,
+    participants: Sequence[int],
+    means: Mapping[str, Sequence[float]],
+    deviations: Mapping[str, Sequence[float]],
+    global_distance: float,
+    title: str,
+) -> None:
+    """Draw bars of the mean and lines of the standard deviation of ``||p_o - p_u||_1`` over K."""
+    colours = method_colours(means)
+    bar = 0.84 / len(means)
+    places = np.arange(len(participants))
+    for position, (name, values) in enumerate(means.items()):
+        left = places - 0.42 + bar * (position + 0.5)
+        axes.bar(left, values, bar, color=colours[name], label=method_label(name))
+        axes.plot(
+            left, deviations[name], "o-", color=colours[name], mec="white", ms=5, lw=1.2, alpha=0.9
+        )
+    axes.axhline(
+        global_distance,
+        color=UNIFORM_COLOUR,
+        linestyle="--",
+        linewidth=1.2,
+        label=r"all clients: $\|p_g - p_u\|_1$",
+    )
+    axes.set_xticks(places, [str(number) for number in participants])
+    axes.set_xlabel("Clients that train in a round, K (dots: standard deviation over rounds)")
+    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
+    axes.set_title(title)
+
+
+def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes: int) -> None:
+    """Draw the count of each category as a block: one class below, two classes as a triangle.
+
+    Categories of more than two classes stand beside them.
+    """
+    highest = max(counts.values())
+    blocks: dict[tuple[float, float], tuple[int, ...]] = {
+        (c, -1.4): (c,) for c in range(num_classes) if (c,) in counts
+    }
+    for low, high in combinations(range(num_classes), 2):
+        if (low, high) in counts:
+            blocks[high, low] = (low, high)
+    larger = [category for category in counts if len(category) > 2]
+    for position, category in enumerate(larger):
+        blocks[0, num_classes - 2 - position] = category
+    for (x, y), category in blocks.items():
+        count = counts[category]
+        share = count / highest
+        axes.add_patch(
+            Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fc=(*_BLOCK_COLOUR, share), ec="#9CA3AF")
+        )
+        name = "all" if category in larger else ",".join(map(str, category))
+        colour = "white" if share > 0.5 else UNIFORM_COLOUR
+        axes.text(x, y + 0.17, f"({name})", ha="center", va="center", fontsize=7.5, color=colour)
+        axes.text(x, y - 0.17, str(count), ha="center", va="center", fontsize=10, color=colour)
+    axes.set_xlim(-0.7, num_classes - 0.3)
+    axes.set_ylim(-2.1, num_classes - 1.2)
+    axes.set_xticks(range(num_classes))
+    axes.set_yticks([-1.4, *range(num_classes - 1)], ["one", *map(str, range(num_classes - 1))])
+    axes.grid(visible=False)
+    axes.set_xlabel("Higher dominating class")
+    axes.set_ylabel("Lower dominating class")
+    axes.set_title("Clients of each category")
+
+
+def draw_shares(
+    axes: Axes,
+    *,
+    proportions: Mapping[str, ClassProportions],
+    all_clients: Sequence[float] = (),
+    title: str = "Class proportions of the selected data",
+) -> None:
+    """Draw class proportions as bars beside each other, with the uniform distribution."""
+    draw_share_bars(axes, proportions, all_clients)
+    num_classes = len(next(iter(proportions.values())).mean)
+    axes.axhline(
+        1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
+    )
+    axes.set_xticks(range(num_classes))
+    label_percents(axes.yaxis)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("Class (lines: standard deviation over rounds)")
+    axes.set_title(title)
+
+
+def draw_curves(
+    axes: Axes,
+    *,
+    series: Mapping[str, Sequence[float | None]],
+    title: str,
+    label: str = "Test accuracy",
+) -> None:
+    """Draw a curve over the rounds for each name; accuracies begin with the initial model."""
+    of_accuracy = label == "Test accuracy"
+    draw_by_round(axes, series, first_round=0 if of_accuracy else 1)
+    if of_accuracy:
+        label_percents(axes.yaxis)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_ylabel(label)
+    axes.set_title(title)
+
+
+def draw_averages(
+    axes: Axes,
+    *,
+    distances: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    title: str,
+) -> None:
+    """Draw the mean accuracy of the last rounds over EMD_avg for each method."""
+    colours = method_colours(series)
+    for name, values in series.items():
+        axes.plot(
+            distances, values, "o-", ms=5, color=colours[name], label=method_label(name), lw=1.8
+        )
+    axes.set_xticks(list(distances))
+    label_percents(axes.yaxis)
+    axes.set_xlabel(r"$EMD^{avg}$")
+    axes.set_ylabel("Accuracy, last rounds")
+    axes.set_title(title)
+
+
+def draw_balance(
+    axes: Axes, *, points: Mapping[str, tuple[float, float]], num_rounds: int, title: str
+) -> None:
+    """Draw the mean distance from uniform over the share of clients reached, for each method."""
+    colours = method_colours(points)
+    for name, (reached, distance) in points.items():
+        axes.plot(reached, distance, "o", ms=9, color=colours[name])
+        # A name goes below its point where a neighbour just above has its own there.
+        below = any(
+            -0.03 < x - reached < _NEAR_ACROSS and 0 < y - distance < _NEAR_UP
+            for x, y in points.values()
+        )
+        axes.annotate(
+            method_label(name),
+            (reached, distance),
+            xytext=(8, -13 if below else 5),
+            textcoords="offset points",
+            fontsize=10,
+        )
+    axes.set_xlim(0, 1.15)
+    axes.set_ylim(bottom=0)
+    label_percents(axes.xaxis)
+    axes.set_xticks(np.arange(0, 1.1, 0.2))
+    axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
+    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
+    axes.set_title(title)

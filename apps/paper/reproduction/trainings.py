@@ -1,0 +1,218 @@
+"""Cells with training: one way of selecting in one federation, with one seed."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import partial
+from statistics import fmean
+from typing import Any, Final, TypeAlias
+
+from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
+from dubhe_flwr.report import (
+    ClassProportions,
+    ComparisonResults,
+    FederationSummary,
+    MethodResult,
+)
+from dubhe_flwr.report.picture import Panel, picture
+from reproduction.cells import Advance, Cell, Measured
+from reproduction.experiment import Found, Method, PaperSettings, finished, identity
+from reproduction.page import Picture
+from reproduction.panels import draw_curves
+
+__all__ = [
+    "ALL",
+    "Trainings",
+    "accuracies",
+    "curves_of",
+    "final_accuracy",
+    "together",
+    "training_cell",
+    "trainings",
+]
+
+ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
+"""The paper's three ways of selecting and this package's own."""
+
+Trainings: TypeAlias = Mapping[str, list[Cell]]
+"""The cells of each method, one for each seed."""
+
+_SMALL: Final[Mapping[str, Any]] = {
+    "num_clients": 150,
+    "num_samples": 32,
+    "learning_rate": 3e-3,
+    "epochs": 1,
+    # The sets are the same with any keys, and small ones take a tenth of the time.
+    "key_bits": 512,
+}
+_ROUNDS: Final = {"full": 200, "small": 12}
+_LAST_ROUNDS: Final = 50
+_SECONDS_PER_ROUND: Final = {"digits": 0.25, "mnist": 3.5, "cifar10": 60.0, "femnist": 8.0}
+"""On one core, about; only their ratios matter."""
+
+_NO_IDENTITY: Final = ("cohort", "data_dir", "device", "engine", "evaluate_every", "methods")
+
+
+def training_cell(
+    name: str, skew: str, method: Method, seed: int, options: PaperSettings, **given: Any
+) -> Cell:
+    """Return the cell of a training in a data set with rho/EMD_avg, as the paper names them.
+
+    At small scale digits stand for all. Further settings are as in `CompareSettings.for_dataset`.
+
+    Examples
+    --------
+    >>> full = PaperSettings(scale="full")
+    >>> training_cell("MNIST", "10/1.5", Method("dubhe-paper", 10), 0, full).name
+    'MNIST-10/1.5, dubhe-paper, H=10, seed 0'
+    """
+    dataset = name.lower() if options.is_full else "digits"
+    rho, emd = map(float, skew.split("/"))
+    settings = CompareSettings.for_dataset(
+        dataset,
+        **{
+            **({} if options.is_full else _SMALL),
+            "rho": rho,
+            "emd": emd,
+            "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+            # Of the large ones an evaluation takes as long as the training of a dozen clients.
+            "evaluate_every": 1 if dataset == "digits" else 5,
+            "methods": (method.kind,),
+            "norm": options.norm if dataset == "cifar10" else None,
+            "precision": options.precision,
+            "seed": seed,
+            **method.settings,
+            **given,
+        },
+    )
+    shown = f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}"
+    return Cell(
+        "training",
+        f"{shown}, {method}, seed {seed}",
+        identity(settings, method, _NO_IDENTITY),
+        partial(_measure, settings),
+        settings.num_rounds * _SECONDS_PER_ROUND[dataset] * settings.training.epochs,
+    )
+
+
+def trainings(
+    name: str,
+    skew: str,
+    options: PaperSettings,
+    methods: tuple[Method, ...] = ALL,
+    seeds: tuple[int, ...] = (0,),
+) -> dict[str, list[Cell]]:
+    """Return the cells of all methods in one federation; the seeds are those of full scale.
+
+    Examples
+    --------
+    >>> cells = trainings("MNIST", "10/1.5", PaperSettings())
+    >>> {name: len(of_seeds) for name, of_seeds in cells.items()}
+    {'random': 1, 'dubhe-paper, H=1': 1, 'dubhe': 1, 'greedy': 1}
+    """
+    wanted = options.seeds or (seeds if options.is_full else (0,))
+    return {
+        str(method): [training_cell(name, skew, method, seed, options) for seed in wanted]
+        for method in methods
+    }
+
+
+def final_accuracy(result: Mapping[str, Any]) -> float:
+    """Return the mean accuracy over the last 50 rounds, or the last quarter of fewer than 200.
+
+    All of these were evaluated.
+
+    Examples
+    --------
+    >>> final_accuracy({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
+    0.5
+    """
+    (method,) = result["methods"].values()
+    accuracy = method["accuracy"][1:]
+    return fmean(accuracy[-min(_LAST_ROUNDS, max(1, len(accuracy) // 4)) :])
+
+
+def accuracies(cells: list[Cell], found: Found) -> list[float]:
+    """Return the final accuracy of each seed that is finished."""
+    return [final_accuracy(result) for result in finished(cells, found)]
+
+
+def together(cells: Trainings, found: Found) -> ComparisonResults | None:
+    """Return the first seed of each finished method as one comparison, or None if none is."""
+    methods, federation = {}, None
+    for name, of_seeds in cells.items():
+        result = found.get(of_seeds[0].key)
+        if result is not None:
+            (methods[name],) = result["methods"].values()
+            federation = result["federation"]
+    if federation is None:
+        return None
+    known = {name: _method(content) for name, content in methods.items()}
+    return ComparisonResults({}, FederationSummary(**federation), known)
+
+
+def _method(content: Mapping[str, Any]) -> MethodResult:
+    own = {field.name: content[field.name] for field in fields(MethodResult)}
+    return MethodResult(
+        **own | {"class_proportions": ClassProportions(**content["class_proportions"])}
+    )
+
+
+def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
+    """Return a picture of the rounds of each federation, of the first seed, or none if none is."""
+    rows = [
+        _curves(federation, results)
+        for federation, cells in federations.items()
+        if (results := together(cells, found)) is not None
+    ]
+    if not rows:
+        return []
+    caption = (
+        "Test accuracy beside both label terms of the bound of the weight divergence (eq. 3), "
+        "which rise with the distance of the selected data from uniform and with that of the "
+        "clients from the selected data."
+    )
+    return [Picture(name, caption, picture(rows, (14, 3.7 * len(rows))))]
+
+
+def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
+    methods = results.methods.items()
+    return [
+        partial(draw_curves, series={n: m.accuracy for n, m in methods}, title=federation),
+        partial(
+            draw_curves,
+            series={n: m.emd for n, m in methods},
+            title="Selected data from uniform",
+            label=r"$\|p_o - p_u\|_1$",
+        ),
+        partial(
+            draw_curves,
+            series={n: m.local_emd for n, m in methods},
+            title="Clients from the selected data",
+            label=r"mean of $\|p_l^k - p_o\|_1$",
+        ),
+    ]
+
+
+def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
+    """Train with one way of selecting."""
+    # These need torch, an extra, and seconds to be imported.
+    import torch  # noqa: PLC0415
+
+    from dubhe_flwr.experiments.compare import compare  # noqa: PLC0415
+    from dubhe_flwr.training import resolve_device  # noqa: PLC0415
+
+    def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
+        # Round 0 is the initial model.
+        advance(min(server_round, 1) / settings.num_rounds)
+
+    results = compare(replace(settings, machine=machine), on_round).to_dict()
+    device = resolve_device(machine.device)
+    return Measured(
+        {
+            "federation": results["federation"],
+            "methods": results["methods"],
+            "cohort": results["config"]["cohort"],
+        },
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        packages=("torch", "torchvision"),
+    )

@@ -1,0 +1,258 @@
+"""What there is to know of prices in the middle of an epoch: the same for all nodes, and public."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
+from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Floats, Query
+from dubhe_flwr.core.prices.sums import PriceNumbers
+from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["UNKNOWN", "Position", "PriceState", "directions", "rounded"]
+
+UNKNOWN: Final = 2.0**1000
+"""Stands for a value that is worse than any other."""
+
+_GRID: Final = 2.0**14
+_NUM_SCALARS: Final = 9
+
+
+def rounded(values: ArrayLike) -> tuple[float, ...]:
+    """Round to multiples of 2^-14, coarse enough for platforms to agree.
+
+    Examples
+    --------
+    >>> rounded([1.0 / 3.0]) == rounded([(1.0 + 1e-12) / 3.0])
+    True
+    """
+    return tuple((np.rint(np.asarray(values) * _GRID) / _GRID).tolist())
+
+
+def directions(rows: Floats, num_classes: int, number: int) -> Floats:
+    """Return the first orthonormal columns that the rows span, rounded; in classes their sum is 0.
+
+    Examples
+    --------
+    >>> directions(np.array([[2.0, 0.0], [1.0, 0.0]]), num_classes=2, number=1).round(3)
+    array([[-0.707],
+           [ 0.707]])
+    """
+    rows = rows.copy()
+    rows[:, :num_classes] -= rows[:, :num_classes].mean(axis=1, keepdims=True)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    columns = np.linalg.qr(rows.T)[0][:, :number]
+    return np.asarray(np.rint(columns * _GRID) / _GRID)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a client stands: ``x = w (p - t)`` and its weight w.
+
+    Parameters
+    ----------
+    x : ndarray, shape (C,)
+        Components that sum to 0.
+    weight : float (default: 1)
+        ``w``.
+    """
+
+    x: Floats
+    weight: float = 1.0
+
+    @classmethod
+    def of(cls, distribution: ArrayLike, target: ArrayLike, weight: float = 1.0) -> Self:
+        """Return the position of a client.
+
+        Parameters
+        ----------
+        distribution : array_like of int, shape (C,)
+            ``p_l`` in fixed point, from `fixed_point_distribution`.
+        target : array_like of float, shape (C,)
+            ``t``: the distribution that is wanted of all who train together.
+        weight : float (default: 1)
+            ``w``: the client's data as a multiple of what clients have on average.
+
+        Examples
+        --------
+        >>> Position.of([2**20, 0], target=[0.5, 0.5], weight=2.0).x.tolist()
+        [1.0, -1.0]
+        """
+        shares = np.asarray(distribution, dtype=np.float64) / FIXED_POINT_SCALE
+        return cls(weight * (shares - np.asarray(target, dtype=np.float64)), weight)
+
+    @property
+    def square(self) -> float:
+        """``s``, the squared length of x."""
+        return float(self.x @ self.x)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceState:
+    """What all nodes know of the prices of an epoch.
+
+    Parameters
+    ----------
+    evaluations : int
+        How many sums it rests on, that of the opening included.
+    settled : bool
+        Whether V is met and the last step was small: no exchange is needed any more.
+    reach : float
+        How much of the way from `base` to `point` the known sums support.
+    shift : float
+        Correction of a at the base, by which V is met there.
+    mean_weight : float
+        Mean weight of the nodes.
+    radius : float
+        Length beyond which features count as nearer in the curvature.
+    kappa, base_kappa : float
+        Price of s at the point and at the base; 0 where all are equally likely.
+    base_value : float
+        The dual at the base, or `UNKNOWN`.
+    base, point : tuple of float, 1 + n each
+        ``(a, b)`` where the last step began, and where to evaluate next.
+    probes : tuple of float, n times 0 or 4
+        Directions along which to sum the curvature, where the matrix is too large.
+    """
+
+    evaluations: int
+    settled: bool
+    reach: float
+    shift: float
+    mean_weight: float
+    radius: float
+    kappa: float
+    base_kappa: float
+    base_value: float
+    base: tuple[float, ...]
+    point: tuple[float, ...]
+    probes: tuple[float, ...]
+
+    @classmethod
+    def first(cls, numbers: PriceNumbers) -> Self:
+        """Return the state of a first epoch: all are equally likely.
+
+        Examples
+        --------
+        >>> state = PriceState.first(PriceNumbers(num_classes=2, max_clients=9))
+        >>> len(state.as_floats()), state.query().opening
+        (15, True)
+        """
+        num_features, num_probes = numbers.num_features, numbers.num_probes
+        probes = np.empty(0)
+        if num_probes:
+            rng = generator(0, "probes", num_features)
+            signs = rng.choice([-1.0, 1.0], size=(num_probes, num_features))
+            probes = directions(signs, numbers.num_classes, num_probes).ravel()
+        at = (0.0,) * (1 + num_features)
+        return cls(
+            evaluations=0,
+            settled=False,
+            reach=1.0,
+            shift=0.0,
+            mean_weight=1.0,
+            radius=numbers.largest_radius,
+            kappa=0.0,
+            base_kappa=0.0,
+            base_value=UNKNOWN,
+            base=at,
+            point=at,
+            probes=tuple(probes.tolist()),
+        )
+
+    def renewed(self) -> Self:
+        """Return the state of the next epoch, which begins with the prices of this one."""
+        prices, kappa = self.prices()
+        at, (kappa,) = rounded(prices), rounded([kappa])
+        return replace(
+            self,
+            evaluations=0,
+            settled=False,
+            reach=1.0,
+            shift=0.0,
+            kappa=kappa,
+            base_kappa=kappa,
+            base_value=UNKNOWN,
+            base=at,
+            point=at,
+        )
+
+    def prices(self) -> tuple[Floats, float]:
+        """Return ``(a, b)`` and kappa that hold if there is no further exchange."""
+        base, point = np.array(self.base), np.array(self.point)
+        base[0] += self.shift
+        kappa = self.base_kappa + self.reach * (self.kappa - self.base_kappa)
+        return base + self.reach * (point - base), kappa
+
+    def query(self) -> Query:
+        """Return what to evaluate next."""
+        base, point = np.array(self.base), np.array(self.point)
+        opening = not self.evaluations
+        lengths = () if opening else SHORTER_STEPS
+        points = np.array([point, *(base + length * (point - base) for length in lengths)])
+        num_features = point.size - 1
+        probes = np.reshape(self.probes, (num_features, len(self.probes) // num_features))
+        return Query(points, self.kappa, self.radius, probes, opening)
+
+    def features(self, position: Position) -> Floats:
+        """Return x, and behind it where there is a price for it the weight above the mean."""
+        if len(self.point) == 1 + position.x.size:
+            return position.x
+        return np.append(position.x, position.weight - self.mean_weight)
+
+    def contribution(
+        self, numbers: PriceNumbers, position: Position, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return what a client adds to the sums of the next evaluation; rng is its own."""
+        return numbers.encode(self.features(position), position.square, self.query(), rng)
+
+    def logit(self, position: Position) -> float:
+        """Return the logit of a client's probability if there is no further exchange."""
+        prices, kappa = self.prices()
+        return float(prices[0] + prices[1:] @ self.features(position) - kappa * position.square)
+
+    def as_floats(self) -> tuple[float, ...]:
+        """Return all of it as a flat tuple, whose length depends on the numbers alone."""
+        scalars = (
+            float(self.evaluations),
+            float(self.settled),
+            self.reach,
+            self.shift,
+            self.mean_weight,
+            self.radius,
+            self.kappa,
+            self.base_kappa,
+            self.base_value,
+        )
+        return (*scalars, *self.base, *self.point, *self.probes)
+
+    @classmethod
+    def from_floats(cls, numbers: PriceNumbers, values: Sequence[float]) -> Self:
+        """Undo `as_floats`; `SettingsError` if that cannot be what it gave."""
+        width = 1 + numbers.num_features
+        wanted = _NUM_SCALARS + 2 * width + numbers.num_features * numbers.num_probes
+        if len(values) != wanted:
+            raise SettingsError(f"{len(values)} floats are no state of prices; give {wanted}.")
+        if not np.all(np.isfinite(values)):
+            raise SettingsError("A state of prices has a number that is not finite; register anew.")
+        evaluations, settled, *scalars = values[:_NUM_SCALARS]
+        reach, shift, mean_weight, radius, kappa, base_kappa, base_value = scalars
+        vectors = tuple(values[_NUM_SCALARS:])
+        return cls(
+            evaluations=int(evaluations),
+            settled=bool(settled),
+            reach=reach,
+            shift=shift,
+            mean_weight=mean_weight,
+            radius=radius,
+            kappa=kappa,
+            base_kappa=base_kappa,
+            base_value=base_value,
+            base=vectors[:width],
+            point=vectors[width : 2 * width],
+            probes=vectors[2 * width :],
+        )

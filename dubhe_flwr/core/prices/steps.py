@@ -1,0 +1,212 @@
+"""Newton's steps on the dual of prices, from what the sums of one evaluation say."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from dubhe_flwr.core.prices.evaluation import Evaluation, Floats
+from dubhe_flwr.core.prices.state import UNKNOWN, PriceState, directions, rounded
+from dubhe_flwr.core.prices.sums import PriceNumbers
+
+__all__ = ["Problem", "dual_values", "first_guess", "newton_step", "radius_for"]
+
+_CLOSE: Final = 0.02
+"""Of V, within which its sum is met once prices are settled."""
+
+_SMALL_STEP: Final = 0.1
+_FIRST_STEP: Final = 2.0
+_LONGEST_STEP: Final = 8.0
+"""Steps are measured by the standard deviation of the change of the logits."""
+
+_LONGEST_SHIFT: Final = 6.0
+_SHORTEST_STEP: Final = 0.05
+_BETTER: Final = 1e-3
+_SLACK: Final = 1e-5
+"""Of the condition on the weights: it keeps the Hessian regular where weights are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a step needs to know beside the state and the sums.
+
+    Parameters
+    ----------
+    numbers : PriceNumbers
+        What was summed.
+    num_volunteers : float
+        ``V``.
+    num_clients : int
+        ``N``.
+    pull : float
+        ``r kappa``, the same for all kappa.
+    """
+
+    numbers: PriceNumbers
+    num_volunteers: float
+    num_clients: int
+    pull: float
+
+    def ridge(self, kappa: float) -> Floats:
+        """Return what the dual adds to the diagonal of the Hessian of the softplus."""
+        ridge = np.full(self.numbers.num_features, _SLACK)
+        ridge[: self.numbers.num_classes] = self.pull / kappa
+        return ridge
+
+
+def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
+    """Return the prices that were right if the probabilities were linear in them.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be solved.
+    state : PriceState
+        Its kappa is that of the prices to find, or 0 where clients do not differ.
+    seen : Evaluation
+        Of the opening, where all were equally likely.
+    """
+    numbers, share = problem.numbers, problem.num_volunteers / problem.num_clients
+    even = float(np.log(share) - np.log1p(-share))
+    equal = rounded([even, *np.zeros_like(seen.mean)])
+    if not (kappa := state.kappa):
+        return replace(state, settled=True, base=equal, point=equal)
+    mean, covariance = seen.mean.copy(), seen.covariance
+    of_classes = mean[: numbers.num_classes]
+    square = seen.trace + float(of_classes @ of_classes)
+    spread = float(seen.spread[0]) / problem.num_clients - square**2
+    joint = seen.spread[1:] / problem.num_clients - square * mean
+    mean_weight = state.mean_weight
+    if numbers.weighted:
+        (mean_weight,) = rounded([mean_weight + mean[-1]])
+        mean[-1] = 0.0
+    hessian = (1.0 - share) * covariance + np.diag(problem.ridge(kappa))
+    b: Floats = np.negative(np.linalg.solve(hessian, mean - (1.0 - share) * kappa * joint))
+    b *= min(1.0, _FIRST_STEP / max(_deviation(b, covariance), 1e-9))
+    variance = float(b @ covariance @ b - 2.0 * kappa * b @ joint) + kappa**2 * spread
+    variance = max(variance, 1e-9)
+    # The mean of exp(logit) is above exp of the mean, by half the variance in the exponent.
+    excess = 0.5 * (1.0 - 2.0 * share) * min(variance, 4.0)
+    return replace(
+        state,
+        reach=rounded([min(1.0, variance**-0.5)])[0],
+        mean_weight=mean_weight,
+        radius=radius_for(numbers, square, seen),
+        base=equal,
+        point=rounded([even + kappa * square - float(b @ mean) - excess, *b]),
+    )
+
+
+def dual_values(
+    problem: Problem, state: PriceState, seen: Evaluation
+) -> tuple[float, PriceState | None]:
+    """Return the dual at the point, and where to go on if a shorter step is better.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be solved.
+    state : PriceState
+        The state for which clients gave their numbers.
+    seen : Evaluation
+        What they say.
+    """
+    ridge, points = problem.ridge(state.kappa), state.query().points
+    duals = [
+        softplus / problem.num_volunteers - at[0] + float(ridge @ at[1:] ** 2) / 2
+        for softplus, at in zip(seen.softplus.tolist(), points, strict=False)
+    ]
+    value, *shorter = rounded(duals)
+    if state.base_value == UNKNOWN:
+        return value, None
+    best = int(np.argmin([value - _BETTER, *shorter]))
+    if best:
+        nearer = points[best]
+    elif value > state.base_value + _BETTER:
+        base = np.array(state.base)
+        nearer = base + _SHORTEST_STEP * (points[0] - base)
+    else:
+        return value, None
+    # Nothing is known there but the dual: until it is evaluated the base holds.
+    return value, replace(state, point=rounded(nearer), reach=0.0)
+
+
+def newton_step(problem: Problem, state: PriceState, seen: Evaluation, value: float) -> PriceState:
+    """Take a Newton step from the point, after a correction of a.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be solved.
+    state : PriceState
+        The state for which clients gave their numbers.
+    seen : Evaluation
+        What they say.
+    value : float
+        The dual at the point, or `UNKNOWN`.
+    """
+    wanted = problem.num_volunteers
+    found = max(seen.volunteers, 1e-6 * wanted)
+    a, b = state.point[0], np.array(state.point[1:])
+    ridge = problem.ridge(state.kappa)
+    slope = min(max(seen.weight / found, 0.02), 1.0)
+    shift = _shift(wanted / found, slope)
+    factor = float(np.exp(slope * shift))
+    grown = (factor - 1.0) / slope * seen.weight
+    missing = (found + grown) / wanted - 1.0
+    gradient = (seen.moment + grown * seen.mean) / wanted + ridge * b
+    weight = seen.weight * factor / wanted
+    hessian = weight * seen.covariance + np.diag(ridge)
+    step = -np.linalg.solve(hessian, gradient - missing * seen.mean)
+    deviation = max(_deviation(step, seen.covariance), 1e-9)
+    part = min(1.0, _LONGEST_STEP / deviation)
+    a += shift - missing / weight - part * float(seen.mean @ step)
+    close = abs(found / wanted - 1.0) < _CLOSE and deviation < _SMALL_STEP
+    return replace(
+        state,
+        settled=close and value != UNKNOWN,
+        reach=1.0 if close else rounded([min(1.0, 1.0 / deviation)])[0],
+        shift=rounded([shift])[0],
+        base_kappa=state.kappa,
+        base_value=value,
+        base=state.point,
+        point=rounded([a, *(b + part * step)]),
+        probes=_next_probes(problem.numbers, state.probes, step),
+    )
+
+
+def _shift(ratio: float, slope: float) -> float:
+    """Return by how much to raise a for the sum of the probabilities to grow by a ratio.
+
+    With ``d log(sum P_i) / da`` given as the slope, it is as if all P_i were equal where the sum
+    is to fall, and as if they grew by one factor where it is to rise.
+    """
+    if ratio < 1.0:
+        # All P_i are 1 - slope before, and that times the ratio after.
+        shift = np.log(ratio * slope / (1.0 - (1.0 - slope) * ratio))
+    else:
+        shift = np.log(ratio) / slope
+    return float(np.clip(shift, -_LONGEST_SHIFT, _LONGEST_SHIFT))
+
+
+def _next_probes(
+    numbers: PriceNumbers, probes: tuple[float, ...], step: Floats
+) -> tuple[float, ...]:
+    """Return the last steps as directions: along them the curvature matters most."""
+    if not probes:
+        return probes
+    rows = np.vstack([step, np.reshape(probes, (step.size, -1)).T])
+    latest = directions(rows, numbers.num_classes, numbers.num_probes)
+    return tuple(latest.ravel().tolist())
+
+
+def radius_for(numbers: PriceNumbers, square: float, seen: Evaluation) -> float:
+    """Return four times the root of the mean square of the features, or the most it can be."""
+    of_weights = float(np.diag(seen.covariance)[numbers.num_classes :].sum())
+    (radius,) = rounded([4.0 * np.sqrt(square + of_weights)])
+    return min(numbers.largest_radius, radius)
+
+
+def _deviation(step: Floats, covariance: Floats) -> float:
+    variance = float(step @ covariance @ step)
+    return float(np.sqrt(max(variance, 0.0)))

@@ -1,0 +1,269 @@
+"""The numbers of a node of which only the sum over all nodes is read, in fixed point.
+
+Each has a range that is known beforehand and takes the whole
+width of its slot: the lower end of the range is 0, the upper end the largest number of the field.
+So negative numbers pack, and no sum overflows.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core.prices.covariance import modelled_covariance
+from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Evaluation, Floats, Query
+from dubhe_flwr.errors import RefusedError, SettingsError
+
+__all__ = ["PriceNumbers"]
+
+_WHOLE_MATRIX_UP_TO: Final = 32
+"""Classes. There it takes ten ciphertexts, and images of four directions four."""
+
+_NUM_PROBES: Final = 4
+_LARGEST_LOGIT: Final = 1024.0
+
+_BITS: Final = 20
+"""Of a number. With fewer, noise costs exchanges; more would cost ciphertexts."""
+
+_ONE_CIPHERTEXT: Final = (10, 2047, 26)
+"""Classes and nodes up to which the 77 numbers fill one of 2048 bits, with slots so wide."""
+
+
+@dataclass(frozen=True)
+class PriceNumbers:
+    """How a node's numbers stand in the slots of a field, and how their sums are read.
+
+    Parameters
+    ----------
+    num_classes : int
+        ``C``, at least 2.
+    max_clients : int
+        Most nodes in a sum.
+    largest_weight : float (default: 1)
+        Largest weight of a node. With 1 all weigh the same and x is all there is to a node; above
+        it the weight is another feature.
+
+    Raises
+    ------
+    SettingsError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> numbers = PriceNumbers(num_classes=10, max_clients=2000)
+    >>> numbers.num_slots(opening=True), numbers.num_slots(opening=False), numbers.max_value
+    (77, 71, 33554)
+    """
+
+    num_classes: int
+    max_clients: int
+    largest_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.num_classes >= 2 and self.max_clients >= 1 and self.largest_weight >= 1.0):
+            raise SettingsError(
+                f"num_classes={self.num_classes} must be at least 2, max_clients="
+                f"{self.max_clients} and largest_weight={self.largest_weight} at least 1."
+            )
+
+    @property
+    def weighted(self) -> bool:
+        """Whether nodes differ in weight."""
+        return self.largest_weight > 1.0
+
+    @property
+    def num_features(self) -> int:
+        """``n``: classes, and one more where nodes differ in weight."""
+        return self.num_classes + self.weighted
+
+    @property
+    def num_probes(self) -> int:
+        """Directions whose images are summed; 0 where the whole matrix is."""
+        return 0 if self.num_classes <= _WHOLE_MATRIX_UP_TO else _NUM_PROBES
+
+    @property
+    def max_value(self) -> int:
+        """Largest number that a node may put in a slot."""
+        classes, nodes, slot_bits = _ONE_CIPHERTEXT
+        if self.weighted or self.num_classes > classes or self.max_clients > nodes:
+            return int(2**_BITS - 1)
+        return int((2**slot_bits - 1) // self.max_clients)
+
+    @property
+    def largest_radius(self) -> float:
+        """Most that the length of the features can be."""
+        return float(np.sqrt(3.0 if self.weighted else 2.0)) * self.largest_weight
+
+    def least_spread(self, num_clients: int) -> float:
+        """Return the trace of the covariance below which N clients may differ by rounding alone."""
+        noise = self.num_classes * self.largest_weight**2 / self.max_value / num_clients**0.5
+        return float(max(3e-4, 4.0 * noise))
+
+    def num_slots(self, *, opening: bool) -> int:
+        """Return how many numbers a node gives, at the opening or at a later evaluation."""
+        return sum(size for size, _, _ in self._blocks(opening, 0.0, 1.0).values())
+
+    def encode(
+        self, features: Floats, square: float, query: Query, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return a node's numbers.
+
+        Parameters
+        ----------
+        features : ndarray, shape (n,)
+            x, whose C components sum to 0, and where nodes differ in weight how much more the node
+            weighs than the mean.
+        square : float
+            s, the squared length of x.
+        query : Query
+            What to evaluate.
+        rng : numpy.random.Generator
+            The node's own, for rounding: up or down at random, so that the errors of many nodes
+            that are alike cancel.
+
+        Returns
+        -------
+        ndarray of int64, shape (num_slots,)
+            Each from 0 to `max_value`.
+        """
+        logits = query.points[:, 0] + query.points[:, 1:] @ features - query.kappa * square
+        logits = np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+        bend = np.log1p(np.exp(-np.abs(logits)))
+        share = float(np.exp(min(logits[0], 0.0) - bend[0]))
+        weight = share * float(np.exp(min(-logits[0], 0.0) - bend[0]))
+        length = float(np.linalg.norm(features))
+        near = features * min(1.0, query.radius / max(length, 1e-12))
+        sent = self._sent(near)
+        numbers: dict[str, Floats | float] = {
+            "above": np.maximum(logits, 0.0),
+            "bend": bend,
+            "volunteers": share,
+            "moment": share * self._sent(features),
+            "weight": weight,
+            "mean": weight * sent,
+            "matrix": weight * np.outer(sent, sent)[np.triu_indices(sent.size)],
+            "squares": weight * near**2,
+            "images": weight * np.outer(near, near @ query.probes),
+            "spread": (1.0 if query.kappa else square) * np.append(square, self._sent(features)),
+        }
+        scaled = [
+            (np.ravel(numbers[name]) - lower) / (upper - lower)
+            for name, (_, lower, upper) in self._blocks_of(query).items()
+        ]
+        units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
+        whole = np.floor(units + rng.random(units.size))
+        return np.asarray(np.minimum(whole, self.max_value), dtype=np.int64)
+
+    def decode(self, sums: ArrayLike, num_clients: int, query: Query) -> Evaluation:
+        """Read the sums of the numbers of all nodes.
+
+        Parameters
+        ----------
+        sums : array_like of int, shape (num_slots,)
+            The sums.
+        num_clients : int
+            ``N``: nodes in the sums.
+        query : Query
+            What the nodes evaluated.
+
+        Raises
+        ------
+        RefusedError
+            If no nodes can have given such numbers. It does not say why.
+        """
+        values = self._values(np.asarray(sums), num_clients, query)
+        # Rounding moves a sum by at most a unit for each node.
+        slack = num_clients / self.max_value
+        softplus = values["above"] + values["bend"]
+        volunteers, weight = float(values["volunteers"][0]), float(values["weight"][0])
+        moment, first = self._all(values["moment"]), self._all(values["mean"])
+        if (
+            volunteers * (1.0 - volunteers / num_clients) + slack < weight
+            or softplus[0] + (_LARGEST_LOGIT + 1.0) * slack < volunteers
+            or np.abs(moment).max() > self.largest_weight * (volunteers + num_clients * slack)
+        ):
+            raise _refusal()
+        weight = max(weight, slack)
+        mean = first / weight
+        if self.num_probes:
+            variances = values["squares"] / weight - mean**2
+            images = values["images"].reshape(mean.size, -1) / weight
+            images -= np.outer(mean, mean @ query.probes)
+            covariance = modelled_covariance(variances, self.num_classes, query.probes, images)
+        else:
+            covariance = self._matrix(values["matrix"]) / weight - np.outer(mean, mean)
+            variances = np.diag(covariance)
+            shares, vectors = np.linalg.eigh(covariance)
+            if shares[0] * weight < -((mean.size * query.radius) ** 2) * slack:
+                raise _refusal()
+            covariance = (vectors * np.maximum(shares, 0.0)) @ vectors.T
+        trace = float(variances[: self.num_classes].sum())
+        spread = values.get("spread", np.empty(0))
+        if spread.size:
+            spread = np.append(spread[:1], self._all(spread[1:]))
+        return Evaluation(softplus, volunteers, moment, weight, mean, covariance, trace, spread)
+
+    def _values(self, sums: NDArray[np.int64], num_clients: int, query: Query) -> dict[str, Floats]:
+        """Undo the scaling of the sums."""
+        blocks = self._blocks_of(query)
+        if (
+            sums.shape != (self.num_slots(opening=query.opening),)
+            or sums.min() < 0
+            or sums.max() > num_clients * self.max_value
+        ):
+            raise _refusal()
+        parts = np.split(sums, np.cumsum([size for size, _, _ in blocks.values()])[:-1])
+        return {
+            name: np.asarray(num_clients * lower + part * ((upper - lower) / self.max_value))
+            for (name, (_, lower, upper)), part in zip(blocks.items(), parts, strict=True)
+        }
+
+    def _blocks_of(self, query: Query) -> dict[str, tuple[int, float, float]]:
+        return self._blocks(query.opening, query.kappa, query.radius)
+
+    def _blocks(
+        self, opening: bool, kappa: float, radius: float
+    ) -> dict[str, tuple[int, float, float]]:
+        """Return size and range of each kind of number, in the order of the slots."""
+        size, sent = self.largest_weight, self.num_features - 1
+        num_points = 1 if opening else 1 + len(SHORTER_STEPS)
+        blocks = {
+            # Softplus in two parts, the one wide and the other fine.
+            "above": (num_points, 0.0, _LARGEST_LOGIT),
+            "bend": (num_points, 0.0, np.log(2.0)),
+            "volunteers": (1, 0.0, 1.0),
+            "moment": (sent, -size, size),
+            # q is at most 1/4.
+            "weight": (1, 0.0, 0.25),
+            "mean": (sent, -radius / 4, radius / 4),
+        }
+        if self.num_probes:
+            blocks["squares"] = (sent + 1, 0.0, radius**2 / 4)
+            blocks["images"] = ((sent + 1) * self.num_probes, -(radius**2) / 4, radius**2 / 4)
+        else:
+            blocks["matrix"] = (sent * (sent + 1) // 2, -(radius**2) / 4, radius**2 / 4)
+        if opening:
+            largest = 2.0 * size**2 * (1.0 if kappa else 2.0 * size**2)
+            blocks["spread"] = (1 + sent, -largest, largest)
+        return blocks
+
+    def _sent(self, features: Floats) -> Floats:
+        """Leave out the last class, since the components of x sum to 0."""
+        return np.delete(features, self.num_classes - 1)
+
+    def _all(self, sent: Floats) -> Floats:
+        """Undo `_sent`, along the first axis."""
+        last = self.num_classes - 1
+        return np.insert(sent, last, -sent[:last].sum(axis=0), axis=0)
+
+    def _matrix(self, triangle: Floats) -> Floats:
+        sent = self.num_features - 1
+        matrix = np.zeros((sent, sent))
+        matrix[np.triu_indices(sent)] = triangle
+        matrix += np.triu(matrix, 1).T
+        return self._all(self._all(matrix).T)
+
+
+def _refusal() -> RefusedError:
+    return RefusedError("Sums for prices are not those of nodes; register anew.")

@@ -1,1 +1,0 @@
-"""Benchmarks: what `dubhe bench` runs. Both sides of a comparison are measured in one run."""

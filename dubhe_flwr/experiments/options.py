@@ -1,0 +1,120 @@
+"""Settings whose fields say what they are: checked in one place, and options of a command."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Self
+
+from dubhe_flwr.errors import SettingsError
+
+__all__ = ["Options", "names", "numbers", "option", "same"]
+
+
+def option(
+    default: Any,
+    about: str,
+    *,
+    choices: Sequence[str] = (),
+    least: int | None = None,
+    parse: Callable[[str, str], Any] | None = None,
+    **told: Any,
+) -> Any:
+    """Return a field of `Options`.
+
+    `choices` are the values it can have, and `least` is its smallest one. `parse` makes a value of
+    the field's name and the text of a command line, if its type does not. The command is told
+    `spelt`, the names of the option; `shown`, what stands for the default None; and `quick`, a
+    smaller default.
+    """
+    about_it = {"about": about, "choices": choices, "least": least, "parse": parse, **told}
+    return field(default=default, metadata=about_it)
+
+
+def same(settings: type["Options"], name: str, **told: Any) -> Any:
+    """Return a field that is like one of other settings, but for what is told."""
+    (like,) = (own for own in settings.flat_fields() if own.name == name)
+    return field(default=like.default, metadata={**like.metadata, **told})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings made of `option` fields and of other settings, whose fields all have one name each.
+
+    Raises
+    ------
+    SettingsError
+        If a value is no choice, or below the least one.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Size(Options):
+    ...     num_clients: int = option(5, "N.", least=1)
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Trial(Options):
+    ...     size: Size = field(default_factory=Size)
+    ...     engine: str = option("ray", "Simulator.", choices=("ray", "inprocess"))
+    >>> Trial.of(num_clients=7, engine=None).flat()
+    {'num_clients': 7, 'engine': 'ray'}
+    >>> Trial.of(num_clients=0)
+    Traceback (most recent call last):
+    dubhe_flwr.errors.SettingsError: num_clients=0 must be at least 1.
+    """
+
+    def __post_init__(self) -> None:
+        """Check the own fields; the others' settings have checked theirs."""
+        for own in fields(self):
+            value, about = getattr(self, own.name), own.metadata
+            if about.get("choices") and value not in about["choices"]:
+                raise SettingsError(
+                    f"{own.name}={value!r} is unknown; choose one of {', '.join(about['choices'])}."
+                )
+            if about.get("least") is not None and value is not None and value < about["least"]:
+                raise SettingsError(f"{own.name}={value} must be at least {about['least']}.")
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Return settings from the names of all fields, the others' too; None is the default."""
+        own: dict[str, Any] = {}
+        for each in fields(cls):
+            if (inner := _inner(each)) is not None:
+                known = {f.name for f in inner.flat_fields()}
+                passed = {name: given.pop(name) for name in known & given.keys()}
+                own[each.name] = inner.of(**passed)
+        return cls(**own, **{name: value for name, value in given.items() if value is not None})
+
+    @classmethod
+    def flat_fields(cls) -> list[Field[Any]]:
+        """Return the fields, those of other settings in their place."""
+        found: list[Field[Any]] = []
+        for each in fields(cls):
+            inner = _inner(each)
+            found += [each] if inner is None else inner.flat_fields()
+        return found
+
+    def flat(self) -> dict[str, Any]:
+        """Return all values by the names of their fields."""
+        values: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            values |= value.flat() if isinstance(value, Options) else {each.name: value}
+        return values
+
+
+def names(_field: str, text: str) -> tuple[str, ...]:
+    """Return names that are separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def numbers(name: str, text: str) -> tuple[int, ...]:
+    """Return whole numbers that are separated by commas, or say that `name` has to be some."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise SettingsError(
+            f"{name}={text!r} must be numbers separated by commas, as in 1,2,10."
+        ) from None
+
+
+def _inner(own: Field[Any]) -> type[Options] | None:
+    """Return the class of a field that holds other settings."""
+    return own.type if isinstance(own.type, type) and issubclass(own.type, Options) else None

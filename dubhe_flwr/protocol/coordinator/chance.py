@@ -1,0 +1,86 @@
+"""A round that the protocol has to give up: it fails, or its clients are chosen by chance."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
+from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError
+from dubhe_flwr.protocol.plan import Plan
+
+__all__ = ["or_by_chance"]
+
+OutcomeT = TypeVar("OutcomeT")
+
+_OPTION: Final = ' With on_failure="random" such a round goes by chance.'
+_BY_CHANCE: Final = "The clients of this round are chosen at random."
+_SKIPPED: Final = "Nobody is there to train; this round is skipped."
+
+
+def or_by_chance(
+    context: Context, step: Callable[[], tuple[Context, OutcomeT]]
+) -> tuple[Context, OutcomeT | Plan]:
+    """Take a step of the protocol; choose at random where it fails, if the operator says so.
+
+    Parameters
+    ----------
+    context : Context
+        Before the step; `on_failure` of its settings counts here.
+    step : callable () -> (Context, outcome)
+        The step. An error that is not of this package is a fault of the program, and passes.
+
+    Raises
+    ------
+    SettingsError
+        Whatever `on_failure` is: settings that cannot work do not get better by chance.
+    QuorumError
+        If the round is given up and `on_failure` is "raise", or no node can train for a reason
+        that the operator has to remove.
+    """
+    raises = context.settings.on_failure == "raise"
+    try:
+        return step()
+    except SettingsError:
+        raise
+    except GivenUpError as error:
+        if raises:
+            option = "" if error.context.misconfigured() else _OPTION
+            raise QuorumError(f"{error}{option}") from None
+        return _by_chance(error.context, error)
+    except DubheError as error:
+        if raises:
+            raise
+        return _by_chance(context, error)
+
+
+def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
+    """Choose K at random from the nodes that are there and did not say no.
+
+    Those that said yes for this round come first: the others may be lost.
+    """
+    run, this_round, epoch = context.run, context.round, context.epoch
+    willing, unwilling = set(this_round.willing), set(this_round.unwilling)
+    ready = None if epoch is None else epoch.rounds.get(run.server_round)
+    if epoch is not None and ready is not None:
+        willing |= {epoch.registered[index] for index in ready.available}
+        unwilling |= {epoch.registered[index] for index in ready.unwilling}
+    here = this_round.present & this_round.eligible - run.declined - unwilling
+    if not here and context.declined_for_settings():
+        raise QuorumError(str(error)) from None
+    order = context.in_order(here)
+    lots = generator(run.seed, "fallback", run.server_round).permutation(len(order)).tolist()
+    drawn = sorted((order[lot] for lot in lots), key=lambda node_id: node_id not in willing)
+    first = frozenset(drawn[: context.settings.num_participants])
+    chosen = tuple(filter(first.__contains__, order))
+    context = context.noted(f"{error} {_BY_CHANCE if chosen else _SKIPPED}")
+    return context, Plan(
+        server_round=run.server_round,
+        participants=chosen,
+        aliases=tuple(run.aliases.get(node_id, str(node_id)) for node_id in chosen),
+        epoch=None if epoch is None else epoch.identity,
+        num_registered=0 if epoch is None else len(epoch.registered),
+        chosen=(),
+        notes=context.round.notes,
+        stages=context.round.reports,
+        fallback=True,
+    )

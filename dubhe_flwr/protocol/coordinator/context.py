@@ -1,0 +1,276 @@
+"""Where the server is in the protocol, and the small changes that every stage makes to it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NoReturn, TypeVar
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol.coordinator.agents import Agents
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.plan import Batch, Replies, StageReport
+from dubhe_flwr.protocol.replies import accept_replies, alias_order
+from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import Message, Stage
+
+__all__ = ["Awaiting", "Context", "CoordinatorState", "GivenUpError", "Round", "Run"]
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What lasts from round to round.
+
+    Parameters
+    ----------
+    seed : int
+        Fixes the server's own choices.
+    sequence : int
+        Number of the last batch.
+    server_round : int
+        The last round that began.
+    aliases : mapping of int to str
+        Last known alias of each node that was there at the last join, by node id.
+    declined : frozenset of int
+        Ids of the nodes whose last answer to a request to join was no.
+    num_refused : int
+        Epochs in a row that the nodes refused: each halves the nodes that the next one asks.
+    """
+
+    seed: int
+    sequence: int = 0
+    server_round: int = 0
+    aliases: Mapping[int, str] = field(default_factory=dict)
+    declined: frozenset[int] = frozenset()
+    num_refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The round that is being planned.
+
+    Parameters
+    ----------
+    present, eligible : frozenset of int
+        Ids of the nodes that are there, and of those that may be chosen.
+    willing, unwilling : frozenset of int
+        Ids of those that said yes and no for this round.
+    heeded : frozenset of int
+        Ids of the nodes whose answer as an agent of an epoch of this round was used.
+    num_renewals : int
+        How often an epoch was ended in this round because the nodes refused it.
+    notes : tuple of str
+        What did not go as planned.
+    reports : tuple of StageReport
+        The exchanges so far.
+    """
+
+    present: frozenset[int] = frozenset()
+    eligible: frozenset[int] = frozenset()
+    willing: frozenset[int] = frozenset()
+    unwilling: frozenset[int] = frozenset()
+    heeded: frozenset[int] = frozenset()
+    num_renewals: int = 0
+    notes: tuple[str, ...] = ()
+    reports: tuple[StageReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState:
+    """Where the server is, between two batches or two rounds. It holds no key and no label.
+
+    Parameters
+    ----------
+    run : Run
+        What lasts.
+    round : Round
+        The round that is being planned.
+    epoch : Epoch, optional
+        The epoch that is settled.
+    stage : Awaiting, optional
+        What awaits replies; None between two rounds.
+    """
+
+    run: Run
+    round: Round = Round()
+    epoch: Epoch | None = None
+    stage: "Awaiting | None" = None
+
+
+class GivenUpError(QuorumError):
+    """A round that cannot go on, with what is known of the nodes by then."""
+
+    def __init__(self, sentence: str, context: "Context") -> None:
+        super().__init__(sentence)
+        self.context = context
+
+
+_WAIT: Final = "wait for more nodes or lower the quorum"
+_REMEDIES_OF_DECLINED: Final = {
+    "refuses parameters": "set key_bits and min_cohort to what the nodes ask for (min_key_bits, "
+    "max_key_bits and min_cohort of DubheMod or register_dubhe), and let them know the rule",
+    "wrong number of classes": "make the rule fit the length of label_counts (the largest size of "
+    "reference_set)",
+    "invalid label counts": "let label_counts return a list of whole numbers from 0 up, and look "
+    "at a node's log for an error that it raised",
+}
+_REMEDY_OF_NO_DATA: Final = "let label_counts read the data that a node trains on; it is all zeros"
+_REMEDIES: Final = {
+    "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
+    "register_dubhe)",
+    **_REMEDIES_OF_DECLINED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a stage works in: the settings, and the state apart from the stage itself.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the operator decides.
+    run, round, epoch
+        As in `CoordinatorState`.
+    """
+
+    settings: Settings
+    run: Run
+    round: Round
+    epoch: Epoch | None = None
+
+    @property
+    def server_round(self) -> int:
+        """The round that is being planned."""
+        return self.run.server_round
+
+    def noted(self, note: str) -> "Context":
+        """Return the context with one more note on what did not go as planned."""
+        return replace(self, round=replace(self.round, notes=(*self.round.notes, note)))
+
+    def reported(self, report: StageReport) -> "Context":
+        """Return the context with one more exchange on record."""
+        return replace(self, round=replace(self.round, reports=(*self.round.reports, report)))
+
+    def heeding(self, agents: Collection[int]) -> "Context":
+        """Return the context that remembers whose answer as an agent was used."""
+        return replace(self, round=replace(self.round, heeded=self.round.heeded.union(agents)))
+
+    def batch(
+        self, epoch: bytes, stage: Stage, requests: Mapping[int, Message]
+    ) -> tuple["Context", Batch]:
+        """Return the next batch, and the context that has counted it."""
+        header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
+        run = replace(self.run, sequence=header.sequence)
+        return replace(self, run=run), Batch(header, requests)
+
+    def accepted(
+        self, batch: Batch, replies: Replies, refuse: Callable[[int, MessageT], str | None]
+    ) -> tuple["Context", dict[int, MessageT]]:
+        """Return the replies that can be used, and the context that has the report."""
+        accepted, report = accept_replies(batch, replies, refuse)
+        return self.reported(report), accepted
+
+    def in_order(self, node_ids: Collection[int]) -> list[int]:
+        """Return nodes by their aliases, and then those that have told none by their ids.
+
+        Node ids are random in each run of Flower, aliases are not.
+        """
+        aliases = {n: alias for n, alias in self.run.aliases.items() if n in node_ids}
+        return [*alias_order(aliases), *sorted(set(node_ids).difference(aliases))]
+
+    def agents(self, node_ids: Sequence[int], purpose: str) -> Agents:
+        """Return the nodes in the order in which to ask them to be agent.
+
+        Whoever was agent of an epoch that the nodes refused in this round comes last: its answer
+        may be the reason.
+        """
+        lots = generator(self.run.seed, purpose, self.server_round).permutation(len(node_ids))
+        suspects = self.round.heeded if self.round.num_renewals else frozenset()
+        order = sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects)
+        return Agents(tuple(order), self.settings.agent_attempts)
+
+    def give_up(self, sentence: str) -> NoReturn:
+        """End the round.
+
+        Raises
+        ------
+        GivenUpError
+            With the sentence and this context.
+        """
+        raise GivenUpError(sentence, self)
+
+    def check_quorum(self, num_nodes: int, what: str) -> None:
+        """Refuse to go on with too few nodes.
+
+        Raises
+        ------
+        GivenUpError
+            It says how many nodes there are and are needed, and why others were dropped.
+        """
+        quorum = self.settings.least_nodes
+        if num_nodes >= quorum:
+            return
+        reasons = [
+            f"{number} {reason} at {report.stage}"
+            for report in self.round.reports
+            for reason, number in report.dropped.items()
+        ]
+        dropped = ", ".join(reasons) or "no reply was dropped"
+        self.give_up(
+            f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
+            f"({dropped}); {self.misconfigured() or _WAIT}."
+        )
+
+    def misconfigured(self) -> str | None:
+        """Return what the operator has to change, where the reports of this round tell it."""
+        if {reason for report in self.round.reports for reason in report.dropped} == {"no data"}:
+            return _REMEDY_OF_NO_DATA
+        return self._remedy(_REMEDIES)
+
+    def declined_for_settings(self) -> bool:
+        """Return whether a node declined in this round for what only the operator can change."""
+        return self._remedy(_REMEDIES_OF_DECLINED) is not None
+
+    def _remedy(self, remedies: Mapping[str, str]) -> str | None:
+        reasons = [
+            f"{reason} at {report.stage}"
+            for report in self.round.reports
+            for reason in report.dropped
+        ]
+        hints = (hint for known, hint in remedies.items() if any(known in r for r in reasons))
+        return next(hints, None)
+
+
+@dataclass(frozen=True)
+class Awaiting(ABC):
+    """A stage that awaits replies, with all that it knows.
+
+    Parameters
+    ----------
+    batch : Batch
+        What was sent.
+    """
+
+    batch: Batch
+
+    @abstractmethod
+    def take(self, context: Context, replies: Replies) -> tuple[Context, Any]:
+        """Go on with the replies.
+
+        Parameters
+        ----------
+        context : Context
+            All but the stage.
+        replies : mapping
+            As received.
+
+        Returns
+        -------
+        context : Context
+        outcome : Awaiting or an outcome of the stage
+            What to send next, or with what the next stage begins.
+        """

@@ -1,0 +1,166 @@
+"""The server's side of the protocol: a state machine from one stage to the next."""
+
+import secrets
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol.coordinator.chance import or_by_chance
+from dubhe_flwr.protocol.coordinator.checkpoint import restored_state, saved_state
+from dubhe_flwr.protocol.coordinator.context import (
+    Awaiting,
+    Context,
+    CoordinatorState,
+    Round,
+    Run,
+)
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.renewal import is_over
+from dubhe_flwr.protocol.coordinator.stages.determine import Determine
+from dubhe_flwr.protocol.coordinator.stages.join import Join, Joined
+from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
+from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn, Participate
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused, begin_anew
+from dubhe_flwr.protocol.coordinator.stages.register import Register, Registered
+from dubhe_flwr.protocol.coordinator.stages.settle import Settle
+from dubhe_flwr.protocol.plan import Batch, Plan, Replies
+from dubhe_flwr.protocol.selector import Selector
+from dubhe_flwr.protocol.settings import Settings
+
+__all__ = ["Coordinator"]
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A round has begun."""
+
+
+def _enter(context: Context, _begun: _Begun) -> tuple[Context, Any]:
+    """Go on in the epoch, or begin a new one if it is time."""
+    epoch = context.epoch
+    if epoch is None or is_over(context, epoch):
+        return Join.begin(context)
+    return Participate.begin(context, epoch)
+
+
+def _plan(context: Context, determined: Determined) -> tuple[Context, Plan]:
+    """Say who trains."""
+    epoch, server_round = determined.epoch, context.server_round
+    ready = epoch.rounds[server_round]
+    here = context.round.present & context.round.eligible
+    num_willing = len(ready.willing(epoch.registered, here))
+    context.check_quorum(num_willing, "registered, willing and there")
+    chosen = ready.participants(epoch.registered, here, context.run.seed, server_round)
+    wanted = context.settings.num_participants
+    if len(chosen) < wanted:
+        context = context.noted(f"Only {len(chosen)} of {wanted} clients can train.")
+    return context, Plan(
+        server_round=server_round,
+        participants=chosen,
+        aliases=tuple(epoch.aliases[node_id] for node_id in chosen),
+        epoch=epoch.identity,
+        num_registered=len(epoch.registered),
+        num_selections=ready.num_selections,
+        chosen=ready.chosen,
+        rule=epoch.terms.rule.describe(epoch.finding),
+        finding=epoch.finding,
+        notes=context.round.notes,
+        stages=context.round.reports,
+    )
+
+
+_NEXT: Final[dict[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
+    _Begun: _enter,  # Join, Participate, or Determined where the round is drawn already
+    Joined: Keygen.begin,
+    KeyMade: Register.begin,
+    Registered: Settle.begin,  # or at once an Epoch, where the rule needs no further sum
+    Epoch: Participate.begin,
+    Drawn: Determine.begin,  # or at once Determined, where there is nothing to determine
+    Determined: _plan,
+    Refused: begin_anew,
+}
+"""What follows: from the outcome of a stage to what begins the next one."""
+
+
+class Coordinator(Selector[CoordinatorState]):
+    """Selects by Dubhe: registration, participation and determination under encryption.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the operator decides.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @property
+    def num_participants(self) -> int:
+        """``K``."""
+        return self.settings.num_participants
+
+    def initial_state(self) -> CoordinatorState:
+        """Return the state before the first round."""
+        seed = self.settings.seed
+        return CoordinatorState(Run(seed=secrets.randbits(63) if seed is None else seed))
+
+    def register_anew(self, state: CoordinatorState) -> CoordinatorState:
+        """Return the state in which all nodes register before the next round."""
+        return replace(state, epoch=None)
+
+    def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
+        """Return seed, epoch and drawn rounds; no key, since the server has none."""
+        return saved_state(state)
+
+    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> CoordinatorState:
+        """Return the state that was saved; without its epoch if that cannot go on."""
+        return restored_state(self.settings, saved, interrupted=interrupted)
+
+    def begin_round(
+        self,
+        state: CoordinatorState,
+        server_round: int,
+        present: Collection[int],
+        eligible: Collection[int] | None = None,
+    ) -> tuple[CoordinatorState, Batch | Plan]:
+        """Begin a round: register anew if it is time, draw if the round is not drawn yet."""
+        by_chance = self.settings.on_failure == "random"
+        if state.run.server_round == 0 and not by_chance:
+            self.settings.check_federation(len(present))
+        here = frozenset(present)
+        this_round = Round(here, here if eligible is None else frozenset(eligible))
+        epoch = state.epoch
+        if epoch is not None:
+            ahead = {r: ready for r, ready in epoch.rounds.items() if r >= server_round}
+            epoch = replace(epoch, rounds=ahead)
+        run = replace(state.run, server_round=server_round)
+        context = Context(self.settings, run, this_round, epoch)
+        return self._go_on(context, lambda: (context, _Begun()))
+
+    def step(
+        self, state: CoordinatorState, replies: Replies
+    ) -> tuple[CoordinatorState, Batch | Plan]:
+        """Go on with the replies to the last batch."""
+        stage = state.stage
+        if stage is None:
+            raise SettingsError("No batch awaits replies; call begin_round first.")
+        context = Context(self.settings, state.run, state.round, state.epoch)
+        return self._go_on(context, lambda: stage.take(context, replies))
+
+    @staticmethod
+    def _go_on(
+        context: Context, step: Callable[[], tuple[Context, Any]]
+    ) -> tuple[CoordinatorState, Batch | Plan]:
+        """Take a step, and follow the table to the next stage that awaits replies or to a plan."""
+
+        def follow() -> tuple[Context, Awaiting | Plan]:
+            reached, outcome = step()
+            while not isinstance(outcome, Awaiting | Plan):
+                reached, outcome = _NEXT[type(outcome)](reached, outcome)
+            return reached, outcome
+
+        context, outcome = or_by_chance(context, follow)
+        stage = outcome if isinstance(outcome, Awaiting) else None
+        state = CoordinatorState(context.run, context.round, context.epoch, stage)
+        return state, outcome.batch if isinstance(outcome, Awaiting) else outcome

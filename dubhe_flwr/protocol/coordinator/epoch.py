@@ -1,0 +1,137 @@
+"""An epoch: who registered under which terms, what they encrypted, and the rounds they drew."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from dubhe_flwr.he import PublicKey, Unencrypted
+from dubhe_flwr.protocol.coordinator.agents import Budget
+from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
+
+__all__ = ["Epoch", "Sum"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """An encrypted sum over nodes, as the nodes are given it.
+
+    Parameters
+    ----------
+    exchange : int
+        Its number in the epoch; 0 is that of the registrations.
+    vector : bytes
+        The sum.
+    num_clients : int
+        How many nodes it covers.
+    """
+
+    exchange: int
+    vector: bytes
+    num_clients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """One registration, settled.
+
+    Parameters
+    ----------
+    identity : bytes
+        Random identity of the epoch.
+    first_round : int
+        The round in which it began.
+    announced : JoinRequest
+        What the nodes were told.
+    num_classes : int
+        ``C``.
+    asked, left_out, declined : frozenset of int
+        Ids of the nodes that were asked to join, of those that were not by lot, and of those
+        that said no.
+    aliases : mapping of int to str
+        Alias of each registered node, by node id in the order of the aliases.
+    public_key : PublicKey or Unencrypted
+        The epoch's key.
+    distributions : tuple of bytes
+        Encrypted ``p_l`` of each registered node, in that order.
+    last_sum : Sum
+        The last sum of the rule, which nodes are given when they draw.
+    num_registered : int
+        Clients that the sum of the registrations covers.
+    finding : tuple of float
+        What the rule found.
+    budget : Budget
+        What was spent.
+    rounds : mapping of int to ReadyRound
+        The rounds that were drawn and determined and have not begun.
+    refused : frozenset of int (default: none)
+        Ids of registered nodes that answered the last draw with an error.
+    moved : frozenset of int (default: none)
+        Ids of registered nodes that said that their labels have moved since.
+    """
+
+    identity: bytes
+    first_round: int
+    announced: JoinRequest
+    num_classes: int
+    asked: frozenset[int]
+    left_out: frozenset[int]
+    declined: frozenset[int]
+    aliases: Mapping[int, str]
+    public_key: PublicKey | Unencrypted
+    distributions: tuple[bytes, ...] = field(repr=False)
+    last_sum: Sum = field(repr=False)
+    num_registered: int
+    finding: tuple[float, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    rounds: Mapping[int, ReadyRound] = field(default_factory=dict)
+    refused: frozenset[int] = frozenset()
+    moved: frozenset[int] = frozenset()
+
+    @property
+    def terms(self) -> Terms:
+        """Rule and layout."""
+        return terms_of(self.announced, self.num_classes)
+
+    @cached_property
+    def registered(self) -> tuple[int, ...]:
+        """Ids of the registered nodes, in the order of their aliases."""
+        return tuple(self.aliases)
+
+    @property
+    def sums_per_agent(self) -> int:
+        """Most sums that one agent may decrypt: fewer than half as many as there are clients."""
+        return min(self.announced.max_sums, (self.num_registered - 1) // 2)
+
+    @property
+    def groups_per_round(self) -> int:
+        """Most groups that are formed in a round; 0 where tries are determined."""
+        announced = self.announced
+        if announced.group_size is None:
+            return 0
+        volunteers = announced.num_volunteers(self.num_registered)
+        return min(
+            self.sums_per_agent, max(announced.num_wanted, volunteers // announced.group_size)
+        )
+
+    def sums_per_round(self, num_tries: int) -> int:
+        """Return how many sums an agent decrypts to determine a round; 0 without any choice."""
+        announced = self.announced
+        num_sums = num_tries if announced.group_size is None else self.groups_per_round
+        several = (
+            num_sums > announced.num_wanted and len(self.aliases) - 1 > announced.num_participants
+        )
+        return num_sums if several else 0
+
+    def draws_charged(self, num_draws: int) -> int:
+        """Return what some draws cost of the budget of the nodes."""
+        return self.announced.draws_charged(num_draws, self.num_registered)
+
+    def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
+        """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over some clients, by index."""
+        vectors = (self.distributions[int(index)] for index in indices)
+        num_ciphertexts = self.terms.layout.num_ciphertexts(DISTRIBUTION)
+        return self.public_key.add_up(vectors, num_ciphertexts)

@@ -1,0 +1,119 @@
+"""What an agent is asked of a round: which of its tries or groups are closest to uniform."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import generator, groups_of_round, tries_of_round
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
+
+__all__ = ["Question", "has_choice", "question_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A drawn round with its tries or groups.
+
+    Parameters
+    ----------
+    drawn : DrawnRound
+        The draws.
+    agent : int, optional
+        Index of the node to ask, whose own data is in none of the selections; None where there is
+        nothing to determine or nobody to ask.
+    selections : tuple of ndarray of int64
+        The clients of each try or group, by index.
+    first : tuple of int
+        The selections that are taken if no agent answers: the first try, or the first groups.
+    """
+
+    drawn: DrawnRound
+    agent: int | None
+    selections: tuple[NDArray[np.int64], ...]
+    first: tuple[int, ...]
+
+    def is_answer(self, chosen: Sequence[int]) -> bool:
+        """Return whether these are distinct selections that make up as many clients as wanted."""
+        known = all(0 <= index < len(self.selections) for index in chosen)
+        if not known or len(set(chosen)) < len(chosen):
+            return False
+        sizes = [sum(len(self.selections[i]) for i in each) for each in (chosen, self.first)]
+        return sizes[0] == sizes[1]
+
+    def ready(self, chosen: tuple[int, ...]) -> ReadyRound:
+        """Return the round with the selections that were chosen."""
+        members = np.unique(np.concatenate([self.selections[index] for index in chosen]))
+        return ReadyRound(
+            members=tuple(members.tolist()),
+            available=tuple(np.flatnonzero(self.drawn.available).tolist()),
+            unwilling=self.drawn.unwilling,
+            num_selections=len(self.selections),
+            chosen=chosen,
+        )
+
+
+def question_of(
+    epoch: Epoch, drawn: DrawnRound, failed: frozenset[int], seed: int, server_round: int
+) -> Question:
+    """Cut a round into its tries or groups, and find an agent where there is a choice.
+
+    The agents of an epoch are a random order of its nodes, a node a round. One that is away, has
+    failed or has used up its sums is passed over.
+
+    Parameters
+    ----------
+    epoch : Epoch
+        With what its agents were given.
+    drawn : DrawnRound
+        The draws of the round.
+    failed : frozenset of int
+        Indices of agents that did not answer.
+    seed, server_round : int
+        Fix the order of the agents and the selections.
+    """
+    announced, registered = epoch.announced, epoch.registered
+    to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
+    order = generator(seed, "agents", epoch.first_round).permutation(len(registered))
+    turn = (server_round - epoch.first_round) % len(registered)
+    agents = (
+        int(index)
+        for index in np.roll(order, -turn)
+        if drawn.available[index]
+        and int(index) not in failed
+        and epoch.budget.sums_of(registered[index]) + to_decrypt <= epoch.sums_per_agent
+    )
+    agent = next(agents, None) if has_choice(epoch, drawn) else None
+    eligible = drawn.available.copy()
+    if agent is not None:
+        eligible[agent] = False
+    if agent is not None and announced.group_size is not None:
+        groups = groups_of_round(
+            drawn.decisions,
+            eligible,
+            announced.num_participants,
+            announced.group_size,
+            max_groups=epoch.groups_per_round,
+            seed=seed,
+            server_round=server_round,
+        )
+        return Question(drawn, agent, tuple(groups), tuple(range(announced.num_wanted)))
+    tries = tries_of_round(
+        drawn.decisions, eligible, announced.num_participants, seed, server_round
+    )
+    return Question(drawn, agent, tuple(tries), (0,))
+
+
+def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
+    """Return whether there is anything to determine, and beside the agent more than K clients.
+
+    Agents refuse sums over all but fewer than `min_cohort` of the registered clients.
+    """
+    announced = epoch.announced
+    if announced.num_participants > epoch.num_registered - announced.min_cohort:
+        return False
+    num_others = int(drawn.available.sum()) - 1
+    several = epoch.sums_per_round(drawn.decisions.shape[1]) > 0
+    return several and num_others > announced.num_participants

@@ -1,0 +1,104 @@
+"""When an epoch ends: how long its nodes and agents last, and when too many are strangers."""
+
+from typing import Final
+
+from dubhe_flwr.protocol.coordinator.context import Context
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
+from dubhe_flwr.protocol.settings import Settings
+
+__all__ = ["draws_left", "is_over", "is_refused", "num_rounds_of", "num_tries_of"]
+
+_MAX_RENEWALS: Final = 6
+"""How often an epoch is ended in one round because the nodes refuse it."""
+
+
+def num_tries_of(settings: Settings, epoch: Epoch) -> int:
+    """Return the draws of a node for a round; no more than an agent may decrypt sums."""
+    if epoch.announced.group_size is not None:
+        return 1
+    return max(1, min(settings.num_tries(grouped=False), epoch.sums_per_agent))
+
+
+def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
+    """Return after how many rounds nodes register anew: at the latest when all agents are spent."""
+    interval = settings.registration_interval
+    to_decrypt = epoch.sums_per_round(num_tries_of(settings, epoch))
+    if not to_decrypt:
+        return interval
+    rounds_of_agents = len(epoch.aliases) * (epoch.sums_per_agent // to_decrypt)
+    return min(interval, max(1, rounds_of_agents))
+
+
+def draws_left(settings: Settings, epoch: Epoch) -> int:
+    """Return how many draws the budget of the epoch leaves."""
+    return settings.max_draws_per_epoch - epoch.budget.num_draws
+
+
+def is_over(context: Context, epoch: Epoch) -> bool:
+    """Return whether it is time to register anew."""
+    settings, server_round = context.settings, context.server_round
+    # After rounds that were given up, the draws may be spent before the interval is over.
+    needed = epoch.draws_charged(num_tries_of(settings, epoch))
+    is_spent = server_round not in epoch.rounds and draws_left(settings, epoch) < needed
+    return (
+        server_round >= epoch.first_round + num_rounds_of(settings, epoch)
+        or is_spent
+        or _many_are_strangers(context, epoch)
+    )
+
+
+def is_refused(context: Context, batch: Batch, replies: Replies, fewest: int) -> bool:
+    """Return whether the nodes refuse the epoch itself, so that only another one helps.
+
+    One false registration makes all nodes refuse the sum; nodes that were restarted without their
+    memory, or a server that was set back, do not know each other's epoch.
+
+    Parameters
+    ----------
+    context : Context
+        Says how often an epoch was ended in this round.
+    batch : Batch
+        What was sent.
+    replies : mapping
+        As received.
+    fewest : int
+        Replies without which the stage cannot go on.
+    """
+    if context.round.num_renewals >= _MAX_RENEWALS:
+        return False
+    answers = [replies.get(node_id) for node_id in batch.requests]
+    num_refusals = sum(isinstance(answer, NodeFailure) for answer in answers)
+    num_good = sum(answer is not None for answer in answers) - num_refusals
+    too_few = num_good < fewest <= num_good + num_refusals
+    return 2 * num_refusals > len(batch.requests) or too_few
+
+
+def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
+    """Return whether too many nodes are new, were lost while they registered, or have other labels.
+
+    All but the new ones count after a while only: what lost them may lose them again, and labels
+    that always move are no reason to register in every round. Who was left out by lot is not a
+    stranger.
+    """
+    settings, present = context.settings, context.round.present
+    strangers = present - epoch.left_out
+    registered = strangers & epoch.aliases.keys() - epoch.refused
+    num_registered, num_new = len(registered), len(strangers - epoch.asked)
+    room = settings.max_registered - num_registered
+    many = max(settings.min_cohort, settings.max_unregistered * len(strangers))
+    if min(room, num_new) >= many:
+        return True
+    # Those that went hide those that came, where the run would end without them; then those that
+    # were left out count as well.
+    num_gone = len(epoch.aliases) - len(epoch.refused) - num_registered
+    num_others = len(present - epoch.asked)
+    saves = num_registered < settings.least_nodes <= num_registered + min(room, num_others)
+    if saves and num_others + num_gone >= settings.min_cohort:
+        return True
+    a_while = -(-settings.registration_interval // 5)
+    num_unregistered = len(strangers - registered - epoch.declined)
+    num_moved = len((epoch.moved - epoch.refused) & present)
+    return min(room, num_unregistered) + num_moved >= many and (
+        context.server_round >= epoch.first_round + a_while
+    )

@@ -1,0 +1,114 @@
+"""A round of an epoch, once the nodes have drawn and once it is known who trains."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
+
+__all__ = ["DrawnRound", "ReadyRound", "drawn_rounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRound:
+    """One round for which the nodes have drawn.
+
+    Parameters
+    ----------
+    decisions : ndarray of bool, shape (N, H)
+        The nodes' own draws, in the order of `Epoch.registered`.
+    available : ndarray of bool, shape (N,)
+        Which nodes answered, are willing and may be chosen.
+    unwilling : tuple of int
+        Nodes that said no for this round, by index.
+    """
+
+    decisions: NDArray[np.bool_]
+    available: NDArray[np.bool_]
+    unwilling: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRound:
+    """A round whose participants are known.
+
+    Parameters
+    ----------
+    members : tuple of int
+        Who trains, by index into `Epoch.registered`, ascending.
+    available : tuple of int
+        Who may take the place of a member that has vanished since, by index, ascending.
+    unwilling : tuple of int
+        Who said no for this round, by index.
+    num_selections : int
+        Tries or groups among which an agent chose.
+    chosen : tuple of int
+        Indices of the best try or groups.
+    """
+
+    members: tuple[int, ...]
+    available: tuple[int, ...]
+    unwilling: tuple[int, ...]
+    num_selections: int
+    chosen: tuple[int, ...]
+
+    def participants(
+        self, registered: Sequence[int], present: frozenset[int], seed: int, server_round: int
+    ) -> tuple[int, ...]:
+        """Return who trains, with nodes that have vanished since replaced.
+
+        Replacements are drawn uniformly from the registered nodes that are there and willing.
+
+        Returns
+        -------
+        tuple of int
+            Node ids in the order of their aliases.
+        """
+        kept = [index for index in self.members if registered[index] in present]
+        if len(kept) < len(self.members):
+            chosen = set(self.members)
+            others = [i for i in self.available if i not in chosen and registered[i] in present]
+            missing = min(len(chosen) - len(kept), len(others))
+            rng = generator(seed, "replace", server_round)
+            kept = sorted([*kept, *rng.choice(others, missing, replace=False).tolist()])
+        return tuple(registered[index] for index in kept)
+
+    def willing(self, registered: Sequence[int], present: frozenset[int]) -> list[int]:
+        """Return the nodes that drew, are willing and there."""
+        return [registered[i] for i in self.available if registered[i] in present]
+
+
+def drawn_rounds(
+    registered: Sequence[int],
+    request: ParticipateRequest,
+    replies: Mapping[int, ParticipateReply],
+) -> dict[int, DrawnRound]:
+    """Return the rounds of a draw from the nodes' bits; who did not answer is not available."""
+    shape = (len(registered), request.num_rounds, request.num_tries)
+    decisions = np.zeros(shape, dtype=bool)
+    available = np.zeros(shape[:2], dtype=bool)
+    unwilling = np.zeros(shape[:2], dtype=bool)
+    answered = [row for row, node_id in enumerate(registered) if node_id in replies]
+    if answered:
+        in_order = [replies[registered[row]] for row in answered]
+        drawn = _bits([reply.decisions for reply in in_order], shape[1] * shape[2])
+        decisions[answered] = drawn.reshape(-1, *shape[1:])
+        unwilling[answered] = _bits([reply.unwilling for reply in in_order], shape[1])
+        available[answered] = ~unwilling[answered]
+    return {
+        request.first_round + offset: DrawnRound(
+            decisions[:, offset],
+            available[:, offset],
+            tuple(np.flatnonzero(unwilling[:, offset]).tolist()),
+        )
+        for offset in range(request.num_rounds)
+    }
+
+
+def _bits(packed: Sequence[bytes], count: int) -> NDArray[np.bool_]:
+    """Unpack a row of bits of each of some byte strings of one length."""
+    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), -1)
+    return np.unpackbits(rows, axis=1, count=count).astype(bool)

@@ -1,0 +1,1 @@
+"""The stages of the server: one class a stage, which holds what that stage knows."""

@@ -1,0 +1,127 @@
+"""The stage `determine`: agents name the best try or groups of each drawn round."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.questions import Question, has_choice, question_of
+from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
+from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
+from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
+
+__all__ = ["Determine"]
+
+
+@dataclass(frozen=True)
+class Determine(Awaiting):
+    """Agents were asked about rounds.
+
+    Parameters
+    ----------
+    epoch : Epoch
+        The epoch, with the rounds that are determined and the sums that agents were given.
+    questions : mapping of int to mapping of int to Question
+        The rounds that each agent was asked about, by node id and round.
+    failed : frozenset of int
+        Agents that did not answer, by index.
+    num_asked : int
+        How many times agents were asked in this exchange.
+    """
+
+    epoch: Epoch
+    questions: Mapping[int, Mapping[int, Question]]
+    failed: frozenset[int]
+    num_asked: int
+
+    @classmethod
+    def begin(cls, context: Context, drawn: Drawn) -> tuple[Context, "Determine | Determined"]:
+        """Ask an agent about each of the rounds; nobody where there is nothing to determine."""
+        return cls._ask(context, drawn.epoch, drawn.rounds, frozenset(), 0)
+
+    @classmethod
+    def _ask(
+        cls,
+        context: Context,
+        epoch: Epoch,
+        rounds: Mapping[int, DrawnRound],
+        failed: frozenset[int],
+        num_asked: int,
+    ) -> tuple[Context, "Determine | Determined"]:
+        questions: dict[int, dict[int, Question]] = {}
+        has_no_agent = False
+        for server_round, drawn in sorted(rounds.items()):
+            question = question_of(epoch, drawn, failed, context.run.seed, server_round)
+            if question.agent is None:
+                has_no_agent |= has_choice(epoch, drawn)
+                epoch = _with_round(epoch, server_round, question, question.first)
+                continue
+            agent = epoch.registered[question.agent]
+            budget = epoch.budget.with_sums(agent, len(question.selections))
+            epoch = replace(epoch, budget=budget)
+            questions.setdefault(agent, {})[server_round] = question
+        if has_no_agent:
+            context = context.noted("No agent is left to determine; the choice is random.")
+        context = replace(context, epoch=epoch)
+        if not questions:
+            return context, Determined(epoch)
+        requests = {agent: _request(epoch, asked) for agent, asked in questions.items()}
+        context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests)
+        return context, cls(batch, epoch, questions, failed, num_asked + 1)
+
+    def take(self, context: Context, replies: Replies) -> tuple[Context, "Determine | Determined"]:
+        """Take the agents' answers; ask others about the rounds for which none came."""
+
+        def refuse(node_id: int, reply: DetermineReply) -> str | None:
+            asked = list(self.questions[node_id].values())
+            fits = len(reply.chosen) == sum(len(question.first) for question in asked) and all(
+                question.is_answer(chosen)
+                for question, chosen in zip(asked, _by_round(reply.chosen, asked), strict=True)
+            )
+            return None if fits else "no such try or groups"
+
+        accepted: dict[int, DetermineReply]
+        context, accepted = context.accepted(self.batch, replies, refuse)
+        epoch, failed = self.epoch, set(self.failed)
+        unanswered: dict[int, Question] = {}
+        for agent, asked in self.questions.items():
+            if agent not in accepted:
+                failed.add(epoch.registered.index(agent))
+                unanswered |= asked
+                continue
+            answers = _by_round(accepted[agent].chosen, list(asked.values()))
+            for (server_round, question), chosen in zip(asked.items(), answers, strict=True):
+                epoch = _with_round(epoch, server_round, question, chosen)
+        if unanswered and self.num_asked < context.settings.agent_attempts:
+            context = context.noted("An agent did not determine.")
+            rounds = {r: question.drawn for r, question in unanswered.items()}
+            return self._ask(context, epoch, rounds, frozenset(failed), self.num_asked)
+        for server_round, question in unanswered.items():
+            epoch = _with_round(epoch, server_round, question, question.first)
+        if unanswered:
+            context = context.noted("No agent determined; the choice is random.")
+        return replace(context, epoch=epoch), Determined(epoch)
+
+
+def _with_round(
+    epoch: Epoch, server_round: int, question: Question, chosen: tuple[int, ...]
+) -> Epoch:
+    return replace(epoch, rounds={**epoch.rounds, server_round: question.ready(chosen)})
+
+
+def _request(epoch: Epoch, asked: Mapping[int, Question]) -> DetermineRequest:
+    """Sum the encrypted ``p_l`` of each try or group of some rounds."""
+    selections = [indices for question in asked.values() for indices in question.selections]
+    return DetermineRequest(
+        sums=b"".join(epoch.sum_of_distributions(indices) for indices in selections),
+        num_sums=tuple(len(question.selections) for question in asked.values()),
+        num_clients=tuple(len(indices) for indices in selections),
+    )
+
+
+def _by_round(chosen: Sequence[int], asked: Sequence[Question]) -> list[tuple[int, ...]]:
+    """Split an agent's answer into those for its rounds."""
+    ends = list(accumulate((len(question.first) for question in asked), initial=0))
+    return [tuple(chosen[begin:end]) for begin, end in pairwise(ends)]

@@ -1,0 +1,196 @@
+"""The stage `join`: nodes are asked whether they take part in a new epoch."""
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import UntrustedError
+from dubhe_flwr.he import SIGNATURE_BYTES, TrustedKeys
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.replies import alias_order
+from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
+from dubhe_flwr.protocol.wire.statements import join_statement
+from dubhe_flwr.protocol.wire.terms import Terms, terms_of
+
+__all__ = ["Join", "Joined"]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The nodes that joined an epoch.
+
+    Parameters
+    ----------
+    identity : bytes
+        Random identity of the epoch.
+    announced : JoinRequest
+        What they were told.
+    num_classes : int
+        ``C``, what most of them said.
+    asked, left_out, declined : frozenset of int
+        Ids of the nodes that were asked, that were not by lot, and that said no.
+    members : mapping of int to JoinReply
+        Who joined, in the order of the aliases.
+    """
+
+    identity: bytes
+    announced: JoinRequest
+    num_classes: int
+    asked: frozenset[int]
+    left_out: frozenset[int]
+    declined: frozenset[int]
+    members: Mapping[int, JoinReply]
+
+    @property
+    def terms(self) -> Terms:
+        """Rule and layout."""
+        return terms_of(self.announced, self.num_classes)
+
+    @property
+    def mean_examples(self) -> float | None:
+        """Mean number of samples, where nodes count by them."""
+        if not self.announced.weighted:
+            return None
+        return sum(reply.num_examples or 0 for reply in self.members.values()) / len(self.members)
+
+    @property
+    def public_keys(self) -> bytes:
+        """Keys for sealed delivery, end to end."""
+        return b"".join(reply.public_key for reply in self.members.values())
+
+    @property
+    def signatures(self) -> bytes | None:
+        """Signatures of these keys, end to end; None if nobody signed."""
+        if all(reply.signature is None for reply in self.members.values()):
+            return None
+        unsigned = bytes(SIGNATURE_BYTES)
+        return b"".join(reply.signature or unsigned for reply in self.members.values())
+
+
+@dataclass(frozen=True)
+class Join(Awaiting):
+    """Nodes were asked to join.
+
+    Parameters
+    ----------
+    announced : JoinRequest
+        What they are told.
+    left_out : frozenset of int
+        Nodes that are there and were not asked, by lot.
+    """
+
+    announced: JoinRequest
+    left_out: frozenset[int]
+
+    @classmethod
+    def begin(cls, context: Context) -> tuple[Context, "Join"]:
+        """Ask the nodes that are there, or as many of them as may register, to join a new epoch."""
+        present, num_refused = context.in_order(context.round.present), context.run.num_refused
+        *before, number = _nums_asked(context.settings, len(present), num_refused)
+        lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
+        # Next to those of the refused epochs: a node that lies is in one of two parts.
+        asked = sorted(present[lot] for lot in np.roll(lots, -sum(before))[:number])
+        if num_refused:
+            context = context.noted(
+                f"Epochs refused in a row: {num_refused}; the next one is of {number} of "
+                f"{len(present)} nodes, drawn by lot."
+            )
+        announced = context.settings.announced(number)
+        identity = secrets.token_bytes(EPOCH_ID_BYTES)
+        context, batch = context.batch(identity, Stage.JOIN, dict.fromkeys(asked, announced))
+        return replace(context, epoch=None), cls(
+            batch, announced, left_out=context.round.present.difference(asked)
+        )
+
+    def take(self, context: Context, replies: Replies) -> tuple[Context, Joined]:
+        """Take those that join under one number of classes."""
+        identity = self.batch.header.epoch
+        seen: set[bytes] = set()
+        signers: set[bytes] = set()
+        named: set[str] = set()
+        declined: set[int] = set()
+        trusted = context.settings.trusted
+
+        def refuse(node_id: int, reply: JoinReply) -> str | None:
+            if reply.status != JoinStatus.JOINS:
+                declined.add(node_id)
+                return JoinStatus(reply.status).name.lower().replace("_", " ")
+            if (reply.num_examples is not None) != self.announced.weighted:
+                return "number of samples not asked for, or missing"
+            statement = join_statement(identity, self.announced, reply.public_key)
+            if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
+                return reason
+            if reply.public_key in seen:  # an agent would refuse them all
+                return "public key of another node"
+            if reply.alias in named:
+                return "alias of another node"
+            seen.add(reply.public_key)
+            named.add(reply.alias)
+            return None
+
+        context, accepted = context.accepted(self.batch, replies, refuse)
+        num_classes = _most_frequent(accepted)
+        others = [n for n, reply in accepted.items() if reply.num_classes != num_classes]
+        if others:
+            names = ", ".join(f"{accepted[n].alias} ({accepted[n].num_classes})" for n in others)
+            context = context.noted(
+                f"Most nodes have {num_classes} classes; those with others stay out: {names}."
+            )
+        aliases = {n: reply.alias for n, reply in accepted.items() if n not in others}
+        declined.update(others)
+        known = {n: a for n, a in context.run.aliases.items() if n in context.round.present}
+        run = replace(
+            context.run,
+            aliases={**known, **aliases},
+            declined=frozenset(declined) | (context.run.declined - aliases.keys()),
+        )
+        context = replace(context, run=run)
+        context.check_quorum(len(aliases), "joined")
+        return context, Joined(
+            identity=identity,
+            announced=self.announced,
+            num_classes=num_classes,
+            asked=frozenset(self.batch.requests),
+            left_out=self.left_out,
+            declined=frozenset(declined),
+            members={node_id: accepted[node_id] for node_id in alias_order(aliases)},
+        )
+
+
+def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[int]:
+    """Return how many nodes each refused epoch asked, and how many the next one does.
+
+    Half as many each time; not below the quorum, nor below K once that is less than half of all.
+    """
+    number = min(num_present, settings.max_registered)
+    least = max(settings.least_nodes, min(settings.num_participants, number // 2))
+    return [min(number, max(least, number >> times)) for times in range(num_refused + 1)]
+
+
+def _most_frequent(accepted: Mapping[int, JoinReply]) -> int:
+    """Return the number of classes that most nodes have, the least of equal ones."""
+    counted = Counter(reply.num_classes for reply in accepted.values())
+    return min(counted, key=lambda number: (-counted[number], number), default=1)
+
+
+def _untrusted(
+    trusted: TrustedKeys | None, statement: bytes, reply: JoinReply, signers: set[bytes]
+) -> str | None:
+    """Return why agents would refuse a join key, where the server knows whom they trust."""
+    if trusted is None:
+        return None
+    try:
+        signer = trusted.signer(statement, reply.signature)
+    except UntrustedError:
+        return "join key not signed by a trusted node"
+    if signer in signers:
+        return "signing key of another node"
+    signers.add(signer)
+    return None

@@ -1,0 +1,111 @@
+"""The stage `keygen`: an agent makes the key of the epoch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dubhe_flwr.he import SIGNATURE_BYTES, PublicKey, Unencrypted, sealed_bytes
+from dubhe_flwr.protocol.coordinator.agents import Agents
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.stages.join import Joined
+from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.wire.messages import (
+    DeliveredKey,
+    KeygenReply,
+    KeygenRequest,
+    RegisterRequest,
+    Stage,
+)
+from dubhe_flwr.protocol.wire.statements import split
+
+__all__ = ["KeyMade", "Keygen"]
+
+
+@dataclass(frozen=True)
+class KeyMade:
+    """An agent made the key.
+
+    Parameters
+    ----------
+    joined : Joined
+        The nodes of the epoch.
+    agents : Agents
+        Who may be asked if the key does not open.
+    public_key : PublicKey or Unencrypted
+        The epoch's key; one that does not encrypt in a simulation without encryption.
+    requests : mapping of int to RegisterRequest
+        What each node is sent, with its own sealed key.
+    """
+
+    joined: Joined
+    agents: Agents
+    public_key: PublicKey | Unencrypted
+    requests: Mapping[int, RegisterRequest]
+
+
+@dataclass(frozen=True)
+class Keygen(Awaiting):
+    """An agent was asked for the key.
+
+    Parameters
+    ----------
+    joined : Joined
+        The nodes of the epoch.
+    agents : Agents
+        Who may be asked next.
+    """
+
+    joined: Joined
+    agents: Agents
+
+    @classmethod
+    def begin(cls, context: Context, joined: Joined) -> tuple[Context, "Keygen | KeyMade"]:
+        """Ask the first agent; nobody in a simulation that does not encrypt."""
+        if not joined.announced.encrypted:
+            plain = Unencrypted(joined.announced.key_bits)
+            requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
+            return context, KeyMade(joined, Agents((), 0), plain, requests)
+        return cls.ask(context, joined, context.agents(tuple(joined.members), "keygen"))
+
+    @classmethod
+    def ask(cls, context: Context, joined: Joined, agents: Agents) -> tuple[Context, "Keygen"]:
+        """Ask the next agent."""
+        if agents.is_exhausted:
+            context.give_up(
+                f"{agents.num_asked} agents in turn made no key; look at their logs or raise "
+                "agent_attempts."
+            )
+        request = KeygenRequest(joined.public_keys, joined.signatures)
+        context, batch = context.batch(joined.identity, Stage.KEYGEN, {agents.next: request})
+        return context, cls(batch, joined, agents.asked())
+
+    def take(self, context: Context, replies: Replies) -> tuple[Context, "KeyMade | Keygen"]:
+        """Take the key, or ask another agent."""
+        joined, key_bits = self.joined, self.joined.announced.key_bits
+        num_members = len(joined.members)
+
+        def refuse(_node_id: int, reply: KeygenReply) -> str | None:
+            if len(reply.sealed_keys) != sealed_bytes(key_bits) * num_members:
+                return "wrong number of sealed keys"
+            if len(reply.signatures or b"") not in {0, SIGNATURE_BYTES * num_members}:
+                return "wrong number of signatures"
+            PublicKey.from_bytes(reply.modulus, key_bits)
+            return None
+
+        context, accepted = context.accepted(self.batch, replies, refuse)
+        if not accepted:
+            context = context.noted("An agent made no key; another one is asked.")
+            return self.ask(context, joined, self.agents)
+        ((agent, reply),) = accepted.items()
+        sealed = split(reply.sealed_keys, sealed_bytes(key_bits))
+        signed = split(reply.signatures or b"", SIGNATURE_BYTES)
+        requests = {
+            node_id: RegisterRequest(
+                DeliveredKey(
+                    reply.modulus, joined.members[agent].public_key, key, next(signed, None)
+                ),
+                joined.mean_examples,
+            )
+            for node_id, key in zip(joined.members, sealed, strict=True)
+        }
+        public_key = PublicKey.from_bytes(reply.modulus, key_bits)
+        return context.heeding([agent]), KeyMade(joined, self.agents, public_key, requests)

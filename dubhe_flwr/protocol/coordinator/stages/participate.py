@@ -1,0 +1,149 @@
+"""The stage `participate`: the nodes of an epoch draw."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.renewal import (
+    draws_left,
+    is_refused,
+    num_rounds_of,
+    num_tries_of,
+)
+from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound, drawn_rounds
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused
+from dubhe_flwr.protocol.plan import NodeFailure, Replies
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest, Stage
+
+__all__ = ["Determined", "Drawn", "Participate"]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rounds for which the nodes have drawn.
+
+    Parameters
+    ----------
+    epoch : Epoch
+        The epoch, with what the draws cost.
+    rounds : mapping of int to DrawnRound
+        The rounds.
+    """
+
+    epoch: Epoch
+    rounds: Mapping[int, DrawnRound]
+
+
+@dataclass(frozen=True)
+class Determined:
+    """The epoch knows who trains in this round."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True)
+class Participate(Awaiting):
+    """Nodes were asked to draw.
+
+    Parameters
+    ----------
+    epoch : Epoch
+        The epoch, with what the draws cost.
+    request : ParticipateRequest
+        What they were asked.
+    has_held : bool
+        Whether the nodes drew in this epoch before.
+    """
+
+    epoch: Epoch
+    request: ParticipateRequest
+    has_held: bool
+
+    @classmethod
+    def begin(cls, context: Context, epoch: Epoch) -> tuple[Context, "Participate | Determined"]:
+        """Ask all registered nodes that are there to draw, if the round is not drawn yet."""
+        settings, server_round = context.settings, context.server_round
+        ready = epoch.rounds.get(server_round)
+        if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
+            return context, Determined(epoch)
+        num_tries = num_tries_of(settings, epoch)
+        num_rounds = min(
+            settings.rounds_per_draw,
+            epoch.first_round + num_rounds_of(settings, epoch) - server_round,
+            draws_left(settings, epoch) // epoch.draws_charged(num_tries),
+        )
+        last = epoch.last_sum
+        request = ParticipateRequest(
+            last.vector, last.num_clients, last.exchange, server_round, num_rounds, num_tries
+        )
+        here = [node_id for node_id in epoch.registered if node_id in context.round.present]
+        context.check_quorum(len(here), "registered and there")
+        has_held = epoch.budget.num_draws > 0
+        budget = epoch.budget.with_draws(epoch.draws_charged(num_rounds * num_tries))
+        epoch = replace(epoch, budget=budget)
+        requests = dict.fromkeys(here, request)
+        context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests)
+        # Kept at once: draws that were asked for are spent, whatever comes of them.
+        return replace(context, epoch=epoch), cls(batch, epoch, request, has_held)
+
+    def take(self, context: Context, replies: Replies) -> tuple[Context, Drawn | Refused]:
+        """Read the draws."""
+        if is_refused(context, self.batch, replies, context.settings.least_nodes):
+            return context, Refused(self.batch, replies, self.has_held)
+        epoch, request = self.epoch, self.request
+        num_bytes = -(-request.num_rounds * request.num_tries // 8), request.num_rounds // 8 + 1
+
+        def refuse(_node_id: int, reply: ParticipateReply) -> str | None:
+            fits = (len(reply.decisions), len(reply.unwilling)) == num_bytes
+            return None if fits else "wrong number of draws"
+
+        accepted: dict[int, ParticipateReply]
+        context, accepted = context.accepted(self.batch, replies, refuse)
+        rounds = drawn_rounds(epoch.registered, request, accepted)
+        this_round = rounds[context.server_round]
+        eligible = context.round.eligible
+        may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
+        this_round = replace(this_round, available=this_round.available & may_train)
+        rounds[context.server_round] = this_round
+        failed = (n for n in self.batch.requests if isinstance(replies.get(n), NodeFailure))
+        epoch = replace(
+            epoch,
+            refused=frozenset(failed),
+            moved=epoch.moved | _who_moved(accepted, request.num_rounds),
+        )
+        unwilling = {epoch.registered[index] for index in this_round.unwilling}
+        unwilling |= context.round.unwilling - accepted.keys()
+        context = replace(
+            context,
+            epoch=epoch,
+            round=replace(
+                context.round,
+                willing=frozenset(
+                    epoch.registered[i] for i in np.flatnonzero(this_round.available)
+                ),
+                unwilling=frozenset(unwilling),
+            ),
+        )
+        context.check_quorum(len(context.round.willing), "registered and willing")
+        return replace(context, run=replace(context.run, num_refused=0)), Drawn(epoch, rounds)
+
+
+def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> bool:
+    """Return whether too few are there of those who drew, and enough of those who may yet."""
+    settings = context.settings
+    here = context.round.present & context.round.eligible
+    if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:
+        return False
+    unwilling = {epoch.registered[index] for index in ready.unwilling}
+    enough = len(here.intersection(epoch.registered) - unwilling) >= settings.least_nodes
+    needed = epoch.draws_charged(num_tries_of(settings, epoch))
+    return enough and draws_left(settings, epoch) >= needed
+
+
+def _who_moved(replies: Mapping[int, ParticipateReply], num_rounds: int) -> set[int]:
+    """Return the nodes that say, in the bit after those of the rounds, that their labels moved."""
+    byte, bit = divmod(num_rounds, 8)
+    return {n for n, reply in replies.items() if reply.unwilling[byte] & 0x80 >> bit}

@@ -1,0 +1,62 @@
+"""An epoch that the nodes refuse ends, and another one begins in the same round."""
+
+from dataclasses import dataclass, replace
+
+from dubhe_flwr.protocol.coordinator.context import Context
+from dubhe_flwr.protocol.coordinator.stages.join import Join
+from dubhe_flwr.protocol.plan import Batch, Replies
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, SettleReply
+
+__all__ = ["Refused", "begin_anew"]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The nodes refuse the epoch.
+
+    Parameters
+    ----------
+    batch : Batch
+        What was sent.
+    replies : mapping
+        As received.
+    has_held : bool
+        Whether the nodes drew in it before: then they have forgotten it, and nobody registered
+        what does not add up.
+    """
+
+    batch: Batch
+    replies: Replies
+    has_held: bool
+
+
+def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
+    """Register anew in the same round.
+
+    Where a node may have registered what does not add up, half as many are asked as before, and
+    others as far as there are some.
+    """
+    said_no: set[int] = set()
+
+    def note_who_says_no(node_id: int, reply: ParticipateReply | SettleReply) -> None:
+        if isinstance(reply, ParticipateReply) and reply.unwilling[:1] >= b"\x80":
+            said_no.add(node_id)
+
+    context, _ = context.accepted(refused.batch, refused.replies, note_who_says_no)
+    report = context.round.reports[-1]
+    context = context.noted(
+        f"{report.dropped['error reply']} of {report.sent} nodes refused at {report.stage}; the "
+        "epoch ends and all register anew."
+    )
+    num_refused = context.run.num_refused + (not refused.has_held)
+    return Join.begin(
+        replace(
+            context,
+            run=replace(context.run, num_refused=num_refused),
+            round=replace(
+                context.round,
+                unwilling=frozenset(said_no),
+                num_renewals=context.round.num_renewals + 1,
+            ),
+        )
+    )

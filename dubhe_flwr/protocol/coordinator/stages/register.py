@@ -1,0 +1,98 @@
+"""The stage `register`: nodes encrypt what the rule adds up, and their label distributions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dubhe_flwr.he import PublicKey, Unencrypted
+from dubhe_flwr.protocol.coordinator.agents import Agents
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.epoch import Sum
+from dubhe_flwr.protocol.coordinator.stages.join import Joined
+from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
+from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.replies import accept_replies, invalid_vectors
+from dubhe_flwr.protocol.wire.messages import RegisterReply, Stage
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
+
+__all__ = ["Register", "Registered"]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """The nodes that registered.
+
+    Parameters
+    ----------
+    joined : Joined
+        The nodes that joined.
+    public_key : PublicKey or Unencrypted
+        The epoch's key.
+    distributions : mapping of int to bytes
+        Encrypted ``p_l`` of each registered node, in the order of the aliases.
+    last_sum : Sum
+        Of the registrations.
+    """
+
+    joined: Joined
+    public_key: PublicKey | Unencrypted
+    distributions: Mapping[int, bytes]
+    last_sum: Sum
+
+
+@dataclass(frozen=True)
+class Register(Awaiting):
+    """Nodes were sent their sealed keys.
+
+    Parameters
+    ----------
+    joined : Joined
+        The nodes of the epoch.
+    agents : Agents
+        Who may make another key.
+    public_key : PublicKey or Unencrypted
+        The epoch's key.
+    """
+
+    joined: Joined
+    agents: Agents
+    public_key: PublicKey | Unencrypted
+
+    @classmethod
+    def begin(cls, context: Context, made: KeyMade) -> tuple[Context, "Register"]:
+        """Send each node its sealed key."""
+        context, batch = context.batch(made.joined.identity, Stage.REGISTER, made.requests)
+        return context, cls(batch, made.joined, made.agents, made.public_key)
+
+    def take(self, context: Context, replies: Replies) -> tuple[Context, Registered | Keygen]:
+        """Add up the registrations; ask another agent if its key opened for too few."""
+        terms = self.joined.terms
+        layout, public_key = terms.layout, self.public_key
+        sizes = layout.field_bytes(REGISTRATION), layout.field_bytes(DISTRIBUTION)
+
+        def refuse(_node_id: int, reply: RegisterReply) -> str | None:
+            fits = (len(reply.registration), len(reply.distribution)) == sizes
+            return None if fits else "wrong size of ciphertexts"
+
+        accepted: dict[int, RegisterReply]
+        accepted, report = accept_replies(self.batch, replies, refuse)
+        # Both in one vector, so that a node counts with both or with none.
+        vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
+        invalid = invalid_vectors(public_key, vectors, terms.num_ciphertexts_registered)
+        context = context.reported(report.without(len(invalid), "invalid ciphertext"))
+        members = {n: reply for n, reply in accepted.items() if n not in invalid}
+        settings, num_joined = context.settings, len(self.joined.members)
+        enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
+        if len(members) < enough and not self.agents.is_exhausted:
+            context = context.noted("The key of an agent did not open; another one is asked.")
+            return Keygen.ask(context, self.joined, self.agents)
+        context.check_quorum(len(members), "registered")
+        total = public_key.add_up(
+            (reply.registration for reply in members.values()),
+            layout.num_ciphertexts(REGISTRATION),
+        )
+        return context, Registered(
+            joined=self.joined,
+            public_key=public_key,
+            distributions={n: reply.distribution for n, reply in members.items()},
+            last_sum=Sum(0, total, len(members)),
+        )

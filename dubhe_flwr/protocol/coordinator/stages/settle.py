@@ -1,0 +1,115 @@
+"""The stage `settle`: sums over all nodes go out, and what they add to the next sum comes back."""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.epoch import Epoch, Sum
+from dubhe_flwr.protocol.coordinator.renewal import is_refused
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused
+from dubhe_flwr.protocol.coordinator.stages.register import Registered
+from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.replies import accept_replies, invalid_vectors
+from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest, Stage
+from dubhe_flwr.protocol.wire.terms import SETTLEMENT
+
+__all__ = ["Settle"]
+
+
+@dataclass(frozen=True)
+class Settle(Awaiting):
+    """Nodes were given a sum and asked to go on with the rule.
+
+    Parameters
+    ----------
+    registered : Registered
+        The nodes, and the sum that they were given.
+    num_registered : int
+        Clients that the sum of the registrations covers.
+    """
+
+    registered: Registered
+    num_registered: int
+
+    @classmethod
+    def begin(cls, context: Context, registered: Registered) -> tuple[Context, "Settle | Epoch"]:
+        """Ask all registered nodes to go on, unless the rule needs no further sum."""
+        return cls._ask(context, registered, len(registered.distributions))
+
+    @classmethod
+    def _ask(
+        cls, context: Context, registered: Registered, num_registered: int
+    ) -> tuple[Context, "Settle | Epoch"]:
+        joined, last = registered.joined, registered.last_sum
+        terms = joined.terms
+        num_sums = terms.rule.num_sums(terms.frame, num_registered)
+        if num_sums <= max(1, last.exchange):
+            return context, _epoch(context, registered, num_registered)
+        request = SettleRequest(last.vector, last.num_clients, last.exchange)
+        requests = dict.fromkeys(registered.distributions, request)
+        context, batch = context.batch(joined.identity, Stage.SETTLE, requests)
+        return context, cls(batch, registered, num_registered)
+
+    def take(
+        self, context: Context, replies: Replies
+    ) -> tuple[Context, "Settle | Epoch | Refused"]:
+        """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
+        registered, settings = self.registered, context.settings
+        terms, public_key = registered.joined.terms, registered.public_key
+        if is_refused(context, self.batch, replies, settings.least_nodes):
+            return context, Refused(self.batch, replies, has_held=False)
+        size = terms.layout.field_bytes(SETTLEMENT)
+
+        def refuse(_node_id: int, reply: SettleReply) -> str | None:
+            fits = reply.contribution is None or len(reply.contribution) == size
+            return None if fits else "wrong size of ciphertexts"
+
+        accepted: dict[int, SettleReply]
+        accepted, report = accept_replies(self.batch, replies, refuse)
+        vectors = {
+            node_id: reply.contribution
+            for node_id, reply in accepted.items()
+            if reply.contribution is not None
+        }
+        settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
+        if len(settled) > len(vectors):
+            context = context.reported(report.without(len(vectors), "not settled"))
+            context.check_quorum(len(settled), "settled")
+            finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
+            epoch = _epoch(context, _of(registered, settled), self.num_registered)
+            return context, replace(epoch, finding=finding)
+        num_ciphertexts = terms.layout.num_ciphertexts(SETTLEMENT)
+        invalid = invalid_vectors(public_key, vectors, num_ciphertexts)
+        report = report.without(len(settled), "settled too early")
+        context = context.reported(report.without(len(invalid), "invalid ciphertext"))
+        members = {n: vector for n, vector in vectors.items() if n not in invalid}
+        context.check_quorum(len(members), "registered and went on with the rule")
+        total = public_key.add_up(members.values(), num_ciphertexts)
+        last = Sum(registered.last_sum.exchange + 1, total, len(members))
+        registered = replace(_of(registered, members), last_sum=last)
+        return self._ask(context, registered, self.num_registered)
+
+
+def _of(registered: Registered, node_ids: Collection[int]) -> Registered:
+    """Return what some of the nodes registered."""
+    kept = {n: vector for n, vector in registered.distributions.items() if n in node_ids}
+    return replace(registered, distributions=kept)
+
+
+def _epoch(context: Context, registered: Registered, num_registered: int) -> Epoch:
+    joined, node_ids = registered.joined, registered.distributions
+    return Epoch(
+        identity=joined.identity,
+        first_round=context.server_round,
+        announced=joined.announced,
+        num_classes=joined.num_classes,
+        asked=joined.asked,
+        left_out=joined.left_out,
+        declined=joined.declined,
+        aliases={node_id: joined.members[node_id].alias for node_id in node_ids},
+        public_key=registered.public_key,
+        distributions=tuple(node_ids.values()),
+        last_sum=registered.last_sum,
+        num_registered=num_registered,
+    )

@@ -1,0 +1,170 @@
+"""How a node enters an epoch: it joins, makes the key if it is the agent, and registers."""
+
+import secrets
+from dataclasses import replace
+
+from dubhe_flwr.errors import MalformedMessageError, RefusedError, UntrustedError
+from dubhe_flwr.he import (
+    PublicKey,
+    RecipientKey,
+    SealingContext,
+    SecretKey,
+    generate_secret_key,
+    open_sealed,
+    seal,
+    sealed_bytes,
+)
+from dubhe_flwr.protocol.node.memory import (
+    REMEMBERED_EPOCHS,
+    Allowance,
+    EpochKey,
+    Joined,
+    Memory,
+    Registered,
+)
+from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
+from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
+from dubhe_flwr.protocol.wire.messages import (
+    PUBLIC_KEY_BYTES,
+    DeliveredKey,
+    JoinReply,
+    JoinRequest,
+    KeygenReply,
+    KeygenRequest,
+    RegisterReply,
+    RegisterRequest,
+)
+from dubhe_flwr.protocol.wire.statements import (
+    check_recipients,
+    join_statement,
+    key_statement,
+    sign,
+    split,
+)
+from dubhe_flwr.protocol.wire.terms import (
+    DISTRIBUTION,
+    LARGEST_WEIGHT,
+    REGISTRATION,
+    sealing_context,
+)
+
+__all__ = ["join", "make_key", "register"]
+
+
+def join(
+    policy: NodePolicy,
+    memory: Memory | None,
+    allowance: Allowance,
+    header: Envelope,
+    request: JoinRequest,
+) -> tuple[JoinReply, Memory]:
+    """Begin an epoch: read the label counts anew and make a key for delivery."""
+    status, counts = read_label_counts(policy, request)
+    delivery_key = RecipientKey.generate()
+    public_key = delivery_key.public_bytes
+    signature = sign(policy.pinned, join_statement(header.epoch, request, public_key))
+    num_classes = 0 if counts is None else len(counts)
+    examples = int(counts.sum()) if request.weighted and counts is not None else None
+    reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature)
+    past = b"" if memory is None else memory.epochs
+    joined = None
+    if counts is not None:
+        labels = tuple(counts.tolist())
+        joined = Joined(header.epoch, header.sequence, request, delivery_key.to_bytes(), labels)
+    epochs = (past + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
+    return reply, Memory(header.sequence, epochs, allowance, joined)
+
+
+def make_key(
+    policy: NodePolicy, joined: Joined, request: KeygenRequest
+) -> tuple[KeygenReply, Joined]:
+    """Make a new key pair and seal its secret half to each of the others."""
+    if joined.has_made_key:
+        raise RefusedError("This node has made a key in that epoch.")
+    announced, terms = joined.announced, joined.terms
+    own = RecipientKey.from_bytes(joined.delivery_key).public_bytes
+    recipients = list(split(request.public_keys, PUBLIC_KEY_BYTES))
+    if own not in recipients or len(set(recipients)) < len(recipients):
+        raise RefusedError("The recipients are not distinct, or lack the agent itself.")
+    if not announced.min_cohort <= len(recipients) <= announced.max_clients:
+        raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
+    if policy.pinned is not None:
+        check_recipients(policy.pinned, joined.epoch, announced, request)
+    secret_key = generate_secret_key(announced.key_bits)
+    public_key = secret_key.public_key
+    context = sealing_context(joined.epoch, own, public_key, terms.layout)
+    sealed = b"".join(_seal_or_fill(secret_key, recipient, context) for recipient in recipients)
+    signatures = None
+    if policy.pinned is not None:
+        signatures = b"".join(
+            policy.pinned.sign(
+                key_statement(joined.epoch, announced, terms.layout, own, public_key, recipient)
+            )
+            for recipient in recipients
+        )
+    reply = KeygenReply(public_key.to_bytes(), sealed, signatures)
+    return reply, replace(joined, has_made_key=True)
+
+
+def register(
+    policy: NodePolicy, joined: Joined, request: RegisterRequest
+) -> tuple[RegisterReply, Joined]:
+    """Encrypt what the rule adds up and the label distribution, with the key that is delivered."""
+    registered, delivered = joined.registered, request.key
+    if (delivered is not None) != joined.announced.encrypted:
+        raise RefusedError("A key is delivered if and only if the epoch is encrypted.")
+    # A second agent may be asked, but only before anything is known under the first one's key.
+    if registered is not None and (
+        registered.reading is not None
+        or delivered is None
+        or registered.key is None
+        or delivered.modulus == registered.key.modulus
+    ):
+        raise RefusedError("This node has registered in that epoch before.")
+    if (request.mean_examples is not None) != joined.announced.weighted:
+        raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
+    key = None if delivered is None else _open(policy, joined, delivered)
+    registered, terms = Registered(key, _weight(joined, request.mean_examples)), joined.terms
+    own = own_of(policy, joined, registered, 0)
+    reply = RegisterReply(
+        joined.encrypt(registered, REGISTRATION, terms.rule.contribution(own, terms.frame)),
+        joined.encrypt(registered, DISTRIBUTION, terms.balance(own)),
+    )
+    return reply, replace(joined, registered=registered)
+
+
+def _weight(joined: Joined, mean_examples: float | None) -> float:
+    """Return how much the node counts, relative to the mean and within bounds."""
+    if mean_examples is None:
+        return 1.0
+    weight = sum(joined.label_counts) / mean_examples
+    return min(max(weight, 1.0 / LARGEST_WEIGHT), LARGEST_WEIGHT)
+
+
+def _open(policy: NodePolicy, joined: Joined, delivered: DeliveredKey) -> EpochKey:
+    """Open the sealed key; with pinned keys, only one that a trusted agent made for this node."""
+    announced, layout = joined.announced, joined.terms.layout
+    public_key = PublicKey.from_bytes(delivered.modulus, announced.key_bits)
+    delivery_key, agent = RecipientKey.from_bytes(joined.delivery_key), delivered.agent_public_key
+    if policy.pinned is not None:
+        statement = key_statement(
+            joined.epoch, announced, layout, agent, public_key, delivery_key.public_bytes
+        )
+        try:
+            policy.pinned.trusted.signer(statement, delivered.signature)
+        except UntrustedError as error:
+            raise UntrustedError(
+                f"No trusted agent made this key for this node, epoch and parameters: {error}"
+            ) from None
+    context = sealing_context(joined.epoch, agent, public_key, layout)
+    secret_key = open_sealed(delivered.sealed_key, delivery_key, context, public_key)
+    return EpochKey(delivered.modulus, secret_key.to_bytes())
+
+
+def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
+    """Seal the key; who sent an unusable public key gets what never opens, and drops out alone."""
+    try:
+        return seal(secret_key, recipient, context)
+    except MalformedMessageError:
+        return secrets.token_bytes(sealed_bytes(secret_key.public_key.bits))

@@ -1,0 +1,240 @@
+"""What a node keeps between two requests of the protocol, on its own host."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.he import PublicKey, SecretKey, Unencrypted
+from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.terms import Terms, terms_of
+
+__all__ = [
+    "REMEMBERED_EPOCHS",
+    "Allowance",
+    "EpochKey",
+    "Joined",
+    "Memory",
+    "Reading",
+    "Registered",
+]
+
+REMEMBERED_EPOCHS: Final = 64
+"""Past epochs that a node remembers, so that an old request to join is refused."""
+
+_VERSION: Final = 3
+_VERSION_KEY: Final = "version"
+
+
+class _Hidden:
+    """Base of what shows nothing and is never pickled."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<hidden>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A session is never pickled or copied: keep its to_fields() locally.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Reading(_Hidden):
+    """What the node read of the rule's sums.
+
+    Parameters
+    ----------
+    digests : bytes
+        SHA-256 of each sum with the number of its clients, end to end.
+    num_registered : int
+        Clients that the sum of the registrations covers.
+    is_refused : bool
+        Whether one of them was refused, so that the node draws no more in this epoch.
+    probability : float
+        ``P``, the node's participation probability by then.
+    memory : tuple of float, optional
+        What the rule keeps until the next sum; None if it takes no other one.
+    """
+
+    digests: bytes
+    num_registered: int
+    is_refused: bool = True
+    probability: float = 0.0
+    memory: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EpochKey(_Hidden):
+    """The Paillier key of an epoch.
+
+    Parameters
+    ----------
+    modulus : bytes
+        ``n``.
+    prime : bytes
+        ``p``.
+    """
+
+    modulus: bytes
+    prime: bytes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Registered(_Hidden):
+    """What a node has once it registered.
+
+    Parameters
+    ----------
+    key : EpochKey, optional
+        The epoch's Paillier key; None in a simulation that does not encrypt.
+    weight : float
+        How much the node counts.
+    reading : Reading, optional
+        What it read of the rule's sums; None before the first one.
+    num_draws, num_sums : int
+        What is spent of the budgets of the epoch.
+    """
+
+    key: EpochKey | None = None
+    weight: float = 1.0
+    reading: Reading | None = None
+    num_draws: int = 0
+    num_sums: int = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Joined(_Hidden):
+    """A node's place in the epoch that it joined.
+
+    Parameters
+    ----------
+    epoch : bytes
+        Identity of the epoch.
+    sequence : int
+        Number of the request to join.
+    announced : JoinRequest
+        What the node was told of it.
+    delivery_key : bytes
+        Private half of the key for sealed delivery.
+    label_counts : tuple of int, length C
+        As they were read when the node joined.
+    has_made_key : bool (default: False)
+        Whether it was the agent that made a key; it makes one in an epoch.
+    registered : Registered, optional
+        None before registration.
+    """
+
+    epoch: bytes
+    sequence: int
+    announced: JoinRequest
+    delivery_key: bytes
+    label_counts: tuple[int, ...]
+    has_made_key: bool = False
+    registered: Registered | None = None
+
+    @property
+    def terms(self) -> Terms:
+        """Rule and layout of the epoch."""
+        return terms_of(self.announced, len(self.label_counts))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The label counts, shape (C,)."""
+        return np.array(self.label_counts, dtype=np.int64)
+
+    def decrypt(
+        self, registered: Registered, field: str, vector: bytes, num_addends: int
+    ) -> NDArray[np.int64]:
+        """Decrypt and unpack the sum of a field over some clients.
+
+        Raises
+        ------
+        DubheError
+            If the vector is not such a sum.
+        """
+        plaintexts = self._cipher(registered).decrypt(vector)
+        return self.terms.layout.unpack(field, plaintexts, num_addends)
+
+    def encrypt(self, registered: Registered, field: str, values: NDArray[np.int64]) -> bytes:
+        """Pack and encrypt a field."""
+        return self._cipher(registered).encrypt(self.terms.layout.pack(field, values))
+
+    def _cipher(self, registered: Registered) -> SecretKey | Unencrypted:
+        key, key_bits = registered.key, self.announced.key_bits
+        if key is None:
+            return Unencrypted(key_bits)
+        public_key = PublicKey.from_bytes(key.modulus, key_bits)
+        return SecretKey(public_key, int.from_bytes(key.prime, "big"))
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the node did on a day, whatever the epochs.
+
+    Parameters
+    ----------
+    day : int
+        Days since 1970, in UTC.
+    num_epochs, num_draws : int
+        Epochs that it was asked to join, and draws that it was asked for.
+    """
+
+    day: int = 0
+    num_epochs: int = 0
+    num_draws: int = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Memory(_Hidden):
+    """All that a node keeps. It never leaves the node.
+
+    Parameters
+    ----------
+    sequence : int
+        Number of the last request that was answered.
+    epochs : bytes
+        Identities of the epochs that the node was asked to join, the present one last.
+    allowance : Allowance
+        What it did today.
+    joined : Joined, optional
+        Its place in the present epoch; None if it did not join.
+    """
+
+    sequence: int
+    epochs: bytes
+    allowance: Allowance
+    joined: Joined | None = None
+
+    @property
+    def epoch(self) -> bytes:
+        """Identity of the present epoch."""
+        return self.epochs[-EPOCH_ID_BYTES:]
+
+    def remembers(self, epoch: bytes) -> bool:
+        """Return whether the node was asked to join that epoch before."""
+        starts = range(0, len(self.epochs), EPOCH_ID_BYTES)
+        return any(self.epochs[start : start + EPOCH_ID_BYTES] == epoch for start in starts)
+
+    def to_fields(self) -> Fields:
+        """Return what the node keeps on its own host."""
+        return encode(self) | {_VERSION_KEY: _VERSION}
+
+    @classmethod
+    def from_fields(cls, kept: Mapping[str, object]) -> "Memory":
+        """Return the memory that was kept.
+
+        Raises
+        ------
+        MalformedMessageError
+            If it is not readable, or of another version.
+        """
+        if kept.get(_VERSION_KEY) == _VERSION:
+            with suppress(TypeError, MalformedMessageError):
+                return decode(cls, kept, num_others=1)
+        raise MalformedMessageError("The kept session is not readable.")

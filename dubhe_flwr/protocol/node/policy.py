@@ -1,0 +1,221 @@
+"""What the owner of a node decides, whatever the server asks."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core import FIXED_POINT_SCALE, fixed_point_distribution
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import PinnedKeys
+from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
+from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
+
+__all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts"]
+
+# Flower's own log, by its name alone, so that owners find these lines where all others stand.
+logger = logging.getLogger("flwr")
+
+_FURTHEST: Final = 2
+_NUMBERS: Final = (
+    "min_cohort",
+    "min_key_bits",
+    "max_key_bits",
+    "max_epochs_per_day",
+    "max_draws_per_day",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePolicy:
+    """What the owner of a node decides, whatever the server asks.
+
+    Parameters
+    ----------
+    label_counts : callable () -> array_like of int, shape (C,)
+        The node's samples of each class; called anew at each registration.
+    alias : str
+        The node's name in results; stays the same from run to run.
+    willing : callable (int) -> bool, optional (default: always)
+        Whether the node trains in that round; asked with round 0 it says whether the node takes
+        part at all.
+    simulated : bool (default: False)
+        Whether this is one of the nodes of a simulation, which has nothing to hide: it draws from
+        a seed that the server knows, and sends its numbers in the clear where the server does not
+        ask for encryption.
+    min_cohort : int (default: 3)
+        Fewest clients that any sum must cover which this node helps to decrypt.
+    min_key_bits, max_key_bits : int (default: 2048, 4096)
+        Smallest and largest Paillier modulus under which this node encrypts.
+    max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
+        How often the node registers and draws at most within a day of UTC; a simulated one as often
+        as it is asked.
+    max_label_shift : float, optional (default: the labels are never looked at)
+        L1 distance, from 0 to 2, between the label distribution that the node registered and the
+        present one, above which it says so when it draws. `label_counts` is then called then, too.
+    pinned : PinnedKeys, optional (default: none)
+        The node's key for signatures, and those of the nodes that it trusts. With them it takes
+        part only where every other one proves to be trusted.
+
+    Raises
+    ------
+    SettingsError
+        If a number cannot work.
+    """
+
+    label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
+    alias: str
+    willing: Callable[[int], bool] | None = None
+    simulated: bool = False
+    min_cohort: int = 3
+    min_key_bits: int = 2048
+    max_key_bits: int = 4096
+    max_epochs_per_day: int = 200
+    max_draws_per_day: int = 50_000
+    max_label_shift: float | None = None
+    pinned: PinnedKeys | None = None
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            if type(value := getattr(self, name)) is not int or value < 1:
+                raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
+        shift = self.max_label_shift
+        if shift is not None and not (isinstance(shift, Real) and 0 <= float(shift) <= _FURTHEST):
+            raise SettingsError(
+                f"max_label_shift={shift!r} must be from 0 to {_FURTHEST}, the largest L1 distance "
+                "of two distributions; without it labels are read at registration only."
+            )
+
+
+def is_willing(policy: NodePolicy, server_round: int) -> bool:
+    """Ask the owner whether the node trains in a round; an error stands for a no.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        What the owner of the node decides.
+    server_round : int
+        The round, or 0 for whether the node takes part at all.
+
+    Examples
+    --------
+    >>> is_willing(NodePolicy(label_counts=list, alias="3", willing=lambda r: r % 2), 4)
+    False
+    """
+    if policy.willing is None:
+        return True
+    try:
+        return bool(policy.willing(server_round))
+    except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+        logger.warning("dubhe: willing raised %s; the node stays out.", type(error).__name__)
+        return False
+
+
+def read_label_counts(
+    policy: NodePolicy, request: JoinRequest
+) -> tuple[JoinStatus, NDArray[np.int64] | None]:
+    """Decide whether to join an epoch, and read the label counts anew if so.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        What the owner of the node decides.
+    request : JoinRequest
+        The parameters of the epoch.
+
+    Returns
+    -------
+    status : JoinStatus
+        The answer for the server, which tells no label.
+    label_counts : ndarray of int64, shape (C,), or None
+        The node's samples of each class, if it joins.
+    """
+    try:
+        num_classes = rule_of(request).num_classes
+    except RefusedError as error:
+        logger.warning("dubhe: %s The node stays out.", error)
+        return JoinStatus.REFUSES_PARAMETERS, None
+    if not (request.encrypted or policy.simulated):
+        logger.warning("dubhe: the server asks for numbers in the clear; the node stays out.")
+        return JoinStatus.REFUSES_PARAMETERS, None
+    fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
+    if request.min_cohort < policy.min_cohort or not fits:
+        return JoinStatus.REFUSES_PARAMETERS, None
+    if not is_willing(policy, 0):
+        return JoinStatus.UNWILLING, None
+    status, counts = _read(policy, num_classes, "the node stays out")
+    if counts is not None:
+        try:
+            terms_of(request, len(counts))
+        except RefusedError:
+            return JoinStatus.REFUSES_PARAMETERS, None
+    return status, counts
+
+
+def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:
+    """Return whether the labels are further from those registered than the owner lets pass.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        What the owner of the node decides.
+    registered : ndarray of int64, shape (C,)
+        The label counts of the registration.
+
+    Examples
+    --------
+    >>> policy = NodePolicy(label_counts=lambda: [3, 1], alias="3", max_label_shift=0.4)
+    >>> has_moved(policy, np.array([50, 50]))
+    True
+    """
+    if policy.max_label_shift is None:
+        return False
+    _, counts = _read(policy, len(registered), "the node goes on with what it registered")
+    if counts is None:
+        return False
+    now, before = fixed_point_distribution(counts), fixed_point_distribution(registered)
+    return bool(np.abs(now - before).sum() > policy.max_label_shift * FIXED_POINT_SCALE)
+
+
+def _read(
+    policy: NodePolicy, num_classes: int | None, consequence: str
+) -> tuple[JoinStatus, NDArray[np.int64] | None]:
+    try:
+        counts = np.asarray(policy.label_counts())
+    except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+        logger.warning("dubhe: label_counts raised %s; %s.", type(error).__name__, consequence)
+        return JoinStatus.INVALID_LABEL_COUNTS, None
+    status = _check(counts, num_classes)
+    if status is JoinStatus.INVALID_LABEL_COUNTS:
+        logger.warning(
+            "dubhe: label_counts did not return a list of whole numbers from 0 up; %s.", consequence
+        )
+    if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
+        logger.warning(
+            "dubhe: label_counts returned %s numbers for %s classes, and has to return the number "
+            "of samples of each; %s.",
+            len(counts),
+            num_classes,
+            consequence,
+        )
+    return status, counts.astype(np.int64) if status is JoinStatus.JOINS else None
+
+
+def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
+    if counts.ndim != 1:
+        return JoinStatus.INVALID_LABEL_COUNTS
+    if num_classes is not None and len(counts) != num_classes:
+        return JoinStatus.WRONG_NUMBER_OF_CLASSES
+    if not np.issubdtype(counts.dtype, np.integer):
+        return JoinStatus.INVALID_LABEL_COUNTS
+    if not counts.any():
+        return JoinStatus.NO_DATA
+    try:
+        fixed_point_distribution(counts)
+    except SettingsError:  # negative, or more samples than the fixed-point numbers hold
+        return JoinStatus.INVALID_LABEL_COUNTS
+    return JoinStatus.JOINS

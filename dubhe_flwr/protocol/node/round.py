@@ -1,0 +1,135 @@
+"""What a node does for a round: it draws, and as agent it names the best try or groups."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    best_groups,
+    best_scored_try,
+    group_sizes,
+    private_draws,
+    seeded_draws,
+)
+from dubhe_flwr.errors import DecryptionError, RefusedError
+from dubhe_flwr.protocol.node.guards import charging, registration_of, spend_draws, spend_sums
+from dubhe_flwr.protocol.node.memory import Joined, Registered
+from dubhe_flwr.protocol.node.policy import NodePolicy, has_moved, is_willing
+from dubhe_flwr.protocol.node.settle import read_sum
+from dubhe_flwr.protocol.wire.messages import (
+    DetermineReply,
+    DetermineRequest,
+    ParticipateReply,
+    ParticipateRequest,
+)
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
+
+__all__ = ["determine", "participate"]
+
+
+def participate(
+    policy: NodePolicy, joined: Joined, request: ParticipateRequest
+) -> tuple[ParticipateReply, Joined]:
+    """Draw whether to take part, for each round and try."""
+    registered, _ = read_sum(policy, joined, registration_of(joined), request)
+    with charging(joined, registered):
+        registered = spend_draws(joined, registered, request.num_rounds * request.num_tries)
+    rounds = range(request.first_round, request.first_round + request.num_rounds)
+    draws = _draws(policy, joined, rounds, request.num_tries)
+    says = [*(not is_willing(policy, r) for r in rounds), has_moved(policy, joined.counts)]
+    reading = registered.reading
+    probability = 0.0 if reading is None else reading.probability
+    reply = ParticipateReply(
+        decisions=np.packbits(draws < probability).tobytes(),
+        unwilling=np.packbits(says).tobytes(),
+    )
+    return reply, replace(joined, registered=registered)
+
+
+def determine(
+    policy: NodePolicy, joined: Joined, request: DetermineRequest
+) -> tuple[DetermineReply, Joined]:
+    """Decrypt the sums of each round, and name its best try or its best groups.
+
+    A client that registered a wrong ``p_l`` spoils the sums that it is in. They are passed over;
+    the request is refused only if a round has no others.
+    """
+    del policy
+    registered = registration_of(joined)
+    sizes = np.array(request.num_clients, dtype=np.int64)
+    size = joined.terms.layout.field_bytes(DISTRIBUTION)
+    if len(request.sums) != size * len(sizes):
+        raise RefusedError("The sums are not as many as announced.")
+    _check_sizes(joined, registered, sizes)
+    registered = spend_sums(joined, registered, len(sizes))
+    ends = list(accumulate(request.num_sums, initial=0))
+    with charging(joined, registered):
+        found = [
+            _read_sum(joined, registered, request.sums[row * size : (row + 1) * size], number)
+            for row, number in enumerate(sizes.tolist())
+        ]
+        chosen = [
+            index
+            for begin, end in pairwise(ends)
+            for index in _best_of_round(joined, found[begin:end], sizes[begin:end])
+        ]
+    return DetermineReply(tuple(chosen)), replace(joined, registered=registered)
+
+
+def _draws(
+    policy: NodePolicy, joined: Joined, rounds: range, num_tries: int
+) -> NDArray[np.float64]:
+    """Return uniform numbers, in the order of rounds and tries."""
+    seed = joined.announced.draw_seed
+    if policy.simulated and seed is not None:
+        return seeded_draws(seed, policy.alias, rounds.start, len(rounds), num_tries)
+    return private_draws(len(rounds) * num_tries)
+
+
+def _check_sizes(joined: Joined, registered: Registered, sizes: NDArray[np.int64]) -> None:
+    """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
+
+    What the agent knows of all clients together would give away those few.
+    """
+    announced, reading = joined.announced, registered.reading
+    # A server may announce any K: no array of that length is made.
+    smallest, num_larger = divmod(announced.num_participants, announced.num_wanted)
+    wanted = {smallest, smallest + (num_larger > 0)}
+    num_registered = 0 if reading is None else reading.num_registered
+    most = num_registered - announced.min_cohort
+    if not wanted.issuperset(sizes.tolist()) or not announced.min_cohort <= sizes.max() <= most:
+        raise RefusedError("The sums are not of as many clients as tries or groups have.")
+
+
+def _read_sum(
+    joined: Joined, registered: Registered, vector: bytes, num_clients: int
+) -> NDArray[np.int64] | None:
+    """Return the slots of a sum; None if it does not cover the clients it is said to cover."""
+    try:
+        found = joined.decrypt(registered, DISTRIBUTION, vector, num_clients)
+    except DecryptionError:
+        return None
+    return found if found[:-1].sum() == num_clients * FIXED_POINT_SCALE else None
+
+
+def _best_of_round(
+    joined: Joined, found: Sequence[NDArray[np.int64] | None], num_clients: NDArray[np.int64]
+) -> list[int]:
+    """Return the best try or groups among those that add up."""
+    announced, local_skew = joined.announced, joined.terms.local_skew
+    usable = {index: each for index, each in enumerate(found) if each is not None}
+    if not usable:
+        raise RefusedError("No sum of a round covers the clients it is said to cover.")
+    indices = list(usable)
+    sums = np.array(list(usable.values()))
+    if announced.group_size is None:
+        return [indices[best_scored_try(sums, local_skew)]]
+    if announced.num_wanted > len(sums):
+        raise RefusedError("There are fewer groups than are wanted.")
+    wanted = group_sizes(announced.num_participants, announced.group_size)
+    best = best_groups(sums, num_clients[indices], wanted, local_skew)
+    return [indices[int(index)] for index in best]

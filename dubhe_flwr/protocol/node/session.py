@@ -1,0 +1,120 @@
+"""A node's session: from one request to its reply."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
+from dubhe_flwr.protocol.node.enter import join, make_key, register
+from dubhe_flwr.protocol.node.guards import ChargedError, spend_day
+from dubhe_flwr.protocol.node.memory import Allowance, Joined, Memory
+from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
+from dubhe_flwr.protocol.node.round import determine, participate
+from dubhe_flwr.protocol.node.settle import settle
+from dubhe_flwr.protocol.wire.codec import Fields
+from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
+from dubhe_flwr.protocol.wire.messages import (
+    DetermineRequest,
+    HelloReply,
+    HelloRequest,
+    JoinRequest,
+    KeygenRequest,
+    Message,
+    ParticipateRequest,
+    RegisterRequest,
+    SettleRequest,
+)
+
+__all__ = ["ClientSession"]
+
+_ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any], tuple[Message, Joined]]]] = {
+    KeygenRequest: make_key,
+    RegisterRequest: register,
+    SettleRequest: settle,
+    ParticipateRequest: participate,
+    DetermineRequest: determine,
+}
+"""What answers each request in an epoch that the node has joined."""
+
+
+class ClientSession:
+    """Answers the requests of one server, with a memory that lives at the node between them.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        What the owner of the node decides.
+    memory : Memory, optional
+        What an earlier request left behind; none before the first one.
+    today : int (default: 0)
+        Days since 1970, for what the owner allows in a day.
+
+    Attributes
+    ----------
+    memory : Memory or None
+        What to keep for the next request, also after one that was refused: what was decrypted is
+        charged whether or not it is answered. Any other refusal leaves it unchanged.
+    """
+
+    def __init__(self, policy: NodePolicy, memory: Memory | None = None, today: int = 0) -> None:
+        self.policy = policy
+        self.memory = memory
+        self._today = today
+
+    def handle(self, fields: Mapping[str, object]) -> Fields:
+        """Answer one request.
+
+        Parameters
+        ----------
+        fields : mapping
+            The request as received.
+
+        Returns
+        -------
+        dict
+            The reply, whose size depends on the terms of the epoch only.
+
+        Raises
+        ------
+        ProtocolError
+            If the request is malformed, stale or refused.
+        """
+        header, request = open_request(fields)
+        if isinstance(request, HelloRequest):
+            return header.seal(HelloReply(self.policy.alias, is_willing(self.policy, 0)))
+        try:
+            if isinstance(request, JoinRequest):
+                return header.seal(self._join(header, request))
+            return header.seal(self._answer(header, request))
+        except ProtocolError:
+            raise
+        except DubheError as error:
+            # Says by its type alone what failed: details would make the node an oracle.
+            raise RefusedError(f"{header.stage} failed: {type(error).__name__}.") from None
+
+    def _join(self, header: Envelope, request: JoinRequest) -> Message:
+        if self.memory is not None and self.memory.remembers(header.epoch):
+            raise StaleMessageError("This node was asked to join that epoch before.")
+        before = Allowance() if self.memory is None else self.memory.allowance
+        allowance = spend_day(self.policy, before, self._today, request)
+        reply, self.memory = join(self.policy, self.memory, allowance, header, request)
+        return reply
+
+    def _answer(self, header: Envelope, request: Message) -> Message:
+        memory = self.memory
+        if memory is None or header.epoch != memory.epoch:
+            raise StaleMessageError("The request belongs to an epoch that this node is not in.")
+        if header.sequence <= memory.sequence:
+            raise StaleMessageError("The request was answered before.")
+        joined = memory.joined
+        if joined is None:
+            raise RefusedError("This node did not join that epoch.")
+        allowance = spend_day(self.policy, memory.allowance, self._today, request)
+        memory = replace(memory, sequence=header.sequence, allowance=allowance)
+        try:
+            reply, joined = _ANSWERS[type(request)](self.policy, joined, request)
+        except ChargedError as error:
+            self.memory = replace(memory, joined=error.joined)
+            raise error.reason from None
+        self.memory = replace(memory, joined=joined)
+        return reply

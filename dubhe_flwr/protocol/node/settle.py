@@ -1,0 +1,137 @@
+"""A node settles the rule: it reads sums over all nodes, each one once, and answers them."""
+
+import logging
+import secrets
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import DubheError, RefusedError
+from dubhe_flwr.protocol.node.guards import charging, read_before, registration_of
+from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.rules import Own, Population, Settled, Unsettled
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleReply, SettleRequest
+from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
+
+__all__ = ["own_of", "read_sum", "settle"]
+
+# Flower's own log, by its name alone.
+logger = logging.getLogger("flwr")
+
+_IS_ANOTHER: Final = "The sum is not what it is said to be."
+"""Says the same whatever check failed, which would tell something of what was decrypted."""
+
+
+def settle(
+    policy: NodePolicy, joined: Joined, request: SettleRequest
+) -> tuple[SettleReply, Joined]:
+    """Go on with the rule: add to the next sum, or say that it is settled."""
+    registered, outcome = read_sum(policy, joined, registration_of(joined), request)
+    if outcome is None:
+        raise RefusedError("This node answered that exchange before.")
+    with charging(joined, registered):
+        if isinstance(outcome, Settled):
+            reply = SettleReply(finding=outcome.finding)
+        else:
+            reply = SettleReply(joined.encrypt(registered, SETTLEMENT, outcome.contribution))
+    return reply, replace(joined, registered=registered)
+
+
+def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange: int) -> Own:
+    """Return what the rule is told of the node itself."""
+    seed = joined.announced.draw_seed
+    if policy.simulated and seed is not None:
+        rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
+    else:
+        rng = np.random.default_rng(secrets.randbits(128))
+    return Own(joined.counts, registered.weight, rng)
+
+
+def read_sum(
+    policy: NodePolicy,
+    joined: Joined,
+    registered: Registered,
+    request: SettleRequest | ParticipateRequest,
+) -> tuple[Registered, Settled | Unsettled | None]:
+    """Read a sum over all nodes, unless it was read before.
+
+    Returns
+    -------
+    registered : Registered
+        Which remembers that it was read.
+    outcome : Settled, Unsettled or None
+        What the rule makes of it; None if it was read before.
+
+    Raises
+    ------
+    RefusedError
+        If it is another one than before, covers too few clients, or was refused before.
+    ChargedError
+        If it is not the sum it is said to be. It counts as read all the same, and in this epoch
+        the node then draws no more.
+    """
+    reading, exchange, num_clients = registered.reading, request.exchange, request.num_clients
+    digests = read_before(reading, exchange, request.sums, num_clients)
+    if reading is not None and reading.is_refused:
+        raise RefusedError("A sum of this epoch was refused.")
+    if reading is not None and digests == reading.digests:
+        return registered, None
+    _check_number(joined, registered, request)
+    num_registered = num_clients if reading is None else reading.num_registered
+    charged = replace(registered, reading=Reading(digests, num_registered))
+    terms, announced = joined.terms, joined.announced
+    num_volunteers = announced.num_volunteers(num_registered)
+    with charging(joined, charged):
+        try:
+            outcome: Settled | Unsettled
+            num_sums = terms.rule.num_sums(terms.frame, num_registered)
+            if exchange >= num_sums:
+                outcome = Settled(min(1.0, num_volunteers / num_registered))
+            else:
+                sums = joined.decrypt(
+                    charged, SETTLEMENT if exchange else REGISTRATION, request.sums, num_clients
+                )
+                outcome = terms.rule.settle(
+                    own_of(policy, joined, registered, exchange + 1),
+                    Population(
+                        terms.frame, num_clients, announced.num_participants, num_volunteers
+                    ),
+                    () if reading is None else reading.memory or (),
+                    sums,
+                )
+            if isinstance(outcome, Unsettled) and exchange + 1 >= num_sums:
+                outcome = Settled(outcome.probability)  # there is no further sum
+        except DubheError:
+            raise RefusedError(_IS_ANOTHER) from None
+        except Exception as error:  # noqa: BLE001 - a rule may raise anything
+            kind = type(error).__name__
+            logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, kind)
+            raise RefusedError(_IS_ANOTHER) from None
+    reading = Reading(
+        digests,
+        num_registered,
+        is_refused=False,
+        probability=float(outcome.probability),
+        memory=outcome.memory if isinstance(outcome, Unsettled) else None,
+    )
+    return replace(charged, reading=reading), outcome
+
+
+def _check_number(
+    joined: Joined, registered: Registered, request: SettleRequest | ParticipateRequest
+) -> None:
+    """Refuse a sum over too few clients or more than before, and one too many."""
+    num_clients, announced = request.num_clients, joined.announced
+    reading = registered.reading
+    most = announced.max_clients if reading is None else reading.num_registered
+    if not announced.min_cohort <= num_clients <= most:
+        raise RefusedError(f"A sum over {num_clients} clients covers too few or too many.")
+    if reading is None:
+        return
+    most_sums = joined.terms.rule.num_sums(joined.terms.frame, reading.num_registered)
+    # A node has one probability in an epoch: what it settled on or drew by does not change.
+    if reading.memory is None or registered.num_draws or request.exchange >= most_sums:
+        raise RefusedError("The rule is settled with fewer sums.")

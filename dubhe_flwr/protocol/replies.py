@@ -1,0 +1,112 @@
+"""How the server reads the replies to a batch: what cannot be used is dropped and counted."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from dubhe_flwr.errors import InvalidCiphertextError, ProtocolError
+from dubhe_flwr.he import PublicKey, Unencrypted
+from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies, StageReport
+from dubhe_flwr.protocol.wire.codec import encoded_size
+from dubhe_flwr.protocol.wire.envelope import reply_reader
+from dubhe_flwr.protocol.wire.messages import Message
+
+__all__ = ["accept_replies", "alias_order", "invalid_vectors"]
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def accept_replies(
+    batch: Batch,
+    replies: Replies,
+    refuse: Callable[[int, MessageT], str | None],
+) -> tuple[dict[int, MessageT], StageReport]:
+    """Parse the replies to a batch, and drop and count what cannot be used.
+
+    Parameters
+    ----------
+    batch : Batch
+        What was sent.
+    replies : mapping
+        As received.
+    refuse : callable (int, message) -> str or None
+        Returns why a well-formed reply cannot be used, or None; it may raise a `ProtocolError`.
+
+    Returns
+    -------
+    accepted : dict of int to message
+        The usable replies by node id, in the order of the requests.
+    report : StageReport
+        Numbers and reasons.
+    """
+    accepted: dict[int, MessageT] = {}
+    dropped: Counter[str] = Counter()
+    header, of_header = batch.header, encoded_size(batch.header)
+    read = reply_reader(header)
+    bytes_up = 0
+    for node_id in batch.requests:
+        reply = replies.get(node_id)
+        if reply is None:
+            dropped["no reply"] += 1
+            continue
+        if isinstance(reply, NodeFailure):
+            dropped["error reply"] += 1
+            continue
+        try:
+            body: Any = read(reply)  # the header fixes the kind
+            reason = refuse(node_id, body)
+        except ProtocolError as error:
+            reason = type(error).__name__
+        if reason is not None:
+            dropped[reason] += 1
+            continue
+        accepted[node_id] = body
+        bytes_up += of_header + encoded_size(body)
+    report = StageReport(
+        stage=header.stage,
+        sent=len(batch.requests),
+        accepted=len(accepted),
+        dropped=dict(dropped),
+        bytes_down=batch.num_bytes(),
+        bytes_up=bytes_up,
+    )
+    return accepted, report
+
+
+def invalid_vectors(
+    public_key: PublicKey | Unencrypted, vectors: Mapping[int, bytes], num_ciphertexts: int
+) -> frozenset[int]:
+    """Return the nodes whose vector is not a ciphertext under the key.
+
+    One check of the sum covers all; only if it fails is each one looked at.
+    """
+    if not vectors:
+        return frozenset()
+    try:
+        public_key.add_up(vectors.values(), num_ciphertexts)
+    except InvalidCiphertextError:
+        return frozenset(
+            node_id
+            for node_id, vector in vectors.items()
+            if not public_key.is_valid(vector, num_ciphertexts)
+        )
+    return frozenset()
+
+
+def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the node ids in the order of their aliases, numbers first.
+
+    Node ids are random in each run of Flower; an order by alias is not.
+
+    Examples
+    --------
+    >>> alias_order({17: "10", 4: "9", 8: "laptop"})
+    (4, 17, 8)
+    """
+
+    def key(node_id: int) -> tuple[bool, int, str, int]:
+        alias = aliases[node_id]
+        is_number = alias.isascii() and alias.isdigit()
+        return not is_number, int(alias) if is_number else 0, alias, node_id
+
+    return tuple(sorted(aliases, key=key))

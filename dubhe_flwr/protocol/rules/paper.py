@@ -1,0 +1,208 @@
+"""The paper's rule: Algorithm 1, the overall registry, eq. 6 and the search for thresholds.
+
+A node registers a one in the slot of its category ``u``. From the overall registry ``R_A`` it
+computes ``P = min(1, K / (R_A(u) ||R_A||_0))`` (eq. 6). Where the thresholds are searched for, it
+registers under every candidate at once, adds ``P_k p_l`` and ``P_k`` of each candidate to one
+more sum, and takes the candidate whose expected data is closest to uniform.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    MAX_REGISTRY_LENGTH,
+    Codebook,
+    best_candidate,
+    candidate_grid,
+    check_thresholds,
+    default_thresholds,
+    dominating_category,
+    fixed_point_distribution,
+    participation_probability,
+    registry,
+    search_contribution,
+)
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.protocol.rules.rule import (
+    Frame,
+    Own,
+    Population,
+    Rule,
+    Settled,
+    Slots,
+    Unsettled,
+    register_rule,
+)
+
+__all__ = ["Paper"]
+
+
+@register_rule
+@dataclass(frozen=True)
+class Paper(Rule):
+    """Every category of clients sends as many volunteers as any other (eq. 6).
+
+    Parameters
+    ----------
+    reference_set : iterable of int
+        ``G``: possible numbers of dominating classes; the largest is the number of classes.
+    thresholds : mapping of int to float, or "search" (default: the paper's, if it gives any)
+        ``sigma_i``: least share of the ``i``-th largest class for ``i`` classes to dominate.
+        "search" finds the best of a grid from the expected data of all candidates.
+
+    Raises
+    ------
+    SettingsError
+        If a value cannot work.
+
+    Examples
+    --------
+    >>> Paper((1, 2, 10)).candidates
+    ({1: 0.7, 2: 0.1},)
+    >>> len(Paper((1, 2, 10), thresholds="search").candidates)
+    9
+    """
+
+    reference_set: Iterable[int]
+    thresholds: Mapping[int, float] | Literal["search"] | None = None
+
+    name: ClassVar[str] = "paper"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.thresholds, str) and self.thresholds != "search":
+            raise SettingsError(
+                f"thresholds={self.thresholds!r} must be 'search', or a share for each size of "
+                "the reference set."
+            )
+        # A server may announce anything: no node counts subsets or candidates beyond these limits.
+        if self.num_classes > MAX_REGISTRY_LENGTH:
+            raise SettingsError(
+                f"reference_set is for {self.num_classes} classes; at most {MAX_REGISTRY_LENGTH} "
+                "are allowed."
+            )
+        _ = self.candidates
+
+    @cached_property
+    def codebook(self) -> Codebook:
+        """The categories, and their slots in a registry."""
+        return Codebook(self.reference_set)
+
+    @cached_property
+    def candidates(self) -> tuple[dict[int, float], ...]:
+        """The thresholds that hold, or among which to search."""
+        given = default_thresholds(self.codebook) if self.thresholds is None else self.thresholds
+        if isinstance(given, str) or (not given and len(self.codebook.reference_set) > 1):
+            return tuple(
+                check_thresholds(self.codebook, sigma) for sigma in candidate_grid(self.codebook)
+            )
+        return (check_thresholds(self.codebook, given),)
+
+    @property
+    def num_classes(self) -> int:
+        """``C``, the largest size of the reference set."""
+        return self.codebook.num_classes
+
+    def registration_slots(self, frame: Frame) -> Slots:
+        """Return the slots of a registry for each candidate."""
+        if frame.num_classes != self.num_classes:
+            raise SettingsError(
+                f"reference_set={self.codebook.reference_set} is for {self.num_classes} classes, "
+                f"and the nodes have {frame.num_classes}; make its largest size "
+                f"{frame.num_classes}."
+            )
+        return Slots(len(self.candidates) * self.codebook.length, 1)
+
+    def settlement_slots(self, frame: Frame) -> Slots | None:
+        """Return the slots of the expected data of each candidate, where there are several."""
+        number = len(self.candidates)
+        return Slots(number * (frame.num_classes + 1), FIXED_POINT_SCALE) if number > 1 else None
+
+    def num_sums(self, frame: Frame, num_clients: int) -> int:
+        """Return 1, or 2 for a search: the registries, and then what is expected."""
+        del frame, num_clients
+        return 2 if len(self.candidates) > 1 else 1
+
+    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
+        """Return a one-hot registry for each candidate."""
+        del frame
+        categories = (self.codebook.unrank(slot) for slot in self._slots(own.label_counts))
+        return np.concatenate([registry(category, self.codebook) for category in categories])
+
+    def settle(
+        self,
+        own: Own,
+        population: Population,
+        memory: tuple[float, ...],
+        sums: NDArray[np.int64],
+    ) -> Settled | Unsettled:
+        """Compute the probability from the overall registry, after a search if there is one."""
+        slots = self._slots(own.label_counts)
+        if memory:
+            table = sums.reshape(len(slots), -1)
+            _check_expectations(table, population.num_clients)
+            best = best_candidate(table)
+            return Settled(memory[best], tuple(self.candidates[best].values()))
+        overall = sums.reshape(len(slots), -1)
+        if (overall.sum(axis=1) != population.num_clients).any():
+            raise RefusedError("The overall registry is not the sum it is said to be.")
+        volunteers = population.num_volunteers
+        # A refusal would tell whose category is missing: such a node draws like any other.
+        uniform = min(1.0, volunteers / population.num_clients)
+        probabilities = tuple(
+            float(participation_probability(row, volunteers)[slot]) if row[slot] else uniform
+            for row, slot in zip(overall, slots, strict=True)
+        )
+        if len(slots) == 1:
+            return Settled(probabilities[0])
+        distribution = fixed_point_distribution(own.label_counts)
+        told = search_contribution(distribution, slots, overall, volunteers)
+        return Unsettled(probabilities[self._usual], told.ravel(), probabilities)
+
+    def announced(self) -> dict[str, Any]:
+        """Return reference set and thresholds; those of a search follow from the former."""
+        searched = len(self.candidates) > 1
+        sigma = "search" if searched else {str(i): s for i, s in self.candidates[0].items()}
+        return {"reference_set": list(self.codebook.reference_set), "thresholds": sigma}
+
+    @classmethod
+    def from_announced(cls, settings: dict[str, Any]) -> Self:
+        """Return the rule with these settings."""
+        sigma = settings.pop("thresholds")
+        if not isinstance(sigma, str):
+            sigma = {int(size): share for size, share in sigma.items()}
+        return cls(thresholds=sigma, **settings)
+
+    def describe(self, finding: Sequence[float] = ()) -> str:
+        """Return reference set and thresholds, those that were found if there was a search."""
+        sizes = self.codebook.reference_set
+        if len(self.candidates) > 1 and not finding:
+            return f"paper: reference set (G) {sizes}, thresholds searched for"
+        given = finding or tuple(self.candidates[0].values())
+        shares = ", ".join(f"{i}: {s:g}" for i, s in zip(sizes, given, strict=False))
+        return f"paper: reference set (G) {sizes}, thresholds {{{shares}}}"
+
+    @property
+    def _usual(self) -> int:
+        """The candidate that holds where a search fails: the paper's, or the one in the middle."""
+        paper = default_thresholds(self.codebook)
+        return self.candidates.index(paper) if paper else len(self.candidates) // 2
+
+    def _slots(self, label_counts: NDArray[np.int64]) -> list[int]:
+        """Return the slot of the node's category under each candidate."""
+        return [
+            self.codebook.rank(dominating_category(label_counts, self.codebook, sigma))
+            for sigma in self.candidates
+        ]
+
+
+def _check_expectations(table: NDArray[np.int64], num_clients: int) -> None:
+    # Rounding shifts each share and each probability by at most half a unit.
+    off = np.abs(table[:, :-1].sum(axis=1) - table[:, -1])
+    if (table[:, -1] <= 0).any() or (off > table.shape[1] * num_clients).any():
+        raise RefusedError("The expectations do not add up.")

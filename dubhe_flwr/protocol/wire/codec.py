@@ -1,0 +1,206 @@
+"""Frozen dataclasses as flat fields and back: the one place where input is parsed.
+
+Fields are a dictionary of plain values, so that they fit Flower's ConfigRecord as well as the
+config of an EvaluateIns. A tuple of numbers travels as big-endian bytes, eight a number. A value
+that is None is left out, and the fields of a dataclass within another one carry its name before
+theirs.
+"""
+
+import struct
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from dubhe_flwr.errors import MalformedMessageError
+
+__all__ = ["Fields", "Scalar", "decode", "encode", "encoded_size", "wire_size"]
+
+Scalar = bool | int | float | str | bytes
+Fields = dict[str, Scalar]
+
+T = TypeVar("T")
+
+_NUMBER_FORMATS = {tuple[int, ...]: "q", tuple[float, ...]: "d"}
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_MISSING = object()
+_MAX_BYTES = 2**24
+_MAX_NUMBERS = 2**16
+"""Longest values that are looked at; each is many times what an epoch of 10,000 nodes needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One field of a dataclass: its name, its key, and what its value is."""
+
+    name: str
+    key: str
+    kind: Any
+    number_format: str
+    is_optional: bool
+    is_nested: bool
+
+
+@cache
+def _kinds(message_class: Any) -> tuple[_Kind, ...]:
+    found = []
+    for name, kind in get_type_hints(message_class).items():
+        is_optional = get_origin(kind) is types.UnionType
+        if is_optional:
+            kind = get_args(kind)[0]  # noqa: PLW2901 - the type of a value that is there
+        number_format, is_nested = _NUMBER_FORMATS.get(kind, ""), is_dataclass(kind)
+        key = name.replace("_", "-")
+        found.append(_Kind(name, key, kind, number_format, is_optional, is_nested))
+    return tuple(found)
+
+
+@cache
+def _first_key(message_class: Any) -> str:
+    """Return a key that every message of a class has: it tells whether an optional one is there."""
+    first = next(field for field in _kinds(message_class) if not field.is_optional)
+    return f"{first.key}.{_first_key(first.kind)}" if first.is_nested else first.key
+
+
+def encode(message: object) -> Fields:
+    r"""Return the fields of a message.
+
+    Parameters
+    ----------
+    message : dataclass instance
+        Its fields are of the types in `Scalar`, tuples of int or of float, or such dataclasses;
+        each of them may be optional.
+
+    Returns
+    -------
+    dict
+        Field names in kebab case, with plain values.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Person:
+    ...     name: str
+    ...     ages: tuple[int, ...] | None = None
+    >>> @dataclass(frozen=True)
+    ... class Greeting:
+    ...     first_person: Person
+    >>> encode(Greeting(Person("Ada", (36,))))
+    {'first-person.name': 'Ada', 'first-person.ages': b'\x00\x00\x00\x00\x00\x00\x00$'}
+    >>> encode(Greeting(Person("Ada")))
+    {'first-person.name': 'Ada'}
+    """
+    encoded: Fields = {}
+    for field in _kinds(cast("Any", type(message))):
+        value = getattr(message, field.name)
+        if value is None:
+            continue
+        if field.is_nested:
+            for key, inner in encode(value).items():
+                encoded[f"{field.key}.{key}"] = inner
+        elif field.number_format:
+            encoded[field.key] = struct.pack(f">{len(value)}{field.number_format}", *value)
+        else:
+            encoded[field.key] = value
+    return encoded
+
+
+def decode(message_class: type[T], fields: Mapping[str, object], num_others: int = 0) -> T:
+    """Return the message that the fields describe.
+
+    Parameters
+    ----------
+    message_class : type
+        The dataclass to make.
+    fields : mapping of str to object
+        Exactly the fields of that class, each of exactly its type; an int has 64 bits.
+    num_others : int (default: 0)
+        How many fields there are beside these, such as those of a header.
+
+    Raises
+    ------
+    MalformedMessageError
+        If a field is missing, unknown, of another type, or refused by the class itself.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Greeting:
+    ...     age: int
+    >>> decode(Greeting, {"age": 36})
+    Greeting(age=36)
+    >>> decode(Greeting, {"age": True})
+    Traceback (most recent call last):
+    dubhe_flwr.errors.MalformedMessageError: Greeting: field 'age' is not of type int.
+    """
+    message, num_read = _decode(message_class, fields, "")
+    if num_unknown := len(fields) - num_read - num_others:
+        raise MalformedMessageError(f"{message_class.__name__}: {num_unknown} fields are unknown.")
+    return message
+
+
+def _decode(message_class: type[T], fields: Mapping[str, object], prefix: str) -> tuple[T, int]:
+    """Return the message whose keys begin with the prefix, and how many fields it has."""
+    name, get, num_read = message_class.__name__, fields.get, 0
+    hashable: Any = message_class
+    values: list[object] = []
+    for field in _kinds(hashable):
+        key, kind = prefix + field.key, field.kind
+        if field.is_nested:
+            value: object = None
+            if not field.is_optional or f"{key}.{_first_key(kind)}" in fields:
+                value, num_inner = _decode(kind, fields, f"{key}.")
+                num_read += num_inner
+            values.append(value)
+            continue
+        value = get(key, _MISSING)
+        if value is _MISSING and field.is_optional:
+            values.append(None)
+            continue
+        if field.number_format:
+            if type(value) is not bytes or len(value) % 8 or len(value) > 8 * _MAX_NUMBERS:
+                raise MalformedMessageError(f"{name}: field {key!r} holds no whole numbers.")
+            value = struct.unpack(f">{len(value) // 8}{field.number_format}", value)
+        elif type(value) is not kind:
+            raise MalformedMessageError(f"{name}: field {key!r} is not of type {kind.__name__}.")
+        elif kind in {bytes, str} and len(cast("bytes", value)) > _MAX_BYTES:
+            raise MalformedMessageError(f"{name}: field {key!r} is too long.")
+        elif kind is int and not _INT_MIN <= cast("int", value) <= _INT_MAX:
+            raise MalformedMessageError(f"{name}: field {key!r} does not fit 64 bits.")
+        num_read += 1
+        values.append(value)
+    return message_class(*values), num_read
+
+
+def encoded_size(message: object) -> int:
+    """Return the bytes of a message: those of its names and values.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Greeting:
+    ...     name: str
+    ...     ages: tuple[int, ...]
+    >>> encoded_size(Greeting("Zoë", (3, 4)))
+    28
+    """
+    return wire_size(encode(message))
+
+
+def wire_size(fields: Mapping[str, Scalar]) -> int:
+    """Return the bytes of names and values: eight for a number, one for a bool.
+
+    Examples
+    --------
+    >>> wire_size({"age": 36, "key": b"abc"})
+    17
+    """
+    return sum(len(name) + _size(value) for name, value in fields.items())
+
+
+def _size(value: Scalar) -> int:
+    if isinstance(value, bool):
+        return 1
+    if isinstance(value, int | float):
+        return 8
+    return len(value.encode(errors="replace") if isinstance(value, str) else value)

@@ -1,0 +1,128 @@
+"""The header of every message, and the two functions that open what came over the network.
+
+What does not fit the header that is expected is stale or foreign, and refused.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
+from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Message
+
+__all__ = [
+    "EPOCH_ID_BYTES",
+    "PROTOCOL_VERSION",
+    "Envelope",
+    "open_reply",
+    "open_request",
+    "reply_reader",
+]
+
+PROTOCOL_VERSION: Final = 1
+EPOCH_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What every message carries beside its body.
+
+    Parameters
+    ----------
+    epoch : bytes
+        Random identity of the epoch, 16 bytes.
+    stage : str
+        One of `Stage`.
+    sequence : int
+        Number of the server's batch within the epoch; a reply repeats it.
+    version : int
+        Version of the protocol.
+
+    Examples
+    --------
+    >>> from dubhe_flwr.protocol.wire.messages import HelloRequest
+    >>> header = Envelope(epoch=bytes(16), stage="hello", sequence=1)
+    >>> fields = header.seal(HelloRequest())
+    >>> open_request(fields)[1]
+    HelloRequest()
+    """
+
+    epoch: bytes
+    stage: str
+    sequence: int
+    version: int = PROTOCOL_VERSION
+
+    def __post_init__(self) -> None:
+        if self.version != PROTOCOL_VERSION:
+            raise StaleMessageError(
+                f"Protocol version {self.version} is not {PROTOCOL_VERSION}; use the same version "
+                "of dubhe-flwr on the server and on all nodes."
+            )
+        known = self.stage in REQUESTS
+        if not (known and len(self.epoch) == EPOCH_ID_BYTES and self.sequence >= 1):
+            raise MalformedMessageError("The header names no known stage, epoch id or batch.")
+
+    def seal(self, body: Message) -> Fields:
+        """Return header and body as flat fields."""
+        return encode(self) | encode(body)
+
+
+_HEADER: Final = ("epoch", "stage", "sequence", "version")
+_TYPES: Final = (bytes, str, int, int)
+
+
+def _open(
+    fields: Mapping[str, object], bodies: Mapping[str, type[Message]]
+) -> tuple[Envelope, Message]:
+    envelope = decode(Envelope, fields, len(fields) - len(_HEADER))
+    return envelope, decode(bodies[envelope.stage], fields, len(_HEADER))
+
+
+def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
+    """Parse what a node received.
+
+    Raises
+    ------
+    MalformedMessageError
+        If the fields are not a request.
+    StaleMessageError
+        If the request is of another version of the protocol.
+    """
+    return _open(fields, REQUESTS)
+
+
+def open_reply(fields: Mapping[str, object], expected: Envelope) -> Message:
+    """Parse what the server received in answer to a batch.
+
+    Parameters
+    ----------
+    fields : mapping
+        As received.
+    expected : Envelope
+        The header of the request.
+
+    Raises
+    ------
+    MalformedMessageError
+        If the fields are not a reply.
+    StaleMessageError
+        If the reply answers another request, epoch or version.
+    """
+    return reply_reader(expected)(fields)
+
+
+def reply_reader(expected: Envelope) -> Callable[[Mapping[str, object]], Message]:
+    """Return a function that opens replies as `open_reply` does, for very many of them."""
+    values = expected.epoch, expected.stage, expected.sequence, expected.version
+    kind = REPLIES[expected.stage]
+
+    def read(fields: Mapping[str, object]) -> Message:
+        # A comparison stands for parsing the header anew each time.
+        header = tuple(map(fields.get, _HEADER))
+        if tuple(map(type, header)) != _TYPES or header != values:
+            _open(fields, REPLIES)
+            raise StaleMessageError("The reply belongs to another epoch, stage or request.")
+        return decode(kind, fields, len(_HEADER))
+
+    return read

@@ -1,0 +1,129 @@
+"""What nodes sign with pinned keys: their own key for delivery, and as agent the epoch's key.
+
+Each statement says for which protocol, epoch and announced parameters it is made. So none can be
+replayed in another epoch, and nodes that were shown different parameters trust no common agent.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
+
+from dubhe_flwr.errors import UntrustedError
+from dubhe_flwr.he import SIGNATURE_BYTES, Layout, PinnedKeys, PublicKey
+from dubhe_flwr.protocol.wire.codec import encode
+from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest, KeygenRequest
+from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG
+
+__all__ = [
+    "check_recipients",
+    "join_statement",
+    "key_statement",
+    "parameters_digest",
+    "sign",
+    "split",
+]
+
+
+@lru_cache(maxsize=16)
+def parameters_digest(announced: JoinRequest) -> bytes:
+    """Return the SHA-256 of everything that a node was told of an epoch.
+
+    Examples
+    --------
+    >>> announced = JoinRequest("paper", "{}", 20, 2048, 1000, 3, 1000, 500)
+    >>> parameters_digest(announced) == parameters_digest(announced)
+    True
+    """
+    parts: list[bytes] = []
+    for name, value in sorted(encode(announced).items()):
+        if isinstance(value, str):
+            # Half of a surrogate pair has no UTF-8 form, and yet a server may announce it.
+            written = value.encode(errors="surrogatepass")
+        else:
+            written = struct.pack(">q", value)
+        parts += [name.encode(), written]
+    return hashlib.sha256(_joined(*parts)).digest()
+
+
+def join_statement(epoch: bytes, announced: JoinRequest, public_key: bytes) -> bytes:
+    """Return what a node signs when it joins: that this key for delivery is its own."""
+    return _joined(b"join", PROTOCOL_TAG.encode(), epoch, parameters_digest(announced), public_key)
+
+
+def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
+    epoch: bytes,
+    announced: JoinRequest,
+    layout: Layout,
+    agent: bytes,
+    public_key: PublicKey,
+    recipient: bytes,
+) -> bytes:
+    """Return what an agent signs for one recipient: that it made this key, for this recipient.
+
+    Parameters
+    ----------
+    epoch : bytes
+        Identity of the epoch.
+    announced : JoinRequest
+        What the signer or the reader was told of it.
+    layout : Layout
+        Of the epoch.
+    agent, recipient : bytes
+        Public halves of their keys for delivery. The recipient's is new in each epoch, so that a
+        statement is worth nothing in another one.
+    public_key : PublicKey
+        The Paillier key.
+    """
+    return _joined(
+        b"key",
+        PROTOCOL_TAG.encode(),
+        epoch,
+        parameters_digest(announced),
+        agent,
+        public_key.digest(),
+        layout.digest(),
+        recipient,
+    )
+
+
+def sign(pinned: PinnedKeys | None, statement: bytes) -> bytes | None:
+    """Return a signature, if the node has pinned keys."""
+    return None if pinned is None else pinned.sign(statement)
+
+
+def check_recipients(
+    pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, request: KeygenRequest
+) -> None:
+    """Check, as agent, that each key to seal to was signed by another of the trusted nodes.
+
+    Raises
+    ------
+    UntrustedError
+        If a key is not signed, or two by one node.
+    """
+    keys = list(split(request.public_keys, PUBLIC_KEY_BYTES))
+    signatures = list(split(request.signatures or b"", SIGNATURE_BYTES))
+    if len(keys) != len(signatures):
+        raise UntrustedError("There is not one signature for each key to seal to.")
+    signers = set()
+    for position, (key, signature) in enumerate(zip(keys, signatures, strict=True), start=1):
+        try:
+            signers.add(pinned.trusted.signer(join_statement(epoch, announced, key), signature))
+        except UntrustedError as error:
+            raise UntrustedError(
+                f"Key {position} of {len(keys)} to seal to is not of a trusted node that joined "
+                f"this epoch under these parameters: {error}"
+            ) from None
+    if len(signers) < len(keys):
+        raise UntrustedError("A node signed more than one of the keys to seal to.")
+
+
+def split(joined: bytes, size: int) -> Iterator[bytes]:
+    """Yield byte strings of one size that were put end to end."""
+    return (joined[start : start + size] for start in range(0, len(joined), size))
+
+
+def _joined(*parts: bytes) -> bytes:
+    """Put parts end to end, each preceded by its length, so that none can lend to another."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

@@ -1,0 +1,171 @@
+"""The terms of an epoch: what both sides derive from what was announced."""
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core import (
+    FIXED_POINT_SCALE,
+    MAX_REGISTRY_LENGTH,
+    balanced_distribution,
+    fixed_point_distribution,
+    with_square,
+)
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
+from dubhe_flwr.protocol.rules import Frame, Own, Rule, announced_rule
+from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+
+__all__ = [
+    "DISTRIBUTION",
+    "LARGEST_WEIGHT",
+    "PROTOCOL_TAG",
+    "REGISTRATION",
+    "SETTLEMENT",
+    "Terms",
+    "rule_of",
+    "sealing_context",
+    "terms_of",
+]
+
+PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
+"""What every signature and sealed key is bound to, beside its epoch."""
+
+REGISTRATION: Final = "registration"
+DISTRIBUTION: Final = "distribution"
+SETTLEMENT: Final = "settlement"
+MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
+MAX_KEY_BITS: Final = 8192
+LARGEST_WEIGHT: Final = 4.0
+"""Of a node, relative to the mean; the least is its inverse."""
+_MAX_CIPHERTEXTS: Final = 256
+
+
+class Terms:
+    """Rule and layout of an epoch, checked.
+
+    Parameters
+    ----------
+    announced : JoinRequest
+        As it travels.
+    num_classes : int
+        ``C``, which the nodes say when they join.
+
+    Raises
+    ------
+    RefusedError
+        If they cannot work.
+    """
+
+    def __init__(self, announced: JoinRequest, num_classes: int) -> None:
+        self.announced = announced
+        self.num_classes = num_classes
+        self.rule: Rule = rule_of(announced)
+        # Neither counting the slots nor making the key may keep a node busy for ever.
+        if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
+            raise RefusedError(
+                f"An epoch has at most {MAX_CLASSES} classes and keys of {MAX_KEY_BITS} bits, not "
+                f"{num_classes} and {announced.key_bits}."
+            )
+        try:
+            registration = self.rule.registration_slots(self.frame)
+            settlement = self.rule.settlement_slots(self.frame)
+            fields = [
+                Field(REGISTRATION, registration.number, registration.largest),
+                Field(DISTRIBUTION, num_classes + 1, FIXED_POINT_SCALE),  # p_l and ||p_l||^2
+            ]
+            if settlement is not None:
+                fields.append(Field(SETTLEMENT, settlement.number, settlement.largest))
+            self.layout = Layout(announced.key_bits, announced.max_clients, tuple(fields))
+        except SettingsError as error:
+            raise RefusedError(f"The terms of the epoch cannot work: {error}") from None
+        most = max(self.layout.num_ciphertexts(field.name) for field in fields)
+        if most > _MAX_CIPHERTEXTS:
+            raise RefusedError(
+                f"The rule takes {most} ciphertexts of each node at once, above "
+                f"{_MAX_CIPHERTEXTS}; choose one with fewer numbers."
+            )
+
+    @property
+    def frame(self) -> Frame:
+        """What fixes the size of the vectors."""
+        return Frame(
+            self.num_classes,
+            self.announced.max_clients,
+            LARGEST_WEIGHT if self.announced.weighted else 1.0,
+        )
+
+    def balance(self, own: Own) -> NDArray[np.int64]:
+        """Return what a node registers for determination: what has to become uniform."""
+        shares = fixed_point_distribution(own.label_counts)
+        if self._spread > 1.0:
+            largest = self.frame.largest_weight
+            shares = balanced_distribution(shares, self._target, own.weight, largest)
+        return with_square(shares)
+
+    @property
+    def local_skew(self) -> float:
+        """Price of the clients' own skew, in the units of what is registered."""
+        return self.rule.local_skew * self._spread
+
+    @property
+    def _target(self) -> NDArray[np.float64]:
+        target = self.rule.target
+        return (
+            np.full(self.num_classes, 1.0 / self.num_classes)
+            if target is None
+            else np.array(target)
+        )
+
+    @property
+    def _spread(self) -> float:
+        """How much smaller the distances of what is registered are than those of the data."""
+        return float(self.frame.largest_weight * self.num_classes * self._target.max())
+
+    @property
+    def num_ciphertexts_registered(self) -> int:
+        """Ciphertexts that a node registers."""
+        layout = self.layout
+        return layout.num_ciphertexts(REGISTRATION) + layout.num_ciphertexts(DISTRIBUTION)
+
+
+@lru_cache(maxsize=16)
+def rule_of(announced: JoinRequest) -> Rule:
+    """Return the rule that is announced.
+
+    Raises
+    ------
+    RefusedError
+        If this side does not know it, or its settings cannot work.
+    """
+    return announced_rule(announced.rule, announced.rule_settings)
+
+
+@lru_cache(maxsize=16)
+def terms_of(announced: JoinRequest, num_classes: int) -> Terms:
+    """Return the checked terms of an epoch, computed once for all nodes of a simulation.
+
+    Examples
+    --------
+    >>> rule = '{"reference_set": [1, 2, 10], "thresholds": {"1": 0.7, "2": 0.1}}'
+    >>> announced = JoinRequest("paper", rule, 20, 2048, 1000, 3, 1000, 500)
+    >>> terms_of(announced, 10).layout.field(REGISTRATION).num_slots
+    56
+    """
+    return Terms(announced, num_classes)
+
+
+def sealing_context(
+    epoch: bytes, agent_public_key: bytes, public_key: PublicKey, layout: Layout
+) -> SealingContext:
+    """Return what a sealed key is bound to."""
+    return SealingContext(
+        protocol=PROTOCOL_TAG,
+        epoch_id=epoch,
+        agent_public=agent_public_key,
+        modulus_digest=public_key.digest(),
+        layout_digest=layout.digest(),
+    )

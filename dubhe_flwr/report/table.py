@@ -1,0 +1,41 @@
+"""A table of text, for a terminal and for a page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as Grid
+
+__all__ = ["Table"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text: a caption, headings, and rows whose first cell says what they are about."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def for_terminal(self) -> Grid:
+        """Return the table as `rich` prints it."""
+        grid = Grid(
+            title=self.caption,
+            box=SIMPLE_HEAD,
+            padding=(0, 0),
+            pad_edge=False,
+            title_justify="left",
+        )
+        first, *others = self.columns
+        grid.add_column(first, no_wrap=True, style="bold")
+        for heading in others:
+            grid.add_column(heading, justify="right", overflow="fold")
+        for row in self.rows:
+            grid.add_row(*row)
+        return grid
+
+    def for_markdown(self) -> str:
+        """Return the table as Markdown has it, headed by its caption."""
+        lines = [f"| {' | '.join(row)} |" for row in (self.columns, *self.rows)]
+        lines.insert(1, "|---" * len(self.columns) + "|")
+        return "\n".join([self.caption, "", *lines])

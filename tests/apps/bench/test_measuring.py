@@ -1,0 +1,101 @@
+"""Tests of timing, and of the results of benchmarks."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bench import measuring
+from bench.measuring import (
+    BenchResults,
+    Figure,
+    Timing,
+    environment,
+    interleaved,
+)
+
+from dubhe_flwr.report.table import Table
+
+
+def test_both_sides_take_turns() -> None:
+    """A change of the machine's speed meets all alike."""
+    called: list[str] = []
+
+    def action(name: str) -> Callable[[], None]:
+        return lambda: called.append(name)
+
+    timings = interleaved({"a": action("a"), "b": action("b")}, 3, {"b": 2})
+    assert called == ["a", "b", "b"] * 3
+    assert [len(timings[name].seconds) for name in "ab"] == [3, 6]
+
+
+def test_the_time_is_that_of_the_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a clock shows before is taken from what it shows after."""
+    clock = iter([1.0, 4.0, 10.0, 11.0])
+    monkeypatch.setattr(measuring, "process_time", lambda: next(clock))
+    assert interleaved({"a": lambda: None}, 2)["a"].seconds == (3.0, 1.0)
+
+
+def test_a_timing_is_summed_up() -> None:
+    """Median and minimum; one slow repeat counts for little."""
+    assert Timing((3.0, 1.0, 99.0)).to_dict() == {
+        "median_seconds": 3.0,
+        "minimum_seconds": 1.0,
+        "repeats": 3,
+    }
+
+
+def test_the_environment_names_versions_and_processor() -> None:
+    """Enough to explain a difference, and no name of a machine."""
+    found = environment(["numpy"])
+    assert set(found) == {"versions", "command", "date", "device"}
+    assert " cores of " in found["device"]
+
+
+RESULTS = BenchResults(
+    config={"command": "python apps/benchmarks crypto", "date": "today"},
+    figures={"ratio": Figure(150.0, at_least=150), "over": Figure(1.2, at_most=1.1)},
+    measured={"seconds": [1.0]},
+    tables=[Table("Times", ("", "ms"), [("encrypt", "2.3")])],
+)
+
+
+def test_figures_stand_at_the_top_of_the_file(tmp_path: Path) -> None:
+    """Under their own names, with what is wanted of them beside."""
+    RESULTS.save(tmp_path / "new" / "crypto.json")
+    content = json.loads((tmp_path / "new" / "crypto.json").read_text(encoding="utf-8"))
+    assert content == {
+        "ratio": 150.0,
+        "over": 1.2,
+        "wanted": {
+            "ratio": {"bound": "at least 150", "kept": True},
+            "over": {"bound": "at most 1.1", "kept": False},
+        },
+        "measured": {"seconds": [1.0]},
+        "config": {"command": "python apps/benchmarks crypto", "date": "today"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("figure", "kept"),
+    [
+        (Figure(2.0), None),
+        (Figure(2.0, at_least=2), True),
+        (Figure(1.99, at_least=2), False),
+        (Figure(2.0, at_most=2), True),
+        (Figure(2.01, at_most=2), False),
+    ],
+)
+def test_bounds_include_themselves(figure: Figure, kept: bool | None) -> None:
+    """A figure at its bound keeps it."""
+    assert figure.is_kept is kept
+
+
+def test_markdown_has_the_command_and_all_tables() -> None:
+    """As the documentation shows them."""
+    assert RESULTS.markdown() == (
+        "```bash\npython apps/benchmarks crypto\n```\n\n"
+        "Times\n\n|  | ms |\n|---|---|\n| encrypt | 2.3 |\n\n"
+        "Figures\n\n| figure | measured | wanted | kept |\n|---|---|---|---|\n"
+        "| ratio | 150 | at least 150 | yes |\n| over | 1.2 | at most 1.1 | no |\n"
+    )

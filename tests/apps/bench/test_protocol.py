@@ -1,0 +1,77 @@
+"""Tests of the benchmark of the protocol."""
+
+from typing import Any
+
+import pytest
+from bench import protocol
+from bench.protocol import ProtocolSettings, RoundCost, StageCost
+
+SMALL: dict[str, Any] = {"key_bits": 512, "num_participants": 4, "num_following": 1}
+FIRST = RoundCost(
+    1.0, (StageCost("register", 10, 100, 200, 4.0, 90.0), StageCost("keygen", 1, 1, 1, 0.0, 5.0))
+)
+NEXT = RoundCost(0.5, (StageCost("participate", 10, 10, 20, 0.5, 2.0),))
+
+
+def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
+    """One round registers, 49 follow; all clients' work is counted."""
+    shares = protocol._shares([FIRST, NEXT, NEXT], of_training=10.0)
+    assert shares["selection_share"] == pytest.approx((5 + 95 + 49 * (1 + 2)) / 500)
+    assert shares["server_share"] == pytest.approx(0.1)
+    assert shares["server_share_with_registration"] == pytest.approx((5 + 49) / 500)
+    assert "selection_share" not in protocol._shares([FIRST, NEXT], None)
+
+
+def test_every_size_and_method_is_measured() -> None:
+    """Stage by stage, with messages and bytes on both ways."""
+    told: list[str] = []
+    results = protocol.bench_protocol(
+        ProtocolSettings(sizes=(20, 40), **SMALL, num_real=5, training=False), told.append
+    )
+    assert told == [f"N = {n}, {name}" for n in (20, 40) for name in ("dubhe-paper", "dubhe")]
+    rounds = results.measured["rounds"]
+    assert list(rounds) == [
+        "dubhe-paper_n20",
+        "dubhe_n20",
+        "dubhe-paper_n40",
+        "dubhe_n40",
+    ]
+    join, *_ = rounds["dubhe-paper_n40"][0]["stages"]
+    assert (join["stage"], join["messages"]) == ("join", 40)
+    assert join["bytes_up"] > 40 * 128
+    assert results.figures["server_seconds_of_round_dubhe_n40"].value > 0
+    assert len(results.tables) == 5
+    assert "torch" not in results.config["versions"]
+
+
+def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share is one of K trainings of a client."""
+    monkeypatch.setattr(protocol, "_one_training", lambda: lambda: sum(range(10**6)))
+    results = protocol.bench_protocol(ProtocolSettings(sizes=(20,), **SMALL, num_real=3))
+    trained = results.measured["trained_client_seconds"]
+    assert len(trained) == 4
+    assert results.measured["training_round_seconds"] >= 4 * min(trained)
+    assert results.figures["selection_share_dubhe-paper_n20"].value > 0
+
+
+def test_a_client_of_mnist_trains() -> None:
+    """Sixteen steps on 128 images; every call starts from the same parameters."""
+    train = protocol._one_training()
+    first, second = train(), train()
+    assert isinstance(first, tuple)
+    assert isinstance(second, tuple)
+    parameters, num_samples, metrics = first
+    assert num_samples == 128
+    assert metrics == second[2]
+    assert sum(array.size for array in parameters) == 1_199_882
+
+
+def test_the_bounds_are_those_of_real_keys() -> None:
+    """Each names a figure that there is."""
+    names = {
+        f"{name}_{method}_n{number}"
+        for name in protocol._shares([FIRST, NEXT], 1.0)
+        for method in protocol.MEASURED
+        for number in ProtocolSettings().sizes
+    }
+    assert set(protocol._BOUNDS) <= names

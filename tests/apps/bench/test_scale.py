@@ -1,0 +1,81 @@
+"""Tests of the benchmark of large federations."""
+
+from statistics import median
+from typing import Any
+
+import pytest
+from bench import scale
+from bench.scale import ScaleSettings
+
+from dubhe_flwr.errors import SettingsError
+
+
+def in_this_process(measure: Any, *arguments: Any) -> Any:
+    """Measure without the seconds that a new process takes to start."""
+    return measure(*arguments)
+
+
+def test_sums_epochs_and_rounds_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each size; every fourth round draws, and the first one registers before."""
+    monkeypatch.setattr(scale, "_in_fresh_process", in_this_process)
+    results = scale.bench_scale(
+        ScaleSettings(sizes=(40, 80), key_bits=512, num_participants=4, num_real=8)
+    )
+    content = results.to_dict()
+    for number in (40, 80):
+        epoch = content["measured"]["epochs"][str(number)]
+        assert [bool(cost["stages"]) for cost in epoch["rounds"]] == [True, *[False] * 3] * 2
+        spent = [
+            cost["begin_seconds"] + sum(stage["server_seconds"] for stage in cost["stages"])
+            for cost in epoch["rounds"]
+        ]
+        assert epoch["epoch_seconds"] == pytest.approx(spent[0])
+        assert epoch["draw_seconds"] == pytest.approx(spent[4])
+        without = spent[1:4] + spent[5:]
+        assert epoch["drawless_seconds"] == pytest.approx(median(without))
+        assert epoch["messages"] == 3 * number + 1 + 4
+        assert epoch["peak_mb"] >= epoch["start_mb"] > 1
+        assert content[f"sum_seconds_n{number}"] > 0
+    assert content["wanted"] == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"method": "luck"}, "method='luck' is unknown; choose one of dubhe-paper, dubhe"),
+        ({"num_real": 7}, "num_real=7 must be at least 8"),
+        ({"sizes": (40, 40)}, "show no growth"),
+    ],
+)
+def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
+    """Before anything is measured."""
+    with pytest.raises(SettingsError, match=sentence):
+        ScaleSettings(**given)
+
+
+def test_the_bounds_are_those_of_a_million() -> None:
+    """Eight seconds and 200 MB for a sum, nearly linear growth of an epoch."""
+    sums = {n: {"seconds": 4.6e-6 * n, "start_mb": 90.0, "peak_mb": 95.0} for n in (10**5, 10**6)}
+    epochs = {
+        n: {
+            "epoch_seconds": 3e-5 * n,
+            "draw_seconds": 4e-6 * n,
+            "drawless_seconds": 1e-4,
+            "start_mb": 90.0,
+            "peak_mb": 90.0 + n / 2000,
+        }
+        for n in (10**5, 10**6)
+    }
+    figures = scale._figures(sums, epochs)
+    assert set(scale._BOUNDS) <= set(figures)
+    assert figures["epoch_exponent"] == pytest.approx(1)
+    assert figures["drawless_round_exponent"] == pytest.approx(0)
+    assert figures["epoch_bytes_per_node_n1000000"] == pytest.approx(500)
+    assert figures["sum_seconds_n1000000"] == pytest.approx(4.6)
+
+
+def test_a_process_of_its_own_starts_small() -> None:
+    """What this process holds does not count."""
+    ballast = bytearray(2**27)
+    ballast[:: 2**12] = b"x" * len(ballast[:: 2**12])
+    assert scale._in_fresh_process(scale._peak_mb) < scale._peak_mb()

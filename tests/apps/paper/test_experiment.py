@@ -1,0 +1,48 @@
+"""Ways of selecting are data that become settings, and cells know what they depend on."""
+
+import pytest
+from reproduction.experiment import Method, PaperSettings, finished, identity
+from reproduction.studies import study_cell
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments import METHODS, StudySettings
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_a_valid_selection(name: str) -> None:
+    """With and without a number of tries, which baselines do not have."""
+    for method in (Method(name), Method(name, tries=5)):
+        settings = StudySettings.of(**method.settings)
+        is_dubhe = method.kind == "dubhe"
+        assert (settings.selection.tries == 5) == (is_dubhe and method.tries == 5)
+        assert is_dubhe or (method.settings, method.kind) == ({}, name)
+
+
+def test_the_paper_s_way_is_set_whatever_the_defaults_are() -> None:
+    """Its rule and tries."""
+    wanted = {"rule": "paper", "determination": "tries", "tries": 10}
+    assert Method("dubhe-paper", 10).settings == wanted
+
+
+def test_a_cell_depends_on_what_its_method_uses() -> None:
+    """A baseline on nothing of Dubhe's, so that other defaults leave its cells as they are."""
+    some, other = StudySettings.of(tries=3), StudySettings.of(tries=7, determination="grouped")
+    assert identity(some, Method("greedy")) == identity(other, Method("greedy"))
+    assert identity(some, Method("dubhe")) != identity(other, Method("dubhe"))
+    assert identity(some, Method("dubhe"), ("tries",)).keys().isdisjoint({"tries"})
+    assert {"num_participants", "seed", "rho"} <= identity(some, Method("random")).keys()
+    assert identity(some, Method("dubhe-paper"))["method"] == "dubhe"
+
+
+def test_only_what_is_finished_is_found() -> None:
+    """In the order of the cells."""
+    first, second = (study_cell(Method("greedy"), seed=seed) for seed in (1, 2))
+    assert list(finished([second, first], {first.key: 7})) == [7]
+
+
+def test_lists_and_names_are_checked() -> None:
+    """Before anything runs, since a command may take days."""
+    with pytest.raises(SettingsError, match="datasets names 'SVHN'; choose from MNIST"):
+        PaperSettings(datasets=("SVHN",))
+    with pytest.raises(SettingsError, match="seeds=0,-1 must be from 0 up"):
+        PaperSettings(seeds=(0, -1))

@@ -1,0 +1,100 @@
+"""The panels of the paper's figures show the numbers they are given."""
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from reproduction.panels import (
+    draw_averages,
+    draw_balance,
+    draw_curves,
+    draw_registry,
+    draw_shares,
+    draw_unbiasedness,
+)
+
+from dubhe_flwr.report import ClassProportions
+
+
+@pytest.fixture
+def axes() -> Axes:
+    """Return empty axes."""
+    return Figure().subplots()
+
+
+def test_unbiasedness_is_bars_lines_and_a_baseline(axes: Axes) -> None:
+    """Means are bars, deviations lines through their middles."""
+    draw_unbiasedness(
+        axes,
+        participants=[10, 20],
+        means={"random": [0.8, 0.7], "greedy": [0.1, 0.05]},
+        deviations={"random": [0.2, 0.1], "greedy": [0.02, 0.01]},
+        global_distance=0.5,
+        title="both",
+    )
+    bars = [container for container in axes.containers if isinstance(container, BarContainer)]
+    assert [[bar.get_height() for bar in of] for of in bars] == [[0.8, 0.7], [0.1, 0.05]]
+    lines = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
+    assert lines == [[0.2, 0.1], [0.02, 0.01], [0.5, 0.5]]
+    middle = bars[1][0].get_x() + bars[1][0].get_width() / 2
+    assert np.asarray(axes.lines[1].get_xdata())[0] == pytest.approx(middle)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["10", "20"]
+
+
+def test_every_category_has_a_block_with_its_count(axes: Axes) -> None:
+    """Names, counts and a darker colour for more clients."""
+    counts = {(0,): 5, (1,): 0, (2,): 3, (0, 1): 2, (0, 2): 1, (1, 2): 0, (0, 1, 2): 4}
+    draw_registry(axes, counts=counts, num_classes=3)
+    texts = [text.get_text() for text in axes.texts]
+    assert dict(zip(texts[::2], texts[1::2], strict=True)) == {
+        "(0)": "5", "(1)": "0", "(2)": "3", "(0,1)": "2", "(0,2)": "1", "(1,2)": "0", "(all)": "4",
+    }  # fmt: skip
+    depth = [float(np.asarray(patch.get_facecolor())[3]) for patch in axes.patches]
+    assert depth[0] == 1.0
+    assert depth[1] == 0.0
+    corners = {(patch.get_x(), patch.get_y()) for patch in axes.patches}  # type: ignore[attr-defined]
+    assert len(corners) == 7
+
+
+def test_shares_stand_beside_uniform(axes: Axes) -> None:
+    """Grey bars for all clients come first."""
+    draw_shares(
+        axes,
+        proportions={"dubhe": ClassProportions((0.6, 0.4), (0.1, 0.1))},
+        all_clients=[0.9, 0.1],
+    )
+    bars = [container for container in axes.containers if isinstance(container, BarContainer)]
+    assert [[bar.get_height() for bar in of] for of in bars] == [[0.9, 0.1], [0.6, 0.4]]
+    assert [0.5, 0.5] in [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
+
+
+@pytest.mark.parametrize(("label", "first"), [("Test accuracy", 0), ("distance", 1)])
+def test_accuracies_begin_before_the_first_round(axes: Axes, label: str, first: int) -> None:
+    """Other series have no value for the initial model."""
+    draw_curves(axes, series={"random": [0.1, 0.2, 0.3]}, title="title", label=label)
+    assert np.asarray(axes.lines[0].get_xdata()).tolist() == [first, first + 1, first + 2]
+    assert axes.get_ylabel() == label
+
+
+def test_averages_are_a_line_a_method(axes: Axes) -> None:
+    """Over the distances that there are."""
+    draw_averages(
+        axes, distances=[0.0, 1.5], series={"random": [0.9, 0.6], "dubhe": [0.9, 0.8]}, title="x"
+    )
+    assert [np.asarray(line.get_ydata()).tolist() for line in axes.lines] == [
+        [0.9, 0.6],
+        [0.9, 0.8],
+    ]
+    assert axes.get_xticks().tolist() == [0.0, 1.5]
+
+
+def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:
+    """Share of clients to the right, distance from uniform upwards."""
+    points = {"random": (0.9, 0.6), "dubhe": (0.4, 0.1)}
+    draw_balance(axes, points=points, num_rounds=20, title="balance")
+    assert axes.get_xlabel() == "Clients that trained within 20 rounds"
+    drawn = [line.get_xydata() for line in axes.lines]
+    assert np.asarray(drawn).reshape(-1, 2).tolist() == [[0.9, 0.6], [0.4, 0.1]]
+    assert [text.get_text() for text in axes.texts] == ["random", "Dubhe"]
+    assert axes.get_ylim()[0] == 0.0

@@ -1,0 +1,61 @@
+"""Cells without training tell what a study tells."""
+
+from typing import Any
+
+import pytest
+from reproduction.experiment import Method, PaperSettings
+from reproduction.studies import registry_cell, study_cell, study_cells
+
+from dubhe_flwr.experiments import StudySettings
+from dubhe_flwr.experiments.settings import MachineSettings
+from dubhe_flwr.experiments.study import study
+
+SMALL: dict[str, Any] = {"num_clients": 60, "num_participants": 8, "num_rounds": 4, "seed": 2}
+
+
+def ignore(_share: float) -> None:
+    """Take no note of the progress."""
+
+
+@pytest.mark.parametrize(
+    "method", [Method("random"), Method("dubhe-paper", 3), Method("dubhe"), Method("greedy")]
+)
+def test_a_cell_is_a_study_of_one_method(method: Method) -> None:
+    """The sets are those of the study with the same settings."""
+    cell = study_cell(method, **SMALL)
+    result = cell.measure(MachineSettings(), ignore).result
+    whole = study(StudySettings.of(**SMALL, **method.settings))
+    assert result["emd"] == whole.methods[method.kind].emd
+    assert result["local_emd"] == whole.methods[method.kind].local_emd
+    assert result["federation"]["num_clients"] == 60
+    assert 0 < result["global_emd"] < 2
+
+
+def test_progress_adds_up_to_one() -> None:
+    """A share for each round."""
+    shares: list[float] = []
+    study_cell(Method("random"), **SMALL).measure(MachineSettings(), shares.append)
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_the_registry_counts_every_client_once() -> None:
+    """All 56 categories are there, empty or not."""
+    cell = registry_cell(num_clients=60, num_participants=8)
+    result = cell.measure(MachineSettings(), ignore).result
+    categories = [tuple(entry["category"]) for entry in result["categories"]]
+    assert len(set(categories)) == 56
+    assert {(9,), (8, 9), tuple(range(10))} <= set(categories)
+    assert sum(entry["clients"] for entry in result["categories"]) == 60
+
+
+def test_each_seed_has_a_cell() -> None:
+    """The user's, or at full scale those of the experiment; small scale has one."""
+    for options, wanted in (
+        (PaperSettings(scale="full"), [0, 1, 2]),
+        (PaperSettings(), [0]),
+        (PaperSettings(seeds=(4, 5)), [4, 5]),
+    ):
+        cells = study_cells(Method("greedy"), options, (0, 1, 2), num_participants=10)
+        assert [cell.config["seed"] for cell in cells] == wanted
+        assert {cell.config["num_clients"] for cell in cells} == {1000 if options.is_full else 200}
+        assert {(c.config["rho"], c.config["emd"]) for c in cells} == {(10.0, 1.5)}

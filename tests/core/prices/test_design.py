@@ -1,0 +1,327 @@
+"""Tests of prices as a whole: what the exchanges find is what the derivation says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from core.prices.populations import Floats, positions, probabilities, settled, skewed, summed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, minimize
+from scipy.special import entr
+
+from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
+from dubhe_flwr.errors import SettingsError
+
+
+def primal(design: PriceDesign, clients: list[Position], x: Floats) -> tuple[float, Floats]:
+    """Return F(P) of the derivation and its gradient."""
+    stands, squares = np.array([c.x for c in clients]), np.array([c.square for c in clients])
+    mean = stands.mean(axis=0)
+    c = design.coverage * (squares.mean() - mean @ mean)
+    volunteers, participants = design.num_volunteers, design.num_participants
+    moment = x @ stands / volunteers
+    entropy = (entr(x) + entr(1.0 - x)).sum()
+    value = (participants - 1) * moment @ moment - c / volunteers * entropy
+    value += (1.0 + design.local_skew) * x @ squares / volunteers
+    slope = 2.0 * (participants - 1) * stands @ moment + c * np.log(x / (1.0 - x))
+    return float(value), (slope + (1.0 + design.local_skew) * squares) / volunteers
+
+
+def best_by_scipy(design: PriceDesign, clients: list[Position]) -> Floats:
+    """Minimise F over sum P = V, and sum P w = V times the mean of w."""
+    weights = np.array([client.weight for client in clients])
+    conditions = [np.ones(len(clients)), weights][: 1 + (np.ptp(weights) > 0)]
+    wanted = [design.num_volunteers, design.num_volunteers * weights.mean()][: len(conditions)]
+    start = np.full(len(clients), design.num_volunteers / len(clients))
+    found = minimize(
+        lambda x: primal(design, clients, x)[0],
+        start,
+        jac=lambda x: primal(design, clients, x)[1],
+        method="SLSQP",
+        bounds=Bounds(1e-6, 1.0 - 1e-6),
+        constraints=LinearConstraint(np.array(conditions), wanted, wanted),
+        tol=1e-14,
+        options={"maxiter": 1000},
+    )
+    assert found.success
+    return np.asarray(found.x)
+
+
+@pytest.mark.parametrize("local_skew", [0.0, 1.0])
+@pytest.mark.parametrize("unequal", [False, True])
+def test_the_exchanges_minimise_the_primal(local_skew: float, *, unequal: bool) -> None:
+    """scipy.optimize finds the same probabilities from F, its conditions and bounds alone."""
+    distributions = skewed(40, 4, seed=1)
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 40) if unequal else None
+    clients = positions(distributions, weights)
+    design = PriceDesign(5, 12.0, coverage=0.5, local_skew=local_skew)
+    numbers = PriceNumbers(4, 40, largest_weight=4.0 if unequal else 1.0)
+    state = settled(design, numbers, clients)
+    assert state.settled
+    prices, kappa = state.prices()
+    stands = np.array([state.features(client) for client in clients])
+    squares = np.array([client.square for client in clients])
+    found = 1.0 / (1.0 + np.exp(-(prices[0] + stands @ prices[1:] - kappa * squares)))
+    best = best_by_scipy(design, clients)
+    assert found == pytest.approx(best, abs=0.01)
+    assert primal(design, clients, found)[0] == pytest.approx(
+        primal(design, clients, best)[0], abs=1e-4
+    )
+
+
+def test_prices_of_equal_clients_are_those_of_the_distributions_themselves() -> None:
+    """With p in place of x, and -2 K u.m in place of its part in x, F is the same up to a sum."""
+    p = skewed(30, 5, seed=3)
+    clients, design = positions(p), PriceDesign(4, 9.0, local_skew=0.5)
+    rng, uniform = np.random.default_rng(0), np.full(5, 0.2)
+    c = 0.3 * np.trace(np.cov(p.T, bias=True))
+
+    def by_distributions(x: Floats) -> float:
+        moment, squares = x @ p / 9.0, (p**2).sum(axis=1)
+        value = 3 * moment @ moment - 2 * 4 * uniform @ moment + 1.5 * x @ squares / 9.0
+        return float(value - c / 9.0 * (entr(x) + entr(1.0 - x)).sum())
+
+    draws = rng.dirichlet(np.full(30, 30.0), 6) * 9.0
+    apart = [by_distributions(x) - primal(design, clients, x)[0] for x in draws]
+    assert np.ptp(apart) < 1e-12
+
+
+@given(
+    num_clients=st.integers(30, 80),
+    num_classes=st.integers(2, 6),
+    concentration=st.sampled_from([0.3, 1.0, 4.0]),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+@settings(max_examples=25, deadline=None)
+def test_what_holds_for_any_clients(
+    num_clients: int, num_classes: int, concentration: float, seed: int, data: st.DataObject
+) -> None:
+    """P lies within the clamp, sums to V, and does not depend on the order of the classes."""
+    volunteers = data.draw(st.integers(6, num_clients // 2))
+    distributions = skewed(num_clients, num_classes, seed, concentration)
+    design = PriceDesign(6, float(volunteers))
+    numbers = PriceNumbers(num_classes, num_clients)
+    clients = positions(distributions)
+    state = settled(design, numbers, clients)
+    assert state.settled
+    found = probabilities(design, state, clients)
+    share = volunteers / num_clients
+    assert found.min() >= 0.02 * share * (1 - 1e-9)
+    assert found.max() <= (1.0 - 0.02 * (1.0 - share)) * (1 + 1e-9)
+    assert found.sum() == pytest.approx(volunteers, rel=0.03)
+    order = data.draw(st.permutations(range(num_classes)))
+    others = positions(distributions[:, order])
+    moved = probabilities(design, settled(design, numbers, others), others)
+    assert moved == pytest.approx(found, abs=0.02)
+
+
+def test_who_holds_what_is_scarce_is_asked_more_often() -> None:
+    """Of clients with one class each, the price and the probability fall with its frequency."""
+    counts = [40, 25, 10, 5]
+    distributions = np.repeat(np.eye(4), counts, axis=0)
+    clients = positions(distributions)
+    design = PriceDesign(5, 15.0)
+    state = settled(design, PriceNumbers(4, 80), clients)
+    found = probabilities(design, state, clients)[np.cumsum(counts) - 1]
+    assert np.all(np.diff(found) > 0)
+    assert np.all(np.diff(state.prices()[0][1:]) > 0)
+    assert found[0] < 15 / 80 / 1.5
+
+
+def test_the_price_of_skew_and_coverage_do_what_they_say() -> None:
+    """A price of skew calls clients of mixed labels; coverage brings probabilities together."""
+    distributions = skewed(200, 5, seed=4, concentration=1.0)
+    clients, numbers = positions(distributions), PriceNumbers(5, 200)
+    squares = np.array([client.square for client in clients])
+
+    def figures(**prices: float) -> tuple[float, float]:
+        design = PriceDesign(10, 40.0, **prices)
+        found = probabilities(design, settled(design, numbers, clients), clients)
+        return float(found @ squares / found.sum()), float(found.std())
+
+    assert figures(local_skew=2.0)[0] < figures()[0] - 0.02
+    assert figures(coverage=3.0)[1] < figures()[1] < figures(coverage=0.1)[1]
+
+
+def test_where_weights_differ_those_who_train_hold_as_much_data_as_others() -> None:
+    """The condition on the weights is met, and the weighted data is nearer to uniform."""
+    rng = np.random.default_rng(5)
+    distributions = skewed(300, 4, seed=5, concentration=1.0)
+    weights = np.clip(rng.lognormal(size=300), 0.25, 4.0)
+    clients, design = positions(distributions, weights), PriceDesign(10, 60.0)
+    numbers = PriceNumbers(4, 300, largest_weight=4.0)
+    state = settled(design, numbers, clients)
+    found = probabilities(design, state, clients)
+    assert state.settled
+    assert found @ weights / found.sum() == pytest.approx(weights.mean(), rel=0.03)
+    union = found * weights @ distributions / (found @ weights)
+    before = weights @ distributions / weights.sum()
+    assert np.abs(union - 0.25).sum() < 0.3 * np.abs(before - 0.25).sum()
+
+
+def test_another_target_is_met() -> None:
+    """With a target, the volunteers together come near to it and not to uniform."""
+    target = np.array([0.6, 0.3, 0.1])
+    p = np.round(skewed(150, 3, seed=6) * 2**20)
+    p[:, 0] = 2**20 - p[:, 1:].sum(axis=1)
+    clients = [Position.of(own, target) for own in p]
+    design = PriceDesign(20, 40.0)
+    found = probabilities(design, settled(design, PriceNumbers(3, 150), clients), clients)
+    assert found @ p / 2**20 / found.sum() == pytest.approx(target, abs=0.02)
+
+
+def test_a_later_epoch_begins_with_the_prices_of_the_last_one() -> None:
+    """The same clients need no further exchange, slightly other ones at most two."""
+    distributions = skewed(200, 5, seed=7)
+    clients, design, numbers = positions(distributions), PriceDesign(10, 50.0), PriceNumbers(5, 250)
+    state = settled(design, numbers, clients)
+    assert settled(design, numbers, clients, state.renewed()).evaluations == 1
+    others = positions(np.concatenate([distributions[20:], skewed(30, 5, seed=8)]))
+    again = settled(design, numbers, others, state.renewed())
+    assert again.settled
+    assert again.evaluations <= 3
+    assert probabilities(design, again, others) == pytest.approx(
+        probabilities(design, settled(design, numbers, others), others), abs=0.01
+    )
+
+
+def test_a_later_epoch_takes_up_another_spread() -> None:
+    """Where clients differ much more than before, kappa is that of a first epoch among them."""
+    design, numbers = PriceDesign(10, 50.0), PriceNumbers(5, 200)
+    before = settled(design, numbers, positions(skewed(200, 5, seed=9, concentration=4.0)))
+    others = positions(skewed(200, 5, seed=9, concentration=0.5))
+    after, fresh = (
+        settled(design, numbers, others, before.renewed()),
+        settled(design, numbers, others),
+    )
+    assert after.kappa == pytest.approx(fresh.kappa, rel=1e-3)
+    assert probabilities(design, after, others) == pytest.approx(
+        probabilities(design, fresh, others), abs=0.02
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_where_clients_are_alike_all_are_equally_likely(*, weighted: bool) -> None:
+    """There is nothing to choose, and no exchange after the opening."""
+    clients = positions(np.tile([0.5, 0.3, 0.2], (50, 1)))
+    design = PriceDesign(5, 20.0)
+    state = settled(design, PriceNumbers(3, 50, largest_weight=4.0 if weighted else 1.0), clients)
+    assert (state.settled, state.evaluations) == (True, 1)
+    assert set(probabilities(design, state, clients)) == {20 / 50}
+
+
+def test_before_any_sum_all_are_equally_likely() -> None:
+    """With too few nodes for a single evaluation, participation is uniform."""
+    design, clients = PriceDesign(5, 20.0), positions(skewed(50, 3, seed=0))
+    state = PriceState.first(PriceNumbers(3, 50))
+    assert set(probabilities(design, state, clients)) == {20 / 50}
+    assert design.probability(state, clients[0], num_clients=20) == 1.0
+
+
+@pytest.mark.parametrize("evaluations", range(1, 5))
+@pytest.mark.parametrize("local_skew", [0.0, 1.0])
+def test_any_number_of_evaluations_gives_an_answer(evaluations: int, local_skew: float) -> None:
+    """V is about met, and the volunteers are nearer to uniform than all clients."""
+    clients = positions(skewed(300, 6, seed=10, concentration=1.0))
+    design, numbers = PriceDesign(15, 75.0, local_skew=local_skew), PriceNumbers(6, 300)
+    state = PriceState.first(numbers)
+    for _ in range(evaluations):
+        state = design.advance(numbers, state, summed(numbers, state, clients), 300)
+    found = probabilities(design, state, clients)
+    stands = np.array([client.x for client in clients])
+    assert found.sum() == pytest.approx(75, rel=0.25)
+    union, before = found @ stands / found.sum(), stands.mean(axis=0)
+    assert np.linalg.norm(union) < 0.9 * np.linalg.norm(before)
+
+
+def test_levels_are_sixteen_and_right_on_average() -> None:
+    """With a dither there are 16 probabilities, whose mean over the dither is the exact one."""
+    clients = positions(skewed(200, 5, seed=11, concentration=0.5))
+    design, numbers = PriceDesign(10, 50.0), PriceNumbers(5, 200)
+    state = settled(design, numbers, clients)
+    dithers = (np.arange(200) + 0.5) / 200
+    found = np.array(
+        [[design.probability(state, own, 200, dither) for dither in dithers] for own in clients]
+    )
+    assert len(np.unique(found)) <= 16
+    assert max(len(np.unique(row)) for row in found) <= 2
+    assert found.mean(axis=1) == pytest.approx(probabilities(design, state, clients), abs=0.005)
+
+
+def nudged(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Let every solve be wrong by 1e-12 of itself."""
+    solve, rng = np.linalg.solve, np.random.default_rng(seed)
+
+    def nudge(matrix: Floats, right: Floats) -> NDArray[np.float64]:
+        exact = solve(matrix, right)
+        return np.asarray(exact * (1.0 + 1e-12 * rng.choice([-1.0, 1.0], exact.shape)))
+
+    monkeypatch.setattr(np.linalg, "solve", nudge)
+
+
+@pytest.mark.parametrize("num_classes", [5, 40])
+def test_prices_do_not_depend_on_the_last_bits_of_a_platform(
+    num_classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Solves that differ by 1e-12 of themselves lead to the very same states."""
+    clients = positions(skewed(120, num_classes, seed=12))
+    design, numbers = PriceDesign(10, 30.0), PriceNumbers(num_classes, 120)
+    exact = settled(design, numbers, clients)
+    nudged(monkeypatch, seed=1)
+    assert settled(design, numbers, clients) == exact
+
+
+@pytest.mark.parametrize("num_classes", [2, 10, 52, 100])
+def test_eight_exchanges_settle_many_classes_and_few(num_classes: int) -> None:
+    """Prices are settled in eight exchanges, above 32 classes from a part of the curvature."""
+    clients = positions(skewed(400, num_classes, seed=13))
+    design, numbers = PriceDesign(20, 100.0), PriceNumbers(num_classes, 400)
+    state = settled(design, numbers, clients)
+    assert state.settled
+    assert state.evaluations <= 1 + 8
+    assert probabilities(design, state, clients).sum() == pytest.approx(100, rel=0.03)
+
+
+def test_a_step_that_went_too_far_is_shortened() -> None:
+    """Where softplus says so, the next point lies on the way to the one that was too far."""
+    clients = positions(skewed(200, 4, seed=14, concentration=0.5))
+    design, numbers = PriceDesign(20, 40.0, coverage=0.1), PriceNumbers(4, 200)
+    state = PriceState.first(numbers)
+    for _ in range(2):
+        state = design.advance(numbers, state, summed(numbers, state, clients), 200)
+    base = np.array(state.base)
+    ahead = np.array(state.point) - base
+    far = replace(state, point=tuple((base + 20 * ahead).tolist()))
+    back = design.advance(numbers, far, summed(numbers, far, clients), 200)
+    way = (np.array(back.point) - base) / (20 * ahead)
+    assert way == pytest.approx(np.full(5, way[0]), abs=0.01)
+    assert min(abs(way[0] - part) for part in (0.5, 0.2, 0.05)) < 0.01
+    assert settled(design, numbers, clients, back).settled
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"num_participants": 1},
+        {"num_volunteers": 0.0},
+        {"coverage": 0.0},
+        {"coverage": float("nan")},
+        {"local_skew": -0.1},
+        {"local_skew": 1001.0},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(values: dict[str, float]) -> None:
+    """The message names the setting."""
+    with pytest.raises(SettingsError, match=next(iter(values))):
+        PriceDesign(**{"num_participants": 5, "num_volunteers": 10.0, **values})  # type: ignore[arg-type]
+
+
+def test_all_clients_as_volunteers_are_refused() -> None:
+    """With V at N there are no prices to find."""
+    clients, numbers = positions(skewed(20, 3, seed=0)), PriceNumbers(3, 20)
+    state = PriceState.first(numbers)
+    with pytest.raises(SettingsError, match="below the 20 clients"):
+        PriceDesign(5, 20.0).advance(numbers, state, summed(numbers, state, clients), 20)

@@ -1,0 +1,114 @@
+"""The rule that a page of the documentation writes does what the page says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from docs.pages import ROOT, blocks
+from flwr.app import Context
+from numpy.typing import NDArray
+from protocol.federation import Federation, dubhe, registered
+from protocol.node import set_policy
+
+from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
+from dubhe_flwr.protocol import CoordinatorState
+from dubhe_flwr.rules import Population, Rule, Settled
+
+PAGE = ROOT / "docs" / "howto" / "write_your_own_rule.md"
+COUNTS = np.array([[5, 5, 5], [9, 1, 0], [8, 0, 0], [4, 4, 1], [1, 1, 8], [0, 7, 7], [2, 3, 4]])
+SCALE = 2**20
+
+
+def entropy_rule() -> Rule:
+    """Return the rule, as a reader's module has it."""
+    namespace: dict[str, Any] = {"__name__": "__docs__"}
+    exec(blocks(PAGE, "python")[0], namespace)  # noqa: S102 - our own documentation
+    rule: Rule = namespace["Entropy"]()
+    return rule
+
+
+def entropies(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the entropy of each row, from 0 to 1."""
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    return np.asarray(-(shares * logs).sum(axis=1) / np.log(counts.shape[1]))
+
+
+def federation(simulation: str = "encrypted") -> Federation[CoordinatorState]:
+    """Return nodes whose server takes the rule."""
+    return dubhe(COUNTS, rule=entropy_rule(), num_participants=3, tries=2, simulation=simulation)
+
+
+def test_nodes_volunteer_in_proportion_to_the_entropy() -> None:
+    """With K of them on average, under encryption as in the clear."""
+    nodes, plain = federation(), federation("plain")
+    for server_round in (1, 2, 3):
+        plan = nodes.play(server_round)
+        assert plan.aliases == plain.play(server_round).aliases
+        assert (plan.rule, plan.num_registered) == ("Entropy()", len(COUNTS))
+    readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
+    found = [reading.probability for reading in readings if reading is not None]
+    expected = 3 * entropies(COUNTS) / entropies(COUNTS).sum()
+    np.testing.assert_allclose(found, np.minimum(expected, 1.0), atol=1e-5)
+    assert nodes.errors == []
+
+
+def test_who_has_one_class_volunteers_only_where_all_have() -> None:
+    """Then all are alike."""
+    rule, population = entropy_rule(), Population(6, 3, 3)
+    one_class = np.array([9, 0, 0])
+    np.testing.assert_array_equal(rule.contribution(one_class), [0, SCALE])
+    some, none = np.array([SCALE, 5 * SCALE]), np.array([0, 6 * SCALE])
+    assert rule.settle(one_class, population, (), some) == Settled(0.0)
+    assert rule.settle(one_class, population, (), none) == Settled(0.5)
+    assert rule.settle(np.array([3, 3, 3]), population, (), some) == Settled(1.0)
+
+
+def test_what_does_not_add_up_is_refused() -> None:
+    """Every node checks that the sum is one over all clients."""
+    with pytest.raises(RefusedError, match="do not add up"):
+        entropy_rule().settle(COUNTS[0], Population(6, 3, 3), (), np.array([SCALE, SCALE]))
+
+
+def test_labels_of_one_class_have_no_entropy() -> None:
+    """Such nodes stay out."""
+    with pytest.raises(SettingsError, match="choose another rule"):
+        entropy_rule().registration_slots(1)
+    nodes = federation()
+    for node_id in nodes.ids:
+        set_policy(nodes, node_id, label_counts=lambda: [7])
+    with pytest.raises(QuorumError, match="7 refuses parameters at join"):
+        nodes.play(1)
+
+
+@pytest.mark.skip(reason="Dubhe does not take a rule yet")
+@pytest.mark.parametrize("api", ["serverapp", "server"])
+def test_both_apis_take_the_rule(api: str) -> None:
+    """The strategy is given the rule, and the nodes find it by its name."""
+    import flwr.server.strategy
+    import flwr.serverapp.strategy
+    import support
+
+    import dubhe_flwr.server
+    import dubhe_flwr.serverapp
+    from dubhe_flwr.simulation import run_in_process
+
+    def label_counts(context: Context) -> NDArray[np.int64]:
+        return np.asarray(COUNTS[int(context.node_config["partition-id"])])
+
+    options: dict[str, Any] = {"num_participants": 3, "rule": entropy_rule(), "key_bits": 512}
+    strategy: Any
+    if api == "serverapp":
+        inner = flwr.serverapp.strategy.FedAvg(fraction_evaluate=0.0)
+        strategy = dubhe_flwr.serverapp.Dubhe(inner, **options)
+        server_app = support.main_server_app(strategy, num_rounds=2)
+        client_app = support.message_client_app(label_counts)
+    else:
+        parameters = support.initial_parameters()
+        old = flwr.server.strategy.FedAvg(fraction_evaluate=0.0, initial_parameters=parameters)
+        strategy = dubhe_flwr.server.Dubhe(old, **options)
+        server_app = support.strategy_server_app(strategy, num_rounds=2)
+        client_app = support.numpy_client_app(label_counts)
+    run_in_process(server_app, client_app, num_supernodes=len(COUNTS))
+    assert (strategy.plan.rule, strategy.plan.num_registered) == ("Entropy()", len(COUNTS))
+    assert len(strategy.plan.participants) == 3

@@ -1,0 +1,148 @@
+"""The record of a selection holds the figures of the clients that it chose."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.common import Code, FitIns, FitRes, Parameters, Status
+from flwr.server import SimpleClientManager
+from flwr.server.strategy import FedAvg
+
+from dubhe_flwr.baselines import RandomSelector
+from dubhe_flwr.data import Federation
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.experiments.apps import RecordedSelection
+from dubhe_flwr.protocol import Plan, StageReport
+
+FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))
+MODEL = Parameters([b"12345", b"678"], "numpy.ndarray")
+
+
+class Averaging(FedAvg):
+    """Tests the model on the server and instructs two clients."""
+
+    def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> Any:
+        return [(None, FitIns(parameters, {}))] * 2
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
+        return MODEL, {}
+
+    def evaluate(self, server_round: int, parameters: Any) -> Any:
+        return 2.0 - server_round, {"accuracy": server_round / 10}
+
+
+@pytest.fixture
+def told() -> list[tuple[int, float | None]]:
+    """Collect what is told after each evaluation."""
+    return []
+
+
+@pytest.fixture
+def selection(told: list[tuple[int, float | None]]) -> RecordedSelection:
+    """Return a selection that has chosen, trained and evaluated two rounds of two clients."""
+    recorded = RecordedSelection(
+        Averaging(),
+        RandomSelector(2, seed=0),
+        expected_nodes=4,
+        on_round=lambda *round_and_accuracy: told.append(round_and_accuracy),
+    )
+    report = StageReport("participate", 4, 3, {"no reply": 1}, bytes_down=100, bytes_up=30)
+    plans = [
+        Plan(1, (71, 72), ("0", "3"), stages=(report, report)),
+        Plan(
+            2, (72, 73), ("3", "1"), notes=("Something happened.",), stages=(report,), fallback=True
+        ),
+    ]
+    recorded.evaluate(0, MODEL)
+    for plan in plans:
+        recorded.on_plan(plan, seconds=0.5)
+        recorded.aggregate_fit(plan.server_round, [updated(), updated()], [])
+        recorded.evaluate(plan.server_round, MODEL)
+    return recorded
+
+
+def updated() -> Any:
+    """Return the result of a client that trained."""
+
+    class Proxy:
+        cid = "71"
+
+    return Proxy(), FitRes(Status(Code.OK, ""), MODEL, 4, {})
+
+
+def test_skews_are_those_of_the_chosen_clients(selection: RecordedSelection) -> None:
+    """Population, distance from uniform and local skew, computed by hand."""
+    result = selection.result(FEDERATION)
+    # p_o is (7/8, 1/8) in round 1 and (3/8, 5/8) in round 2.
+    assert result.num_rounds == 2
+    assert result.emd == pytest.approx((0.75, 0.25))
+    assert result.local_emd == pytest.approx((0.25, 0.75))
+    assert result.mean_emd == pytest.approx(0.5)
+    assert result.coverage == 0.75
+    assert result.class_proportions.mean == pytest.approx((5 / 8, 3 / 8))
+    assert result.class_proportions.sd == pytest.approx((1 / 4, 1 / 4))
+
+
+def test_evaluations_are_kept_and_told(
+    selection: RecordedSelection, told: list[tuple[int, float | None]]
+) -> None:
+    """Round 0 is the initial model."""
+    result = selection.result(FEDERATION)
+    assert result.loss == (2.0, 1.0, 0.0)
+    assert result.accuracy == (0.0, 0.1, 0.2)
+    assert told == [(0, 0.0), (1, 0.1), (2, 0.2)]
+
+
+def test_a_round_without_an_evaluation_is_kept_as_none(
+    selection: RecordedSelection,
+    told: list[tuple[int, float | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The series stay as long as the rounds are many."""
+    monkeypatch.setattr(Averaging, "evaluate", lambda *_: None)
+    assert selection.evaluate(3, MODEL) is None
+    result = selection.result(FEDERATION)
+    assert result.accuracy == (0.0, 0.1, 0.2, None)
+    assert result.loss == (2.0, 1.0, 0.0, None)
+    assert told[-1] == (3, None)
+
+
+def test_bytes_and_seconds_add_up(selection: RecordedSelection) -> None:
+    """Selection and updates of all rounds; a model of 8 bytes from two clients each."""
+    result = selection.result(FEDERATION)
+    assert result.selection_seconds == 1.0
+    assert (result.selection_bytes_up, result.selection_bytes_down) == (90, 300)
+    assert result.bytes_up == 90 + 2 * 2 * 8
+    assert result.bytes_down == 300
+
+
+def test_instructions_are_weighed(
+    selection: RecordedSelection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes down is the model of each instruction."""
+    plan = Plan(3, (), ())
+    monkeypatch.setattr(selection, "plan", plan)  # no nodes to wait for
+    monkeypatch.setattr(selection, "_select", lambda *_: plan)
+    selection.configure_fit(3, MODEL, SimpleClientManager())
+    assert selection.result(FEDERATION).bytes_down == 300 + 2 * 8
+
+
+def test_notes_name_the_round(selection: RecordedSelection) -> None:
+    """What did not go as planned, the replies that were dropped included."""
+    assert selection.result(FEDERATION).notes == (
+        "Round 1: Replies dropped at participate: 1 (no reply).",
+        "Round 1: Replies dropped at participate: 1 (no reply).",
+        "Round 2: Something happened.",
+        "Round 2: Replies dropped at participate: 1 (no reply).",
+    )
+
+
+def test_rounds_that_went_by_chance_are_named(selection: RecordedSelection) -> None:
+    """Nobody takes them for rounds of the method."""
+    assert selection.result(FEDERATION).fallback_rounds == (2,)
+
+
+def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:
+    """The sentence says how many and why."""
+    with pytest.raises(DubheError, match=r"Round 4: 1 of 2 clients failed to train.*no memory"):
+        selection.aggregate_fit(4, [updated()], [MemoryError("no memory")])

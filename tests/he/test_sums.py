@@ -1,0 +1,103 @@
+"""Tests of sums: the same under encryption and in the clear, and of nothing that is no vector."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, SettingsError
+from dubhe_flwr.he import Field, Layout, PublicKey, SecretKey, Unencrypted
+
+PLAIN = Unencrypted(512)
+LARGEST = 2**509 - 1
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 2**200), st.integers(0, 2**200)), min_size=1, max_size=8)
+)
+def test_sum_adds_plaintexts_place_by_place(
+    secret_key: SecretKey, rows: list[tuple[int, int]]
+) -> None:
+    """Products of encryptions decrypt to the sums that the same vectors in the clear make."""
+    expected = [sum(column) for column in zip(*rows, strict=True)]
+    total = secret_key.public_key.add_up((secret_key.encrypt(row) for row in rows), 2)
+    assert secret_key.decrypt(total) == expected
+    total = PLAIN.add_up((PLAIN.encrypt(row) for row in rows), 2)
+    assert PLAIN.decrypt(total) == expected
+    assert len(total) == 256
+
+
+@given(data=st.data())
+def test_the_order_of_addends_does_not_matter(secret_key: SecretKey, data: st.DataObject) -> None:
+    """The sum is the same bytes, whoever answered first."""
+    vectors = [secret_key.encrypt([value, 1]) for value in range(6)]
+    shuffled = data.draw(st.permutations(vectors))
+    public_key = secret_key.public_key
+    assert public_key.add_up(shuffled, 2) == public_key.add_up(vectors, 2)
+
+
+def test_a_packed_field_comes_back(secret_key: SecretKey) -> None:
+    """What a layout packs adds up alike in both; it has the same number of bytes."""
+    layout = Layout(512, 9, (Field("share", 62, 2**20),))
+    rows = np.random.default_rng(7).multinomial(2**20, np.full(62, 1 / 62), size=9)
+    for cipher, key in ((secret_key, secret_key.public_key), (PLAIN, PLAIN)):
+        vectors = [cipher.encrypt(layout.pack("share", row)) for row in rows]
+        assert {len(vector) for vector in vectors} == {layout.field_bytes("share")}
+        assert all(key.is_valid(vector, layout.num_ciphertexts("share")) for vector in vectors)
+        total = cipher.decrypt(key.add_up(vectors, layout.num_ciphertexts("share")))
+        np.testing.assert_array_equal(layout.unpack("share", total, 9), rows.sum(axis=0))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_addend_that_is_not_a_unit_is_found(secret_key: SecretKey, place: int) -> None:
+    """A multiple of a prime passes the range check, fails the sum, and is found one by one."""
+    vectors = [secret_key.encrypt([value, value]) for value in range(5)]
+    parts = [vectors[3][:128], vectors[3][128:]]
+    parts[place] = (secret_key._p * 99).to_bytes(128, "big")
+    vectors[3] = b"".join(parts)
+    with pytest.raises(InvalidCiphertextError, match="is_valid"):
+        secret_key.public_key.add_up(vectors, 2)
+    culprits = [
+        index
+        for index, vector in enumerate(vectors)
+        if not secret_key.public_key.is_valid(vector, 2)
+    ]
+    assert culprits == [3]
+
+
+def test_what_is_not_a_plaintext_is_refused() -> None:
+    """Wrong lengths, and numbers that no layout packs; the largest that one packs is fine."""
+    good = PLAIN.encrypt([LARGEST])
+    assert PLAIN.decrypt(good) == [LARGEST]
+    for bad in (b"", good[:-1], good + b"\0", *map(_number, (LARGEST + 1, 2**512, 2**1024 - 1))):
+        for vector, number in ((bad, 1), (good + bad, 2)):
+            assert not PLAIN.is_valid(vector, number)
+            with pytest.raises(InvalidCiphertextError):
+                PLAIN.add_up([PLAIN.encrypt([1] * number), vector], number)
+            if bad:
+                with pytest.raises(DecryptionError):
+                    PLAIN.decrypt(vector)
+    with pytest.raises(DecryptionError):
+        PLAIN.decrypt(b"")
+    assert not PLAIN.is_valid(good + good)
+
+
+def _number(number: int) -> bytes:
+    return number.to_bytes(128, "big")
+
+
+def test_sum_of_nothing_has_no_value(public_key: PublicKey) -> None:
+    """An empty sum would be the number 1 or 0, which hides nothing."""
+    for key in (public_key, PLAIN):
+        with pytest.raises(SettingsError, match="no vectors"):
+            key.add_up([])
+
+
+def test_a_refused_vector_is_no_addend(secret_key: SecretKey) -> None:
+    """A vector of another length, or out of range, ends the sum."""
+    good = secret_key.encrypt([1, 2])
+    for bad in (good[:128] + bytes(128), good[:128], good + good[:128], b""):
+        with pytest.raises(InvalidCiphertextError):
+            secret_key.public_key.add_up([good, bad], 2)
+    with pytest.raises(SettingsError, match="num_ciphertexts=0"):
+        secret_key.public_key.add_up([good], 0)

@@ -1,0 +1,76 @@
+"""Messages spoilt at random: fields lost, swapped, retyped, cut, flipped and blown up."""
+
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from dubhe_flwr.protocol import Fields, Stage
+
+INTEGERS = (0, 1, -1, 2, 3, 7, 9, 2**20, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63), 2**63, 10**5000)
+FLOATS = (0.0, -0.0, 1.0, -1.0, 1e308, float("nan"), float("inf"), -float("inf"))
+
+
+def anything(rng: random.Random) -> Any:
+    """Return any value, of any type."""
+    makers: list[Callable[[], Any]] = [
+        lambda: rng.choice(INTEGERS),
+        lambda: rng.choice(FLOATS),
+        lambda: rng.random() < 0.5,
+        lambda: rng.randbytes(rng.choice((0, 1, 8, 16, 32, 64, 128, 129))),
+        lambda: struct.pack(">d", rng.choice(FLOATS)) * rng.randrange(4),
+        lambda: rng.choice(("", "join", "3", "\ud800", "a" * 300, "ünïcode")),
+        lambda: rng.choice((None, [], [1], (1,), {}, {"a": 1}, bytearray(8), 1j, object())),
+    ]
+    return rng.choice(makers)()
+
+
+def of_the_same_type(value: object, rng: random.Random) -> Any:
+    """Return another value of the same type, near or far."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return rng.choice([*INTEGERS, value + 1, value - 1, -value, value * 2])
+    if isinstance(value, str):
+        return rng.choice(["", value + "x", value[1:], value.upper(), *Stage])
+    assert isinstance(value, bytes)
+    position = rng.randrange(len(value) + 1)
+    flipped = bytearray(value)
+    if position < len(value):
+        flipped[position] ^= 1 << rng.randrange(8)
+    return rng.choice(
+        [
+            bytes(flipped),
+            value[:position],
+            value[position:],
+            value + value[:position],
+            value[::-1],
+            bytes(len(value)),
+            b"\xff" * len(value),
+            rng.randbytes(len(value)),
+        ]
+    )
+
+
+def spoilt(fields: Fields, rng: random.Random) -> dict[Any, Any]:
+    """Return the fields after one to three accidents."""
+    changed: dict[Any, Any] = dict(fields)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        name = rng.choice(list(changed) or ["epoch"])
+        accident = rng.randrange(8)
+        if accident == 0:
+            changed.pop(name, None)
+        elif accident == 1:
+            changed[rng.choice(("x", name.upper(), 3, None, (), "ä", b"epoch"))] = anything(rng)
+        elif accident == 2:
+            other = rng.choice(list(changed))
+            changed[name], changed[other] = changed[other], changed.get(name)
+        elif accident == 3:
+            changed[name] = anything(rng)
+        else:
+            value = changed.get(name)
+            if type(value) in {bool, int, str, bytes}:
+                changed[name] = of_the_same_type(value, rng)
+        if any(not isinstance(key, str) for key in changed):
+            break
+    return changed

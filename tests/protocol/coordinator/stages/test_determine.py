@@ -1,0 +1,187 @@
+"""Tests of the stage `determine`: agents name the best try or groups, others if they fail."""
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol.federation import epoch_of, registered, skewed_counts
+from protocol.server import (
+    GROUPS,
+    Nodes,
+    agents_in_turn,
+    alter,
+    asked,
+    federation,
+    finish,
+    lost,
+    questions_of,
+    with_liars,
+)
+
+from dubhe_flwr.core import best_groups, best_scored_try, group_sizes, with_square
+from dubhe_flwr.core import fixed_point_distribution as fixed_point
+from dubhe_flwr.protocol import Batch, Plan
+from dubhe_flwr.protocol.coordinator.agents import Budget
+from dubhe_flwr.protocol.coordinator.questions import Question
+
+N = 24
+FIXED = np.array([with_square(fixed_point(row)) for row in skewed_counts(N)])
+TEN = GROUPS | {"num_participants": 10}
+"""Groups of 3, 3 and 4 clients."""
+KINDS = pytest.mark.parametrize("settings", [{}, TEN], ids=["tries", "groups"])
+
+
+def best(question: Question) -> tuple[int, ...]:
+    """Return what is best in the clear."""
+    sums = [FIXED[members].sum(axis=0) for members in question.selections]
+    if question.first == (0,):
+        return (best_scored_try(sums),)
+    sizes = [len(members) for members in question.selections]
+    return tuple(best_groups(sums, sizes, group_sizes(10, 3)).tolist())
+
+
+def standing_in(nodes: Nodes, stand_in: int) -> Batch:
+    """Play until all agents but one have spent their sums, and that one is asked."""
+    batch = nodes.until("participate")
+    budget = Budget(0, {node_id: 11 for node_id in nodes.ids if node_id != stand_in})
+    stage, epoch = nodes.state.stage, replace(epoch_of(nodes), budget=budget)
+    changed: Any = replace(stage, epoch=epoch)  # type: ignore[type-var]
+    nodes.state = replace(nodes.state, epoch=epoch, stage=changed)
+    outcome = nodes.step(nodes.deliver(batch))
+    assert isinstance(outcome, Batch)
+    assert list(outcome.requests) == [stand_in]
+    return outcome
+
+
+@KINDS
+@pytest.mark.parametrize("rounds_per_draw", [1, 4])
+def test_the_best_selection_trains(settings: dict[str, Any], rounds_per_draw: int) -> None:
+    """Each round has an agent of its own, whose own data is in nothing that it decrypts."""
+    nodes = federation(N, rounds_per_draw=rounds_per_draw, registration_interval=12, **settings)
+    questions: dict[int, tuple[int, Question]] = {}
+    for server_round in range(1, 13):
+        if (server_round - 1) % rounds_per_draw == 0:
+            batch = nodes.until("determine", server_round)
+            questions |= questions_of(nodes)
+            nodes.step(nodes.deliver(batch))
+        plan = nodes.play(server_round)
+        agent, question = questions[server_round]
+        assert nodes.ids.index(agent) not in np.concatenate(question.selections)
+        assert plan.chosen == best(question)
+        members = np.concatenate([question.selections[index] for index in plan.chosen])
+        assert plan.participants == tuple(nodes.ids[row] for row in sorted(members))
+        spent = registered(nodes, agent).num_sums, epoch_of(nodes).budget.sums_of(agent)
+        assert spent == (plan.num_selections,) * 2 == (len(question.selections),) * 2
+        assert plan.notes == ()
+    assert [agent for agent, _ in questions.values()] == agents_in_turn(nodes)[:12]
+    assert nodes.errors == []
+
+
+@KINDS
+def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any]) -> None:
+    """Only the rounds of the agent that failed are determined again, and its sums are spent."""
+    nodes = federation(N, rounds_per_draw=4, **settings)
+    batch = nodes.until("determine")
+    before = questions_of(nodes)
+    failing, successor = agents_in_turn(nodes)[2:4]
+    alter(nodes, "determine", lost, [failing])
+    outcome = nodes.step(nodes.deliver(batch))
+    ((server_round, (agent, question)),) = questions_of(nodes).items()
+    assert (server_round, agent) == (3, successor)
+    assert nodes.ids.index(agent) not in np.concatenate(question.selections)
+    plans = [finish(nodes, outcome), *(nodes.play(r) for r in (2, 3, 4))]
+    assert plans[0].notes == ("An agent did not determine.",)
+    after = before | {3: (agent, question)}
+    assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
+    assert epoch_of(nodes).budget.sums_of(failing) == len(before[3][1].selections)
+
+
+@KINDS
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+def test_at_last_the_first_is_taken(settings: dict[str, Any], attempts: int) -> None:
+    """The round goes on undetermined, and the plan says so."""
+    nodes = federation(N, agent_attempts=attempts, **settings)
+    alter(nodes, "determine", lost)
+    plan = nodes.play(1)
+    assert asked(nodes, "determine") == agents_in_turn(nodes)[:attempts]
+    assert plan.chosen == ((0, 1, 2) if settings else (0,))
+    assert plan.notes == (
+        *["An agent did not determine."] * (attempts - 1),
+        "No agent determined; the choice is random.",
+    )
+
+
+@KINDS
+def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
+    """Who stands in for the spent gets its rounds in one request, as far as its sums go."""
+    nodes = federation(N, rounds_per_draw=6, **settings)
+    batch = standing_in(nodes, nodes.ids[4])
+    questions = [question for _, question in questions_of(nodes).values()]
+    num_sums = sum(len(question.selections) for question in questions)
+    assert num_sums + len(questions[0].selections) > 11 >= num_sums
+    plans = [finish(nodes, batch), *(nodes.play(r) for r in range(2, 7))]
+    assert [plan.chosen for plan in plans[: len(questions)]] == list(map(best, questions))
+    assert {plan.chosen for plan in plans[len(questions) :]} == {(0,)}
+    assert plans[0].notes == ("No agent is left to determine; the choice is random.",)
+
+
+@pytest.mark.parametrize("chosen", [(1, 3), (3, 1), (1,), (1, 1, 1)])
+def test_an_answer_is_taken_as_a_whole_or_not_at_all(chosen: tuple[int, ...]) -> None:
+    """One wrong round of two is enough."""
+    nodes = federation(N, rounds_per_draw=2, agent_attempts=1)
+    batch = standing_in(nodes, nodes.ids[4])
+    replies: Any = nodes.deliver(batch)
+    replies[nodes.ids[4]] |= {"chosen": np.array(chosen, dtype=">i8").tobytes()}
+    plan = nodes.step(replies)
+    assert isinstance(plan, Plan)
+    assert plan.notes == ("No agent determined; the choice is random.",)
+    assert [plan.chosen, nodes.play(2).chosen] == [(0,)] * 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fits"), [([3, 3, 4], True), ([3, 3, 3], False), ([3, 4, 4], False)]
+)
+def test_groups_that_make_up_k_are_taken(sizes: list[int], fits: bool) -> None:
+    """In any order; the server cannot tell which ones are best, but exactly K train."""
+    nodes = federation(40, max_registered=40, agent_attempts=1, **TEN)
+    alter(nodes, "participate", lambda reply: reply | {"decisions": b"\x80"})
+    batch = nodes.until("determine")
+    ((agent, question),) = questions_of(nodes).values()
+    groups = question.selections
+    chosen = next(
+        indices[::-1]
+        for indices in combinations(range(len(groups)), 3)
+        if sorted(len(groups[index]) for index in indices) == sizes
+    )
+    replies: Any = nodes.deliver(batch)
+    replies[agent] |= {"chosen": np.array(chosen, dtype=">i8").tobytes()}
+    plan = nodes.step(replies)
+    assert isinstance(plan, Plan)
+    assert plan.chosen == (chosen if fits else (0, 1, 2))
+    assert (plan.notes == ()) == fits
+    members = np.concatenate([groups[index] for index in plan.chosen])
+    assert plan.participants == tuple(nodes.ids[row] for row in sorted(members))
+    assert len(set(plan.participants)) == 10
+
+
+@pytest.mark.parametrize(
+    "share", [0, 2**19, 1000 * 2**20], ids=["nothing", "twice as much", "huge shares"]
+)
+def test_a_wrong_distribution_costs_its_own_tries(share: int) -> None:
+    """Agents choose among the tries without that client; only where it is in all, none does."""
+    nodes = federation(N, tries=5, registration_interval=12, num_participants=8)
+    with_liars(nodes, [nodes.ids[5]], "distribution", lambda values: values + share)
+    hit = 0
+    for server_round in range(1, 13):
+        batch = nodes.until("determine", server_round)
+        question = questions_of(nodes)[server_round][1]
+        plan = finish(nodes, nodes.step(nodes.deliver(batch)))
+        clean = [i for i, members in enumerate(question.selections) if 5 not in members]
+        assert (plan.notes == ()) == bool(clean)
+        if clean:
+            left = replace(question, selections=tuple(question.selections[i] for i in clean))
+            assert plan.chosen == (clean[best(left)[0]],)
+        hit += len(clean) < len(question.selections)
+    assert hit > 6

@@ -1,0 +1,63 @@
+"""Tests of the stage `participate`: the nodes draw, and say whether they are willing."""
+
+from typing import Any
+
+import pytest
+from protocol.federation import epoch_of, registered
+from protocol.server import GROUPS, alter, altered, federation, lost, report_of
+
+from dubhe_flwr.errors import QuorumError
+
+
+@pytest.mark.parametrize("num_rounds", [1, 7, 8])
+def test_the_bit_after_the_rounds_says_that_labels_moved(num_rounds: int) -> None:
+    """It is one bit more, in a byte of its own where the others are full."""
+    nodes = federation(rounds_per_draw=num_rounds, tries=2)
+    bits = bytearray(num_rounds // 8 + 1)
+    bits[num_rounds // 8] |= 0x80 >> num_rounds % 8
+    alter(nodes, "participate", lambda reply: {**reply, "unwilling": bytes(bits)}, nodes.ids[3:4])
+    plan = nodes.play(1)
+    assert report_of(plan, "participate").dropped == {}
+    assert epoch_of(nodes).moved == {nodes.ids[3]}
+    assert epoch_of(nodes).rounds[1].unwilling == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_tries", "charged"), [({}, 3, 3), ({"tries": 1}, 1, 1), (GROUPS, 1, 3)]
+)
+def test_what_a_draw_costs(settings: dict[str, Any], num_tries: int, charged: int) -> None:
+    """A bit for each try; one for groups, which counts as often as K volunteers are wanted."""
+    nodes = federation(24, **settings)
+    nodes.play(1)
+    draws = {e.request["num-tries"] for e in nodes.exchanges if e.stage == "participate"}
+    assert draws == {num_tries}
+    assert epoch_of(nodes).budget.num_draws == charged
+    assert {registered(nodes, node_id).num_draws for node_id in nodes.ids} == {charged}
+
+
+class TestQuorum:
+    """Too few nodes end a round with a sentence, and the next round can go on."""
+
+    def test_too_few_registered_nodes_are_there(self) -> None:
+        """Known before anything is sent."""
+        nodes = federation()
+        nodes.play(1)
+        nodes.exchanges.clear()
+        with pytest.raises(QuorumError) as error:
+            nodes.play(2, nodes.ids[:2])
+        assert str(error.value) == (
+            "Round 2: 2 nodes are registered and there, fewer than quorum=3 (no reply was "
+            "dropped); wait for more nodes or lower the quorum. "
+            'With on_failure="random" such a round goes by chance.'
+        )
+        assert nodes.exchanges == []
+        assert len(nodes.play(3).participants) == 4
+
+    def test_a_quorum_may_be_above_the_number_of_participants(self) -> None:
+        """It counts the nodes that could train, not those that are chosen; enough is enough."""
+        nodes = federation(quorum=10)
+        assert len(nodes.play(1).participants) == 4
+        with altered(nodes, "participate", lost, nodes.ids[10:]):
+            assert len(nodes.play(2).participants) == 4
+        with pytest.raises(QuorumError, match="9 nodes are registered and there, fewer than quo"):
+            nodes.play(3, nodes.ids[:9])

@@ -1,0 +1,197 @@
+"""Tests of epochs that the nodes refuse: another one begins in the same round, among fewer."""
+
+from typing import Any
+
+import pytest
+from protocol.federation import encrypted, epoch_of, joined
+from protocol.server import (
+    GROUPS,
+    PLAIN,
+    SEARCH,
+    Nodes,
+    altered,
+    asked,
+    everywhere,
+    failed,
+    federation,
+    stages_of,
+    with_liars,
+)
+
+from dubhe_flwr.errors import QuorumError, RefusedError, StaleMessageError
+
+
+def at_first(nodes: Nodes, refusing: int) -> Any:
+    """Return what lets so many nodes refuse the first epoch of a round."""
+    return lambda stage, node_id, reply: (
+        failed(reply)
+        if (stage, nodes.state.round.num_renewals) == ("participate", 0)
+        and node_id in nodes.ids[:refusing]
+        else reply
+    )
+
+
+REGISTRATION = ["join", "keygen", "register"]
+
+
+class TestLiars:
+    """A registration that does not add up costs its epoch, and the next ones ask fewer nodes."""
+
+    @pytest.mark.parametrize(
+        ("settings", "refusing"), [({}, "participate"), (SEARCH, "settle"), (PLAIN, "participate")]
+    )
+    def test_the_next_epoch_asks_half(self, settings: dict[str, Any], refusing: str) -> None:
+        """All refuse the sum; half of the nodes register, and the plan says why."""
+        nodes = federation(registration_interval=2, **settings)
+        with_liars(nodes, [nodes.ids[5]], "registration", everywhere, times=1)
+        plan = nodes.play(1)
+        registration = ["join", "register"] if settings == PLAIN else REGISTRATION
+        sums = ["settle"] * 2 if settings == SEARCH else []
+        assert stages_of(plan) == [
+            *[*registration, refusing],
+            *[*registration, *sums, "participate"],  # of six, four are too many for an agent
+        ]
+        assert plan.notes == (
+            f"12 of 12 nodes refused at {refusing}; the epoch ends and all register anew.",
+            "Epochs refused in a row: 1; the next one is of 6 of 12 nodes, drawn by lot.",
+        )
+        assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
+        assert {type(error) for error in nodes.errors} == {RefusedError}
+        epoch = epoch_of(nodes)
+        assert (len(epoch.asked), len(epoch.left_out)) == (6, 6)
+        assert nodes.play(2).epoch == plan.epoch
+        after = nodes.play(3)
+        assert (after.num_registered, after.notes) == (12, ())
+
+    def test_the_epoch_lasts_although_half_are_left_out(self) -> None:
+        """They are not strangers; the rounds go on among the others."""
+        nodes = federation(max_unregistered=0.0, registration_interval=9, tries=1)
+        with_liars(nodes, [nodes.ids[5]], "registration", everywhere, times=1)
+        plans = [nodes.play(server_round) for server_round in range(1, 10)]
+        assert {plan.num_registered for plan in plans} == {6}
+        assert nodes.play(10).num_registered == 12
+
+    @pytest.mark.parametrize("settings", [PLAIN, GROUPS | PLAIN, SEARCH | PLAIN], ids=str)
+    @pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (9, 4), (12, 4), (24, 4)])
+    def test_a_node_that_always_lies_ends_no_run(
+        self, settings: dict[str, Any], num_clients: int, most: int
+    ) -> None:
+        """It costs each epoch two registrations at most; after one that held all are asked."""
+        options = {"registration_interval": 1, **settings, "num_participants": most}
+        nodes = federation(num_clients, **options)
+        liar = nodes.ids[5]
+        lies = with_liars(nodes, [liar], "registration", everywhere)
+        for server_round in range(1, 31):
+            plan = nodes.play(server_round)
+            epoch = epoch_of(nodes)
+            assert liar not in epoch.registered
+            assert len(plan.participants) == min(most, len(epoch.registered)) >= 4
+            assert len(epoch.asked) >= num_clients // 4
+            assert lies.count(server_round) in {1, 2}
+        assert 30 < len(lies) < 60
+
+    @pytest.mark.parametrize("num_liars", [1, 2, 3])
+    def test_each_liar_costs_one_more_registration(self, num_liars: int) -> None:
+        """Until the next part of the nodes has none."""
+        nodes = federation(64, max_registered=64, registration_interval=1, tries=1, **PLAIN)
+        with_liars(nodes, nodes.ids[:num_liars], "registration", everywhere)
+        for server_round in range(1, 13):
+            plan = nodes.play(server_round)
+            assert len(plan.participants) == 4
+            assert 2 <= stages_of(plan).count("join") <= num_liars + 2
+
+    def test_a_search_may_be_spoilt_in_its_second_sum(self) -> None:
+        """What does not add up there is refused in the same way."""
+        nodes = federation(**SEARCH)
+        spoilt: list[int] = []
+
+        def spoil(stage: str, node_id: int, reply: Any) -> Any:
+            if stage != "settle" or "contribution" not in reply or spoilt:
+                return reply
+            spoilt.append(node_id)
+            node = joined(nodes, node_id)
+            slots = [2**20] * node.terms.layout.field("settlement").num_slots
+            return {**reply, "contribution": encrypted(node, "settlement", slots)}
+
+        nodes.alter_reply = spoil
+        plan = nodes.play(1)
+        assert stages_of(plan).count("settle") == 4
+        assert plan.notes[0].startswith("12 of 12 nodes refused at settle")
+        assert plan.num_registered == 6
+
+
+class TestForgotten:
+    """Who has forgotten an epoch that held before is no liar: all are asked again."""
+
+    def test_all_nodes_restarted_without_their_memory(self) -> None:
+        """They know of no epoch, so that a new one begins, of all."""
+        nodes = federation()
+        first = nodes.play(1)
+        nodes.memories.clear()
+        plan = nodes.play(2)
+        assert plan.epoch != first.epoch
+        assert (plan.num_registered, plan.fallback) == (12, False)
+        assert plan.notes == (
+            "12 of 12 nodes refused at participate; the epoch ends and all register anew.",
+        )
+
+    def test_a_server_that_was_set_back_begins_a_new_epoch(self) -> None:
+        """Nodes have answered those requests before and refuse them; all register anew."""
+        nodes = federation()
+        nodes.play(1)
+        stored = nodes.state
+        nodes.play(2)
+        nodes.play(3)
+        nodes.state = stored
+        plan = nodes.play(2)
+        assert stages_of(plan) == ["participate", *REGISTRATION, "participate", "determine"]
+        assert {type(error) for error in nodes.errors} == {StaleMessageError}
+        assert plan.num_registered == 12
+        assert nodes.play(3).notes == ()
+
+    @pytest.mark.parametrize(("refusing", "renewed"), [(6, False), (7, True)])
+    def test_most_nodes_have_to_refuse(self, refusing: int, renewed: bool) -> None:
+        """Up to half of them, the others go on."""
+        nodes = federation()
+        first = nodes.play(1)
+        nodes.alter_reply = at_first(nodes, refusing)
+        plan = nodes.play(2)
+        assert (plan.epoch != first.epoch) == renewed
+        assert plan.num_registered == 12
+
+
+def test_only_an_epoch_that_held_ends_the_halving() -> None:
+    """Not a round that was given up: the next one goes on among as few."""
+    nodes = federation(24, on_failure="random")
+    with altered(nodes, "participate", failed):
+        assert nodes.play(1).fallback
+    assert nodes.state.run.num_refused == 6
+    del nodes.exchanges[:]
+    plan = nodes.play(2)
+    assert (len(asked(nodes, "join")), plan.num_registered, plan.fallback) == (4, 4, False)
+    assert nodes.state.run.num_refused == 0
+
+
+@pytest.mark.parametrize("on_failure", ["raise", "random"])
+def test_six_epochs_may_be_refused_in_a_round(on_failure: str) -> None:
+    """Where every registration fails the server is not kept busy: the round is given up."""
+    nodes = federation(on_failure=on_failure)
+    with altered(nodes, "participate", failed):
+        if on_failure == "raise":
+            with pytest.raises(QuorumError, match="error reply at participate"):
+                nodes.play(1)
+        else:
+            assert nodes.play(1).fallback
+    assert nodes.stages().count("join") == 7
+    assert len(asked(nodes, "join")) == 12 + 6 + 5 * 4
+    assert not nodes.play(2).fallback
+
+
+def test_the_agent_of_a_refused_epoch_is_not_asked_first_again() -> None:
+    """Its key may be the reason."""
+    for seed in range(8):
+        nodes = federation(4, quorum=4, seed=seed)
+        nodes.alter_reply = at_first(nodes, 4)
+        assert nodes.play(1).num_registered == 4
+        first, second = asked(nodes, "keygen")
+        assert first != second

@@ -1,0 +1,192 @@
+"""Tests of rounds that cannot go on: a typed error, or clients by chance, by choice."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from protocol.federation import Federation, epoch_of
+from protocol.server import NUM_CLIENTS, Nodes, alter, altered, failed, lost, stages_of, wills
+from protocol.server import federation as usual
+
+from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
+from dubhe_flwr.protocol import NodeFailure, Plan
+from dubhe_flwr.protocol.coordinator.chance import or_by_chance
+from dubhe_flwr.protocol.coordinator.context import Context, Round, Run
+from dubhe_flwr.protocol.coordinator.stages.register import Register
+
+
+def federation(**overrides: Any) -> Nodes:
+    """Return twelve nodes and a server that goes on by chance."""
+    return usual(**{"on_failure": "random"} | overrides)
+
+
+def silent(nodes: Nodes, stage: str, *answering: int) -> None:
+    """Lose the replies of a stage, except those of these nodes."""
+    alter(nodes, stage, lost, set(nodes.ids) - set(answering))
+
+
+def by_chance(plan: Plan, nodes: set[int], number: int = 4) -> bool:
+    """Return whether a plan has so many of these nodes, at random."""
+    return plan.fallback and len({*plan.participants} & nodes) == len(plan.participants) == number
+
+
+class TestErrors:
+    """What chance mends and what it does not."""
+
+    @pytest.mark.parametrize("on_failure", ["raise", "random"])
+    def test_settings_that_cannot_work_are_always_an_error(self, on_failure: str) -> None:
+        """So that a typing error is not trained through for days; faults of the program surface."""
+        settings = federation(on_failure=on_failure).selector.settings  # type: ignore[attr-defined]
+        context = Context(settings, Run(seed=7), Round())
+        for error in (SettingsError("It cannot work."), ZeroDivisionError()):
+
+            def step(error: Exception = error) -> Any:
+                raise error
+
+            with pytest.raises(type(error)):
+                or_by_chance(context, step)
+
+    def test_any_other_error_of_the_package_ends_the_round_alone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By default it passes as it is; chance tells its sentence."""
+        error = InvalidCiphertextError("No ciphertext.")
+
+        def take(*_: Any) -> Any:
+            raise error
+
+        for on_failure in ("raise", "random"):
+            nodes = federation(on_failure=on_failure)
+            replies = nodes.deliver(nodes.until("register"))
+            with monkeypatch.context() as patch:
+                patch.setattr(Register, "take", take)
+                if on_failure == "raise":
+                    with pytest.raises(InvalidCiphertextError) as raised:
+                        nodes.step(replies)
+                    assert raised.value is error
+                else:
+                    plan = nodes.step(replies)
+                    assert isinstance(plan, Plan)
+                    assert plan.fallback
+                    assert plan.notes == (
+                        "No ciphertext. The clients of this round are chosen at random.",
+                    )
+            assert not nodes.play(2).fallback
+
+    @pytest.mark.parametrize("label_counts", [[1] * 5, [-1] * 4])
+    def test_what_the_operator_has_to_change_is_an_error(self, label_counts: list[int]) -> None:
+        """Where all nodes decline for a wrong setting, no round will ever work."""
+        nodes = federation()
+        for node_id, policy in nodes.policies.items():
+            nodes.policies[node_id] = replace(policy, label_counts=lambda: label_counts)
+        with pytest.raises(QuorumError, match=r"reference_set|whole numbers") as error:
+            nodes.play(1)
+        assert "on_failure" not in str(error.value)
+
+    def test_a_no_of_all_ends_no_run(self) -> None:
+        """Nobody is left to train, but no setting is to blame: the round is skipped."""
+        nodes = federation()
+        wills(nodes, range(NUM_CLIENTS), lambda server_round: server_round != 0)
+        assert nodes.play(1).participants == ()
+        alter(nodes, "join", failed, nodes.ids[:1])
+        plan = nodes.play(2)
+        assert (plan.fallback, plan.participants) == (True, ())
+        assert plan.notes[-1].endswith("Nobody is there to train; this round is skipped.")
+
+
+class TestWho:
+    """Those that are there, may be chosen and did not say no; first those that said yes."""
+
+    def test_who_declined_is_not_drafted(self) -> None:
+        """Even if that leaves fewer than K; a no holds until another answer comes."""
+        nodes = federation(registration_interval=1)
+        out = wills(nodes, range(9), lambda _round: False)
+        rest = set(nodes.ids) - out
+        for stage in ("keygen", "join"):
+            silent(nodes, stage)
+            assert by_chance(nodes.play(1), rest, number=3)
+        wills(nodes, range(9), lambda _round: True)
+        silent(nodes, "keygen")
+        nodes.play(2)
+        silent(nodes, "join")
+        plans = [nodes.play(server_round) for server_round in range(3, 8)]
+        assert any(out & set(plan.participants) for plan in plans)
+
+    def test_nor_in_a_round_that_was_drawn_ahead(self) -> None:
+        """What a node said when it drew holds for the round that begins later."""
+        nodes = federation(rounds_per_draw=2)
+        wills(nodes, range(4), lambda server_round: server_round != 2)
+        nodes.play(1)
+        plan = nodes.play(2, nodes.ids[:6])
+        assert plan.stages == ()
+        assert by_chance(plan, set(nodes.ids[4:6]), number=2)
+
+    def test_nor_in_the_next_epoch_of_the_round(self) -> None:
+        """Where an epoch is refused, the few that answered are not asked in vain."""
+        nodes = federation(num_participants=6)
+        nodes.play(1)
+        out = wills(nodes, range(5), lambda server_round: server_round != 2)
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            NodeFailure("?")
+            if stage == "participate" and node_id not in out
+            else None
+            if stage == "join"
+            else reply
+        )
+        plan = nodes.play(2)
+        assert stages_of(plan) == ["participate", "join"]
+        assert by_chance(plan, set(nodes.ids) - out, number=6)
+
+    def test_who_answered_comes_before_who_may_be_lost(self) -> None:
+        """Nodes that said yes train for sure."""
+        nodes = federation(quorum=4)
+        silent(nodes, "participate", *nodes.ids[3:6])
+        plan = nodes.play(1)
+        assert set(nodes.ids[3:6]) < set(plan.participants)
+        assert by_chance(plan, set(nodes.ids))
+
+
+class TestLots:
+    """The choice is uniform, and repeats by seed, round and alias."""
+
+    def test_it_repeats_by_alias_after_a_failed_join(self) -> None:
+        """Node ids are new in each run: the aliases that nodes told before name the choice."""
+
+        def chosen(ids_seed: int, seed: int = 7) -> list[tuple[str, ...]]:
+            one = federation(registration_interval=1, seed=seed)
+            nodes = Federation(one.selector, list(one.policies.values()), seed=ids_seed)
+            assert not nodes.play(1).fallback
+            silent(nodes, "join", *nodes.ids[5:7])
+            plans = [nodes.play(server_round) for server_round in range(2, 8)]
+            assert all(plan.fallback for plan in plans)
+            return [plan.aliases for plan in plans]
+
+        assert chosen(0) == chosen(1) != chosen(0, seed=8)
+        assert len(set(chosen(0))) > 3
+
+    def test_who_told_no_alias_comes_last(self) -> None:
+        """Whatever the known aliases are; the others are called by their ids."""
+        nodes = federation(quorum=4)
+        named = nodes.ids[:3]
+        for node_id, alias in zip(named, ("tablet", "laptop", "10"), strict=True):
+            nodes.policies[node_id] = replace(nodes.policies[node_id], alias=alias)
+        silent(nodes, "join", *named)
+        unnamed = max(nodes.ids[3:])
+        plan = nodes.play(1, [unnamed, *named])
+        assert plan.fallback
+        assert plan.aliases == ("10", "laptop", "tablet", str(unnamed))
+        assert plan.participants == (named[2], named[1], named[0], unnamed)
+
+
+def test_the_epoch_is_kept_where_there_is_one() -> None:
+    """A round that failed at its draw costs no registration."""
+    nodes = federation()
+    before = nodes.play(1).epoch
+    with altered(nodes, "participate", lost):
+        plan = nodes.play(2)
+    assert (plan.fallback, plan.epoch, plan.num_registered) == (True, before, 12)
+    assert nodes.play(3).epoch == before == epoch_of(nodes).identity
+    with altered(nodes, "join", lost):
+        nodes.state = nodes.selector.register_anew(nodes.state)  # type: ignore[attr-defined]
+        plan = nodes.play(4)
+    assert (plan.epoch, plan.num_registered, plan.num_selections, plan.chosen) == (None, 0, 1, ())

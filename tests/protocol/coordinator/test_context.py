@@ -1,0 +1,124 @@
+"""Tests of the server's state and the small changes that each stage makes to it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from protocol.server import SEARCH, SETTINGS, federation
+
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import CoordinatorState, Settings, Stage, StageReport
+from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Round, Run
+from dubhe_flwr.protocol.wire.messages import HelloRequest
+from dubhe_flwr.rules import Paper
+
+OPTIONS = {
+    name: value for name, value in SETTINGS.items() if name not in Paper.__dataclass_fields__
+}
+CONTEXT = Context(Settings(rule=Paper((1, 2, 10)), **OPTIONS), Run(seed=7, server_round=8), Round())
+
+
+def dropping(**by_stage: dict[str, int]) -> Context:
+    """Return the context after stages of so many losses."""
+    reports = tuple(StageReport(stage, 9, 0, lost, 10, 20) for stage, lost in by_stage.items())
+    return replace(CONTEXT, round=replace(CONTEXT.round, reports=reports))
+
+
+def test_what_is_shown_holds_no_ciphertexts() -> None:
+    """Megabytes of them in a log help nobody."""
+    nodes = federation(**SEARCH)
+    nodes.play(1)
+    shown = repr(nodes.state)
+    assert "Epoch(" in shown
+    assert "distributions" not in shown
+    assert "last_sum" not in shown
+
+
+def test_each_batch_has_a_number_of_its_own() -> None:
+    """Numbers rise from batch to batch, so that an old reply is known."""
+    context, batch = CONTEXT.batch(bytes(16), Stage.JOIN, {4: HelloRequest()})
+    assert (batch.header.epoch, batch.header.stage, batch.header.sequence) == (bytes(16), "join", 1)
+    assert type(batch.header.stage) is str
+    assert batch.requests == {4: HelloRequest()}
+    context, batch = context.batch(bytes(16), Stage.KEYGEN, {})
+    assert (context.run.sequence, batch.header.sequence) == (2, 2)
+
+
+def test_notes_and_reports_add_up() -> None:
+    """Each is put behind the others, in a new context."""
+    report = StageReport("join", 1, 1, {}, 10, 20)
+    after = CONTEXT.noted("a").noted("b").reported(report).heeding([3]).heeding([4])
+    assert (after.round.notes, after.round.reports) == (("a", "b"), (report,))
+    assert after.round.heeded == {3, 4}
+    assert CONTEXT.round == Round() == CoordinatorState(Run(seed=1)).round
+
+
+def test_agents_are_drawn_by_the_seed_for_each_purpose_and_round() -> None:
+    """Each node once, no more than so many of them."""
+    nodes = tuple(range(10, 40))
+    agents = CONTEXT.agents(nodes, "keygen")
+    assert sorted(agents.order) == list(nodes) != list(agents.order)
+    assert agents == CONTEXT.agents(nodes, "keygen") != CONTEXT.agents(nodes, "search")
+    assert agents.attempts == 3
+    later = replace(CONTEXT, run=replace(CONTEXT.run, server_round=9))
+    assert later.agents(nodes, "keygen").order != agents.order
+
+
+def test_agents_of_a_refused_epoch_come_last() -> None:
+    """Their answer may be the reason; in an epoch that nobody refused nobody is suspected."""
+    nodes = (1, 2, 3, 4, 5, 6)
+    first, second, *rest = CONTEXT.agents(nodes, "keygen").order
+    heeding = CONTEXT.heeding([first])
+    assert heeding.agents(nodes, "keygen").order == (first, second, *rest)
+    renewed = replace(heeding, round=replace(heeding.round, num_renewals=1))
+    assert renewed.agents(nodes, "keygen").order == (second, *rest, first)
+
+
+class TestQuorum:
+    """Too few nodes end a round with a sentence that says what to do."""
+
+    @staticmethod
+    def sentence(context: Context, num_nodes: int = 2, what: str = "registered") -> str:
+        """Return what is said where so few are left."""
+        with pytest.raises(GivenUpError) as error:
+            context.check_quorum(num_nodes, what)
+        assert isinstance(error.value, QuorumError)
+        assert error.value.context is context
+        return str(error.value)
+
+    def test_it_says_what_was_lost_where(self) -> None:
+        """How many there are, how many are needed, and why the others were dropped."""
+        context = dropping(join={"no reply": 2, "unwilling": 1}, register={"error reply": 4})
+        context.check_quorum(3, "registered")
+        assert self.sentence(context) == (
+            "Round 8: 2 nodes are registered, fewer than quorum=3 (2 no reply at join, 1 unwilling "
+            "at join, 4 error reply at register); wait for more nodes or lower the quorum."
+        )
+        assert "1 nodes are there, fewer than quorum=3 (no reply was dropped)" in self.sentence(
+            CONTEXT, 1, "there"
+        )
+        more = replace(CONTEXT, settings=replace(CONTEXT.settings, quorum=5))
+        more.check_quorum(5, "there")
+        assert "fewer than quorum=5" in self.sentence(more, 4)
+
+    @pytest.mark.parametrize(
+        ("dropped", "remedy", "for_settings"),
+        [
+            ({"no reply": 9}, "wait for more nodes", False),
+            ({"refuses parameters": 9}, "set key_bits and min_cohort .*max_key_bits", True),
+            ({"wrong number of classes": 1}, "largest size of reference_set", True),
+            ({"invalid label counts": 1}, "whole numbers from 0 up", True),
+            ({"error reply": 9}, "whether the ClientApp has DubheMod", False),
+            ({"no data": 9}, "it is all zeros", False),
+            ({"no data": 8, "no reply": 1}, "wait for more nodes", False),
+        ],
+    )
+    def test_the_remedy_fits_the_losses(
+        self, dropped: Any, remedy: str, for_settings: bool
+    ) -> None:
+        """Waiting helps nobody where nodes refuse what the operator has set."""
+        context = dropping(join=dropped)
+        with pytest.raises(QuorumError, match=remedy):
+            context.check_quorum(0, "joined")
+        assert (context.misconfigured() is None) == (remedy == "wait for more nodes")
+        assert context.declined_for_settings() == for_settings

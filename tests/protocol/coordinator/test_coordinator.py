@@ -1,0 +1,194 @@
+"""Tests of the server: the order of its stages, and the rounds of a run."""
+
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from protocol.federation import Federation, epoch_of, node_policies
+from protocol.server import (
+    COUNTS,
+    GROUPS,
+    PLAIN,
+    SEARCH,
+    Nodes,
+    altered,
+    asked,
+    epochs_of,
+    everywhere,
+    federation,
+    lost,
+    stages_of,
+    wills,
+    with_liars,
+)
+
+from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.protocol import Batch, Plan, wire_size
+from dubhe_flwr.protocol.coordinator.context import Awaiting
+from dubhe_flwr.protocol.coordinator.coordinator import _NEXT, _Begun
+
+
+class TestTable:
+    """What follows each outcome stands in one table."""
+
+    @staticmethod
+    def outcomes(function: Any) -> Iterator[type]:
+        """Yield what a stage or a row of the table leads to, by its annotation."""
+        _, outcome = typing.get_args(typing.get_type_hints(function)["return"])
+        yield from typing.get_args(outcome) or (outcome,)
+
+    def test_every_outcome_has_its_row_and_every_row_is_reached(self) -> None:
+        """A stage that came back with anything else would end a run."""
+        stages = [s for s in Awaiting.__subclasses__() if s.__module__.startswith("dubhe_flwr.")]
+        functions = [*(stage.take for stage in stages), *_NEXT.values()]
+        reached = {outcome for function in functions for outcome in self.outcomes(function)}
+        assert {stage for stage in stages if stage in reached} == set(stages)
+        rows = reached - {*stages, Plan, Any}  # Any: where a round begins, it depends
+        assert rows == set(_NEXT) - {_Begun}
+
+    def test_every_row_takes_its_outcome(self) -> None:
+        """As the annotations say, which the table itself cannot hold."""
+        for outcome, follow in _NEXT.items():
+            _, taken, _ = typing.get_type_hints(follow).values()
+            assert taken is outcome
+
+
+@pytest.mark.parametrize(
+    ("settings", "stages"),
+    [
+        ({}, "join keygen register participate determine"),
+        ({"tries": 1}, "join keygen register participate"),
+        (GROUPS | {"tries": 1}, "join keygen register participate"),
+        (GROUPS, "join keygen register participate determine"),
+        (SEARCH, "join keygen register settle settle participate determine"),
+        (PLAIN, "join register participate determine"),
+        (PLAIN | SEARCH | GROUPS, "join register settle settle participate determine"),
+    ],
+)
+def test_the_order_of_the_stages(settings: dict[str, Any], stages: str) -> None:
+    """An agent makes a key where there is one, a search takes two sums, one try no agent."""
+    nodes = federation(24, registration_interval=2, **settings)
+    first, second, third = (nodes.play(server_round) for server_round in (1, 2, 3))
+    assert stages_of(first) == stages_of(third) == stages.split()
+    assert stages_of(second) == stages.split()[stages.split().index("participate") :]
+    assert epochs_of([first, second, third]) == [0, 0, 2]
+    assert first.notes == ()
+    whole: Any = [e.request for e in nodes.exchanges]
+    of_first = [request for request in whole if request["sequence"] <= len(first.stages)]
+    assert first.bytes_down == sum(map(wire_size, of_first))
+
+
+class TestBeforeTheFirstMessage:
+    """What cannot work is said at once."""
+
+    @pytest.mark.parametrize("num_present", [0, 3])
+    def test_more_participants_than_nodes(self, num_present: int) -> None:
+        """K above N is refused before anything is sent, with both numbers."""
+        nodes = federation()
+        match = f"num_participants=4 is above the {num_present} nodes that are there"
+        with pytest.raises(SettingsError, match=match):
+            nodes.begin(1, nodes.ids[:num_present])
+        assert nodes.exchanges == []
+        assert isinstance(nodes.begin(1), Batch)
+
+    def test_a_step_needs_a_batch(self) -> None:
+        """Replies without a request are an error of the adapter."""
+        nodes = federation()
+        for _ in range(2):
+            with pytest.raises(SettingsError, match="call begin_round first"):
+                nodes.step({})
+            nodes.play(1)
+
+    def test_the_seed_is_the_operators_or_the_systems(self) -> None:
+        """A given seed repeats, others differ."""
+        assert [federation(seed=seed).state.run.seed for seed in (5, 0)] == [5, 0]
+        assert federation().selector.num_participants == 4
+        drawn = {federation(seed=None).state.run.seed for _ in range(8)}
+        assert len(drawn) == 8
+        assert all(0 <= seed < 2**63 for seed in drawn)
+
+
+class TestEpochs:
+    """A registration and the rounds after it."""
+
+    def test_all_nodes_register_under_one_identity(self) -> None:
+        """The epoch knows them in the order of their aliases; identity and key are always new."""
+        nodes, same = federation(), federation()
+        plan = nodes.play(1)
+        same.play(1)
+        epoch = epoch_of(nodes)
+        assert asked(nodes, "join") == sorted(nodes.ids)
+        assert epoch.registered == tuple(nodes.ids)
+        assert {e.request["epoch"] for e in nodes.exchanges} == {plan.epoch} == {epoch.identity}
+        assert epoch.identity != epoch_of(same).identity
+        assert epoch.public_key != epoch_of(same).public_key
+
+    def test_on_request_all_register(self) -> None:
+        """The operator's word begins an epoch in the middle of another."""
+        nodes = federation(registration_interval=9)
+        plans = [nodes.play(1), nodes.play(2)]
+        nodes.state = nodes.selector.register_anew(nodes.state)  # type: ignore[attr-defined]
+        plans += [nodes.play(3), nodes.play(4)]
+        assert epochs_of(plans) == [0, 0, 2, 2]
+
+
+class TestRoundsPerDraw:
+    """Several rounds drawn and determined in one exchange."""
+
+    @pytest.mark.parametrize("settings", [{}, GROUPS], ids=str)
+    def test_the_same_sets_as_one_by_one(self, settings: dict[str, Any]) -> None:
+        """With the same seed the number of rounds in a draw changes no set."""
+        runs = []
+        for rounds_per_draw in (1, 3, 10):
+            nodes = federation(
+                24, rounds_per_draw=rounds_per_draw, registration_interval=7, **settings
+            )
+            plans = [nodes.play(server_round) for server_round in range(1, 13)]
+            runs.append([(plan.aliases, plan.chosen) for plan in plans])
+        assert runs[0] == runs[1] == runs[2]
+
+    def test_a_draw_does_not_reach_beyond_its_epoch(self) -> None:
+        """Nodes draw for the rounds that are left; the others begin with their plan."""
+        nodes = federation(rounds_per_draw=5, registration_interval=7)
+        plans = [nodes.play(server_round) for server_round in range(1, 9)]
+        draws = [e.request for e in nodes.exchanges if e.stage == "participate"]
+        asked_for = [(r["first-round"], r["num-rounds"]) for r in draws[::12]]
+        assert asked_for == [(1, 5), (6, 2), (8, 5)]
+        assert [plan.server_round for plan in plans if plan.stages] == [1, 6, 8]
+        assert list(epoch_of(nodes).rounds) == [8, 9, 10, 11, 12]
+
+    def test_a_round_without_its_nodes(self) -> None:
+        """A quorum of those who drew is needed when it begins; those who said no stay out."""
+        nodes = federation(rounds_per_draw=2)
+        wills(nodes, range(4, 12), lambda server_round: server_round != 2)
+        nodes.play(1)
+        nodes.exchanges.clear()
+        with pytest.raises(QuorumError, match="2 nodes are registered, willing and there"):
+            nodes.play(2, nodes.ids[2:])
+        assert nodes.exchanges == []
+
+    def test_a_round_for_which_too_few_drew_is_drawn_anew(self) -> None:
+        """Who was away at the draw may be back when the others are gone."""
+        nodes = federation(rounds_per_draw=5, registration_interval=20)
+        with altered(nodes, "participate", lost, nodes.ids[:8]):
+            nodes.play(1)
+        here = nodes.ids[:10]
+        plan = nodes.play(2, here)
+        assert stages_of(plan) == ["participate", "determine"]
+        assert len(plan.participants) == 4
+        assert set(plan.participants) <= set(here)
+        assert nodes.play(3, here).stages == ()
+
+
+@pytest.mark.parametrize("liars", [0, 1])
+def test_a_run_repeats_by_alias_whatever_the_node_ids(liars: int) -> None:
+    """Node ids are random in each run of Flower, and nodes may be named in any order."""
+    runs = []
+    for ids in (0, 1, 2):
+        selector = federation(registration_interval=3).selector
+        nodes: Nodes = Federation(selector, node_policies(COUNTS), seed=ids)
+        with_liars(nodes, nodes.ids[:liars], "registration", everywhere)
+        runs.append([nodes.play(r, nodes.ids[:: (-1) ** r]).aliases for r in range(1, 6)])
+        assert nodes.ids != sorted(nodes.ids)
+    assert runs[0] == runs[1] == runs[2]

@@ -1,0 +1,83 @@
+"""Tests of what the server knows of an epoch."""
+
+from dataclasses import replace
+
+import pytest
+from protocol.federation import epoch_of
+from protocol.server import federation
+
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+
+
+@pytest.fixture(scope="module")
+def epoch() -> Epoch:
+    """Return an epoch of twelve clients."""
+    nodes = federation(tries=1)
+    nodes.play(1)
+    return epoch_of(nodes)
+
+
+def sized(epoch: Epoch, num_clients: int, **announced: object) -> Epoch:
+    """Return the epoch with so many clients and other announcements."""
+    aliases = {node_id: str(node_id) for node_id in range(num_clients)}
+    told = replace(epoch.announced, **announced)  # type: ignore[arg-type]
+    return replace(epoch, aliases=aliases, num_registered=num_clients, announced=told)
+
+
+@pytest.mark.parametrize(
+    ("num_clients", "max_sums", "expected"),
+    [(1, 500, 0), (2, 500, 0), (3, 500, 1), (4, 500, 1), (5, 500, 2), (9, 500, 4), (9, 3, 3)],
+)
+def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
+    epoch: Epoch, num_clients: int, max_sums: int, expected: int
+) -> None:
+    """Whatever is announced: as many sums as clients would be a system of equations."""
+    assert sized(epoch, num_clients, max_sums=max_sums).sums_per_agent == expected
+
+
+@pytest.mark.parametrize(
+    ("selection", "groups", "sums"),
+    [
+        ((100, 20, None, 5), 0, 5),
+        ((100, 20, None, 1), 0, 0),
+        ((22, 20, None, 5), 0, 5),
+        ((21, 20, None, 5), 0, 0),
+        ((20, 20, None, 5), 0, 0),
+        ((1000, 20, 4, 10), 50, 50),
+        ((1000, 20, 4, 20), 100, 100),
+        ((1000, 20, 4, 99), 125, 125),
+        ((100, 20, 4, 1), 5, 0),
+        ((100, 20, 3, 2), 13, 13),
+        ((100, 20, 20, 3), 2, 2),
+        ((100, 47, 3, 9), 16, 16),
+        ((100, 60, 3, 9), 20, 0),
+        ((14, 6, 3, 9), 2, 0),
+        ((5, 3, 3, 9), 1, 0),
+    ],
+)
+def test_groups_and_sums_of_a_round(
+    epoch: Epoch, selection: tuple[int, int, int | None, int], groups: int, sums: int
+) -> None:
+    """As many groups as volunteers make up, and no sum where there is nothing to choose.
+
+    The selection is the number of clients, K, the size of the groups and H.
+    """
+    num_clients, num_participants, group_size, tries = selection
+    changed = sized(
+        epoch,
+        num_clients,
+        num_participants=num_participants,
+        group_size=group_size,
+        volunteer_tries=tries if group_size else 1,
+    )
+    assert changed.groups_per_round == groups
+    assert changed.sums_per_round(1 if group_size else tries) == sums
+
+
+@pytest.mark.parametrize(("max_sums", "sums"), [(6, 6), (5, 0), (4, 0), (0, 0)])
+def test_a_budget_below_the_groups_that_are_wanted_leaves_no_choice(
+    epoch: Epoch, max_sums: int, sums: int
+) -> None:
+    """Five groups of four cannot be chosen from five sums."""
+    selection = {"num_participants": 20, "group_size": 4, "volunteer_tries": 9}
+    assert sized(epoch, 1000, max_sums=max_sums, **selection).sums_per_round(1) == sums

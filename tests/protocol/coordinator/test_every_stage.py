@@ -1,0 +1,210 @@
+"""Whatever becomes of a reply, at whatever stage: it is dropped and counted, and the rest go on."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol.server import (
+    FAULTS,
+    GROUPS,
+    PLAIN,
+    SEARCH,
+    Nodes,
+    agents_in_turn,
+    alter,
+    altered,
+    asked,
+    federation,
+    finish,
+    lost,
+    report_of,
+)
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan
+
+OF_ALL = ("join", "register", "settle", "participate")
+OF_AN_AGENT = ("keygen", "determine")
+EVERY = (*OF_ALL, *OF_AN_AGENT)
+
+
+def sized(field: str, reason: str) -> list[tuple[Any, str]]:
+    """Return ways in which a field has another size."""
+    return [
+        (lambda r: {**r, field: r[field][1:]}, reason),
+        (lambda r: {**r, field: r[field] + b"\0"}, reason),
+        (lambda r: {**r, field: b""}, reason),
+        (lambda r: {**r, field: r[field] * 99}, reason),
+    ]
+
+
+def vectors(*fields: str) -> list[tuple[Any, str]]:
+    """Return ways in which fields are not the ciphertexts that are wanted."""
+    return [
+        *(fault for field in fields for fault in sized(field, "wrong size of ciphertexts")),
+        (lambda r: {**r, **{f: bytes(len(r[f])) for f in fields}}, "invalid ciphertext"),
+        *(
+            (lambda r, f=f, b=b: {**r, f: b * len(r[f])}, "invalid ciphertext")
+            for f in fields
+            for b in (b"\0", b"\xff")
+        ),
+    ]
+
+
+def answer(*indices: int) -> Any:
+    """Return what names these tries or groups."""
+    return lambda r: {**r, "chosen": np.array(indices, dtype=">i8").tobytes()}
+
+
+NO_CHOICE = "no such try or groups"
+UNFIT: dict[str, list[tuple[Any, str]]] = {
+    "join": [
+        *((lambda r, s=s: {**r, "status": s}, "MalformedMessageError") for s in (6, -1)),
+        *sized("public-key", "MalformedMessageError"),
+    ],
+    "keygen": [
+        *sized("sealed-keys", "wrong number of sealed keys"),
+        *sized("modulus", "MalformedMessageError"),
+        (lambda r: {**r, "modulus": bytes(64)}, "MalformedMessageError"),
+        (lambda r: {**r, "modulus": r["modulus"][:-1] + b"\0"}, "MalformedMessageError"),
+        (lambda r: {**r, "signatures": bytes(96)}, "wrong number of signatures"),
+    ],
+    "register": vectors("registration", "distribution"),
+    "settle": [
+        *vectors("contribution"),
+        (lambda r: {k: v for k, v in r.items() if k != "contribution"}, "settled too early"),
+    ],
+    "participate": [
+        *sized("decisions", "wrong number of draws"),
+        *sized("unwilling", "wrong number of draws"),
+    ],
+    "determine": [
+        *((answer(*indices), NO_CHOICE) for indices in ((), (0, 0), (3,), (-1,), (2**62,))),
+        (lambda r: {**r, "chosen": bytes(7)}, "MalformedMessageError"),
+    ],
+}
+
+
+def cases(stages: tuple[str, ...]) -> list[Any]:
+    """Return each stage with each fault."""
+    return [
+        pytest.param(stage, *fault, id=f"{stage}-{number}-{fault[1]}")
+        for stage in stages
+        for number, fault in enumerate([*FAULTS, *UNFIT[stage]])
+    ]
+
+
+@pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_ALL))
+def test_some_nodes_are_lost(stage: str, spoil: Any, reason: str) -> None:
+    """Each is dropped for its reason and trains in no such round; the next epoch has all again."""
+    nodes = federation(registration_interval=2, **SEARCH)
+    victims = nodes.ids[1:3]
+    with altered(nodes, stage, spoil, victims):
+        plan = nodes.play(1)
+    report = report_of(plan, stage)
+    assert (report.sent, report.accepted, report.dropped) == (12, 10, {reason: 2})
+    assert all(r.dropped == {} for r in plan.stages if r.stage != stage)
+    assert plan.num_registered == (12 if stage == "participate" else 10)
+    assert not set(victims) & {*plan.participants, *asked(nodes, "determine")}
+    assert (len(plan.participants), plan.notes, nodes.errors) == (4, (), [])
+    assert all(report.dropped == {} for report in nodes.play(2).stages)
+    assert nodes.play(3).num_registered == 12
+
+
+@pytest.mark.parametrize(("stage", "spoil", "reason"), cases(OF_AN_AGENT))
+def test_an_agent_that_fails_is_replaced(stage: str, spoil: Any, reason: str) -> None:
+    """The next one in turn is asked, and the plan says so."""
+    nodes = federation()
+    first, second, *_ = agents_in_turn(nodes, purpose="agents" if stage == "determine" else stage)
+    alter(nodes, stage, spoil, [first])
+    plan = nodes.play(1)
+    assert asked(nodes, stage) == [first, second]
+    assert (report_of(plan, stage).dropped, report_of(plan, stage, 1).dropped) == ({reason: 1}, {})
+    (note,) = plan.notes
+    assert note.startswith("An agent ")
+    assert (plan.num_registered, len(plan.participants), nodes.errors) == (12, 4, [])
+
+
+@pytest.mark.parametrize("stage", EVERY)
+@pytest.mark.parametrize("on_failure", ["raise", "random"])
+def test_silence(stage: str, on_failure: str) -> None:
+    """It ends the round as the operator says; only the best try can be done without."""
+    nodes = federation(on_failure=on_failure, **SEARCH)
+    with altered(nodes, stage, lost):
+        if stage != "determine" and on_failure == "raise":
+            with pytest.raises(QuorumError, match='on_failure="random"') as error:
+                nodes.play(1)
+            assert type(error.value) is QuorumError
+        else:
+            plan = nodes.play(1)
+            assert plan.fallback == (stage != "determine")
+            assert (len(set(plan.participants)), plan.stages[-1].stage) == (4, stage)
+            assert plan.notes[-1].endswith("random.")
+            assert nodes.state.stage is None
+    after = nodes.play(2)
+    assert (after.fallback, after.notes, nodes.errors) == (False, (), [])
+
+
+@pytest.mark.parametrize("stage", EVERY)
+def test_strangers_change_nothing(stage: str) -> None:
+    """Replies of nodes that were not asked are ignored, whatever they send."""
+    nodes, same = (federation(**SEARCH, **GROUPS, num_clients=24) for _ in range(2))
+    batch = nodes.until(stage)
+    replies: Any = nodes.deliver(batch)
+    known = next(iter(replies.values()))
+    strangers = {1: known, 2: NodeFailure("?"), -5: {}, 2**70: {"stage": stage}}
+    plan = finish(nodes, nodes.step(strangers | replies))
+    assert plan.participants == same.play(1).participants
+    assert all(not report.dropped for report in plan.stages)
+
+
+@pytest.mark.parametrize("stage", EVERY[1:])
+def test_replies_of_an_earlier_stage_are_stale(stage: str) -> None:
+    """A reply that comes twice does not answer the next request."""
+    nodes = federation(agent_attempts=1, on_failure="random", **SEARCH)
+    batch = nodes.until(stage)
+    earlier = {e.node_id: e.reply for e in nodes.exchanges if e.reply is not None}
+    plan = nodes.step(earlier)
+    assert isinstance(plan, Plan)
+    assert plan.stages[-1].dropped == {"StaleMessageError": len(batch.requests)}
+
+
+def trouble(nodes: Nodes, seed: int, share: float) -> None:
+    """Spoil replies of all stages at random, each in a way of its stage."""
+    rng = generator(seed, "trouble")
+
+    def spoil(stage: str, _node_id: int, reply: Any) -> Any:
+        faults = [*FAULTS, *UNFIT[stage]]
+        lot = rng.integers(len(faults))
+        if rng.random() >= share or (stage == "settle" and "contribution" not in reply):
+            return reply
+        return faults[lot][0](reply)
+
+    nodes.alter_reply = spoil
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("settings", [{}, SEARCH, GROUPS], ids=str)
+def test_trouble_at_all_stages(settings: dict[str, Any], seed: int) -> None:
+    """A tenth of all replies is spoilt: each is accounted for, no honest node ever refuses."""
+    nodes = federation(24, registration_interval=2, on_failure="random", **settings)
+    trouble(nodes, seed, share=0.1)
+    for server_round in range(1, 6):
+        plan = nodes.play(server_round)
+        assert len(set(plan.participants)) == 4
+        for report in plan.stages:
+            assert report.accepted + sum(report.dropped.values()) == report.sent
+    assert nodes.errors == []
+
+
+@pytest.mark.parametrize("settings", [{}, SEARCH, GROUPS, PLAIN], ids=str)
+def test_a_step_can_be_repeated(settings: dict[str, Any]) -> None:
+    """The same replies to the same state give the same outcome, in any order of arrival."""
+    nodes = federation(24, rounds_per_draw=2, **settings)
+    outcome = nodes.begin(1)
+    while isinstance(outcome, Batch):
+        stored, replies = nodes.state, nodes.deliver(outcome)
+        outcome = nodes.step(replies)
+        for again in (replies, dict(reversed(replies.items()))):
+            assert nodes.selector.step(stored, again)[1] == outcome

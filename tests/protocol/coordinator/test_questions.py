@@ -1,0 +1,202 @@
+"""Tests of what an agent is asked of a round: an agent in none of its tries, tries or groups."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from protocol.federation import epoch_of
+from protocol.server import federation
+
+from dubhe_flwr.core import generator, tries_of_round
+from dubhe_flwr.protocol.coordinator.agents import Budget
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.questions import Question, has_choice, question_of
+from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
+
+N = 9
+ALL = np.ones(N, dtype=bool)
+NOBODY: frozenset[int] = frozenset()
+ORDER = generator(7, "agents", 3).permutation(N).tolist()
+
+
+@pytest.fixture(scope="module")
+def epoch() -> Epoch:
+    """Return an epoch of nine clients that began in round 3."""
+    nodes = federation(N, num_participants=3, tries=1)
+    nodes.play(3)
+    return epoch_of(nodes)
+
+
+def draw(num_tries: int, seed: int = 0, available: NDArray[np.bool_] = ALL) -> DrawnRound:
+    """Return a round of random draws."""
+    decisions = generator(seed, "draw").random((len(available), num_tries)) < 0.4
+    return DrawnRound(decisions, available, ())
+
+
+def selecting(epoch: Epoch, num_participants: int) -> Epoch:
+    """Return the epoch of an operator who wants so many clients."""
+    announced = replace(epoch.announced, num_participants=num_participants)
+    return replace(epoch, announced=announced)
+
+
+def spending(epoch: Epoch, *sums: int) -> Epoch:
+    """Return the epoch after its agents, by index, were given so many sums."""
+    return replace(epoch, budget=Budget(0, dict(zip(epoch.registered, sums, strict=True))))
+
+
+def without(*indices: int) -> NDArray[np.bool_]:
+    """Return all nodes but some."""
+    available = ALL.copy()
+    available[list(indices)] = False
+    return available
+
+
+class TestTries:
+    """A node a round in a random order; its own data is in none of its tries."""
+
+    def test_agents_take_turns(self, epoch: Epoch) -> None:
+        """In nine rounds each of nine nodes is the agent once, in the order of the seed."""
+        for server_round in range(3, 12):
+            drawn = draw(4, server_round)
+            question = question_of(epoch, drawn, NOBODY, 7, server_round)
+            agent = ORDER[server_round - 3]
+            assert question.agent == agent
+            expected = tries_of_round(drawn.decisions, without(agent), 3, 7, server_round)
+            assert str(question.selections) == str(tuple(expected))
+            assert question.first == (0,)
+
+    def test_who_is_away_or_failed_or_spent_is_passed_over(self, epoch: Epoch) -> None:
+        """The next in the order takes the place; who has just enough sums left does not."""
+        spent = [0] * N
+        spent[ORDER[2]] = 1
+        drawn = draw(4, available=without(ORDER[0]))
+        failed = frozenset({ORDER[1]})
+        assert question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent == ORDER[3]
+        drawn = draw(3, available=without(ORDER[0]))
+        assert question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent == ORDER[2]
+
+    @pytest.mark.parametrize(
+        ("away", "num_participants", "num_tries", "asked"),
+        [
+            ((), 6, 4, True),
+            ((), 7, 4, False),
+            ((), 9, 4, False),
+            ((1, 2), 5, 4, True),
+            ((1, 2), 6, 4, False),
+            ((1, 2), 8, 4, False),
+            ((), 3, 1, False),
+            ((), 3, 2, True),
+            ((), 3, 5, False),
+        ],
+    )
+    def test_where_there_is_nothing_to_choose_nobody_is_asked(
+        self,
+        epoch: Epoch,
+        away: tuple[int, ...],
+        num_participants: int,
+        num_tries: int,
+        asked: bool,
+    ) -> None:
+        """One try, one possible set, a set of nearly all, or more sums than any agent decrypts."""
+        changed, drawn = selecting(epoch, num_participants), draw(num_tries, 0, without(*away))
+        question = question_of(changed, drawn, NOBODY, 7, 3)
+        assert (question.agent is not None) == asked
+        assert has_choice(changed, drawn) == (asked or num_tries == 5)
+        fewest = min(num_participants, N - len(away))
+        assert {len(members) for members in question.selections} == {fewest}
+
+    @settings(max_examples=200)
+    @given(data=st.data())
+    def test_agents_keep_out_of_their_own_sums(self, epoch: Epoch, data: st.DataObject) -> None:
+        """Whoever is there, failed or spent: no agent is in its tries, or beyond its budget."""
+        num_tries = data.draw(st.integers(1, 5))
+        num_participants = data.draw(st.integers(3, 9))
+        flags = st.lists(st.booleans(), min_size=N, max_size=N)
+        free = np.array(data.draw(flags))
+        spent = data.draw(st.lists(st.integers(0, 5), min_size=N, max_size=N))
+        failed = frozenset(np.flatnonzero(data.draw(flags)).tolist())
+        server_round = data.draw(st.integers(3, 40))
+        question = question_of(
+            spending(selecting(epoch, num_participants), *spent),
+            draw(num_tries, server_round, free),
+            failed,
+            7,
+            server_round,
+        )
+        for members in question.selections:
+            assert len(members) == min(num_participants, free.sum())
+            assert free[members].all()
+            assert question.agent not in members
+        if question.agent is not None:
+            assert question.agent not in failed
+            assert free[question.agent]
+            assert spent[question.agent] + num_tries <= 4
+
+
+@pytest.fixture(scope="module")
+def large(epoch: Epoch) -> Epoch:
+    """Return an epoch of thirty clients, of which eight are wanted in two groups."""
+    aliases = {1000 + row: str(row) for row in range(30)}
+    announced = replace(epoch.announced, num_participants=8, group_size=3, volunteer_tries=5)
+    return replace(epoch, aliases=aliases, num_registered=30, announced=announced)
+
+
+class TestGroups:
+    """Where groups are determined, an agent gets small disjoint ones."""
+
+    @given(
+        rate=st.floats(0, 1),
+        away=st.sets(st.integers(0, 29)),
+        failed=st.frozensets(st.integers(0, 29)),
+        spent=st.integers(0, 14),
+        seed=st.integers(0, 2**32),
+    )
+    def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that matters
+        self,
+        large: Epoch,
+        rate: float,
+        away: set[int],
+        failed: frozenset[int],
+        spent: int,
+        seed: int,
+    ) -> None:
+        """Whoever draws, is away or failed: the first groups make up K, and so does any answer."""
+        decisions = generator(seed, "draw").random((30, 1)) < rate
+        available = np.array([row not in away for row in range(30)])
+        drawn = DrawnRound(decisions, available, ())
+        question = question_of(spending(large, *[spent] * 30), drawn, failed, seed, 3)
+        members = np.concatenate(question.selections)
+        assert len(set(members.tolist())) == members.size
+        assert available[members].all()
+        if question.agent is None:
+            assert (question.first, len(question.selections)) == ((0,), 1)
+            assert members.size == min(8, 30 - len(away))
+            none_left = not any(available[row] for row in set(range(30)) - failed)
+            assert none_left or spent + 5 > 14 or available.sum() <= 9
+            return
+        assert available[question.agent]
+        assert question.agent not in {*failed, *members.tolist()}
+        assert question.first == (0, 1)
+        assert {len(group) for group in question.selections} == {4}
+        assert 2 <= len(question.selections) <= large.groups_per_round == 5
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fits"),
+    [
+        *(((0, 2), True), ((2, 0), True), ((1, 2), True), ((3, 1), True)),
+        *(((0, 1), False), ((2, 3), False), ((0, 0), False), ((2, 2), False)),
+        *(((0, 4), False), ((0, -1), False), ((0,), False), ((0, 1, 2), False), ((), False)),
+    ],
+)
+def test_what_is_an_answer(chosen: tuple[int, ...], fits: bool) -> None:
+    """Distinct groups that are there and make up as many clients as the first ones."""
+    groups = tuple(np.split(np.arange(14), [3, 6, 10]))
+    question = Question(draw(1), 5, groups, first=(0, 2))
+    assert question.is_answer(chosen) == fits
+    if fits:
+        members = sorted(row for index in chosen for row in groups[index].tolist())
+        assert question.ready(chosen).members == tuple(members)

@@ -1,0 +1,188 @@
+"""Tests of the end of an epoch: after its interval, for newcomers, or when a budget is spent."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol.federation import epoch_of, joined
+from protocol.server import COUNTS, GROUPS, NUM_CLIENTS, Nodes, altered, epochs_of, federation, lost
+
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan
+from dubhe_flwr.protocol.coordinator.context import Context, Round, Run
+from dubhe_flwr.protocol.coordinator.renewal import is_refused
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import HelloRequest
+
+
+def play(nodes: Nodes, last: int, first: int = 1, **options: Any) -> list[Plan]:
+    """Play some rounds."""
+    return [nodes.play(server_round, **options) for server_round in range(first, last + 1)]
+
+
+@pytest.mark.parametrize(
+    ("num_clients", "options", "begins"),
+    [
+        (12, {"registration_interval": 3}, [1, 4, 7, 10, 13]),
+        (5, {"num_participants": 3, "tries": 10}, [1, 6, 11]),
+        (6, {"num_participants": 3, "tries": 2, "max_sums_per_epoch": 1}, [1]),
+        (6, {"num_participants": 3, "tries": 2, "max_sums_per_epoch": 3}, [1, 7, 13]),
+        (9, {"num_participants": 8, "registration_interval": 10}, [1, 11]),
+        (4, {"num_participants": 3, "tries": 1, "registration_interval": 10}, [1, 11]),
+        (9, GROUPS | {"num_participants": 9, "registration_interval": 10}, [1, 11]),
+        (8, GROUPS | {"num_participants": 3, "max_sums_per_epoch": 2}, [1]),
+        (12, GROUPS | {"num_participants": 3, "max_sums_per_epoch": 2}, [1, 13]),
+        (12, GROUPS | {"num_participants": 3, "max_sums_per_epoch": 4}, [1]),
+    ],
+)
+def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[int]) -> None:
+    """Its interval, or until its agents have spent their sums; sums that none decrypts end none."""
+    nodes = federation(num_clients, **options)
+    plans = play(nodes, 13)
+    assert [plan.server_round for plan in plans if plan.stages[0].stage == "join"] == begins
+    budget, most = epoch_of(nodes).budget, epoch_of(nodes).sums_per_agent
+    assert max(budget.num_sums.values(), default=0) <= most < num_clients / 2
+    assert all(plan.notes == () for plan in plans)
+    assert nodes.errors == []
+
+
+@pytest.mark.parametrize(
+    ("newcomers", "options", "early"),
+    [
+        (1, {"max_unregistered": 0.0}, False),
+        (2, {"max_unregistered": 0.0}, False),
+        (3, {"max_unregistered": 0.0}, True),
+        (3, {"max_unregistered": 0.25}, True),
+        (3, {"max_unregistered": 0.26}, False),
+        (3, {"max_unregistered": 0.0, "min_cohort": 4}, False),
+        (4, {"max_unregistered": 0.0, "min_cohort": 4}, True),
+        (3, {"max_unregistered": 0.0, "max_registered": 11}, False),
+        (4, {"max_unregistered": 0.0, "max_registered": 11}, True),
+    ],
+)
+def test_newcomers_bring_an_early_registration(newcomers: int, options: Any, early: bool) -> None:
+    """From a cohort and a share of the present nodes on, as far as there is room."""
+    nodes = federation(**options)
+    known = nodes.ids[: NUM_CLIENTS - newcomers]
+    plans = [nodes.play(1, known), nodes.play(2), nodes.play(3)]
+    assert epochs_of(plans) == ([0, 1, 1] if early else [0, 0, 0])
+    room = options.get("max_registered", 12)
+    assert plans[1].num_registered == (min(12, room) if early else len(known))
+
+
+@pytest.mark.parametrize(
+    ("back", "quorum", "saved"), [(4, 6, True), (4, 9, False), (6, 7, True), (8, 9, False)]
+)
+def test_nodes_that_come_back_under_other_ids_save_a_run(
+    back: int, quorum: int, saved: bool
+) -> None:
+    """Below the quorum all register anew, if those that came and went hide each other."""
+    nodes = federation(max_unregistered=1.0, quorum=quorum)
+    first = nodes.play(1, nodes.ids[:9])
+    here = [*nodes.ids[:back], *nodes.ids[9 : 9 + min(2, 9 - back)]]
+    if saved:
+        second = nodes.play(2, here)
+        assert second.epoch != first.epoch
+        assert second.num_registered == len(here)
+        assert nodes.play(3, here).epoch == second.epoch
+    else:
+        with pytest.raises(QuorumError):
+            nodes.play(2, here)
+
+
+def test_nodes_that_were_left_out_save_a_run_as_well() -> None:
+    """Where too few of the sample are left, all that are there may register."""
+    nodes = federation(max_registered=6, registration_interval=20, tries=1)
+    nodes.play(1)
+    sample = epoch_of(nodes).asked
+    others = [node_id for node_id in nodes.ids if node_id not in sample]
+    here = [*others, *sorted(sample)[:3]]
+    nodes.play(2, here)
+    assert epoch_of(nodes).asked == sample
+    plan = nodes.play(3, here[:-1])
+    assert (plan.num_registered, len(plan.participants)) == (6, 4)
+    assert epoch_of(nodes).asked != sample
+
+
+def shifted(nodes: Nodes, number: int) -> list[int]:
+    """Give some nodes other labels, and return their ids."""
+    moved = nodes.ids[:number]
+    for row, node_id in enumerate(moved):
+        now = COUNTS[row][::-1]
+        policy = replace(nodes.policies[node_id], label_counts=partial(np.asarray, now))
+        nodes.policies[node_id] = replace(policy, max_label_shift=0.05)
+    return moved
+
+
+@pytest.mark.parametrize(
+    ("number", "share", "early"),
+    [(2, 0.0, False), (3, 0.0, True), (3, 0.25, True), (3, 0.26, False)],
+)
+def test_moved_labels_bring_an_early_registration(number: int, share: float, early: bool) -> None:
+    """From a cohort and a share on, after a fifth of the interval; all labels are read anew."""
+    nodes = federation(max_unregistered=share, registration_interval=15)
+    nodes.play(1)
+    moved = shifted(nodes, number)
+    assert epochs_of(play(nodes, 9, first=2)) == [0] * 2 + [2 if early else 0] * 6
+    assert epoch_of(nodes).moved == (frozenset() if early else frozenset(moved))
+    now = COUNTS[0][::-1] if early else COUNTS[0]
+    assert joined(nodes, moved[0]).label_counts == tuple(now.tolist())
+
+
+def test_lost_and_moved_nodes_count_together() -> None:
+    """The sums of both epochs then differ by as many clients."""
+    nodes = federation(max_unregistered=0.0, registration_interval=15)
+    with altered(nodes, "register", lost, nodes.ids[-1:]):
+        plans = play(nodes, 1)
+    shifted(nodes, 2)
+    assert epochs_of(plans + play(nodes, 5, first=2)) == [0, 0, 0, 3, 3]
+
+
+def test_spent_draws_bring_an_early_registration() -> None:
+    """Draws of rounds that were given up count, so that no node is asked for too many."""
+    nodes = federation(
+        rounds_per_draw=4, registration_interval=4, max_draws_per_epoch=18, max_unregistered=1
+    )
+    nodes.until("determine")
+    first = epoch_of(nodes).identity
+    nodes.exchanges.clear()
+    plans = play(nodes, 4, first=2)
+    assert [plan.epoch == first for plan in plans] == [True, True, False]
+    draws = [e.request["num-rounds"] for e in nodes.exchanges if e.stage == "participate"]
+    assert draws == [2] * 12 + [4] * 12
+    assert nodes.errors == []
+
+
+@pytest.mark.parametrize(
+    ("good", "refusals", "lost", "refused"),
+    [
+        pytest.param(3, 0, 0, False, id="all agree"),
+        pytest.param(0, 3, 0, True, id="all refuse"),
+        pytest.param(5, 5, 0, False, id="half agree"),
+        pytest.param(4, 5, 1, False, id="no majority refuses"),
+        pytest.param(4, 6, 0, True, id="a majority refuses"),
+        pytest.param(2, 1, 0, True, id="one short of a cohort, since one refuses"),
+        pytest.param(2, 1, 7, True, id="the same where many are lost"),
+        pytest.param(2, 0, 1, False, id="one short of a cohort, since one is lost"),
+        pytest.param(1, 1, 8, False, id="too few even without the refusal"),
+        pytest.param(0, 0, 3, False, id="all lost"),
+        pytest.param(3, 2, 5, False, id="a cohort of many, and some refuse"),
+    ],
+)
+def test_an_epoch_is_refused_by_most_or_by_those_that_are_missing(
+    good: int, refusals: int, lost: int, refused: bool
+) -> None:
+    """Lost replies refuse nothing; the order of arrival does not matter; six times in a round."""
+    settings = federation().selector.settings  # type: ignore[attr-defined]
+    answers: list[Any] = [{}] * good + [NodeFailure("no")] * refusals + [None] * lost
+    batch = Batch(
+        Envelope(bytes(16), "participate", sequence=1),
+        dict.fromkeys(range(len(answers)), HelloRequest()),
+    )
+    for num_renewals, may_end in ((0, True), (5, True), (6, False)):
+        context = Context(settings, Run(seed=7), Round(num_renewals=num_renewals))
+        for ordered in (answers, answers[::-1]):
+            replies = {n: answer for n, answer in enumerate(ordered) if answer is not None}
+            assert is_refused(context, batch, replies, fewest=3) == (refused and may_end)

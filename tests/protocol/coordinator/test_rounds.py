@@ -1,0 +1,80 @@
+"""Tests of a round of an epoch: what the nodes drew, and who takes the place of the vanished."""
+
+import numpy as np
+
+from dubhe_flwr.protocol.coordinator.rounds import ReadyRound, drawn_rounds
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
+
+REGISTERED = (905, 2**63 + 2, 2**63 + 4, 17, 2**63 + 6, 5, 2**63 + 8, 88, 12)
+READY = ReadyRound(
+    members=(1, 4, 7),
+    available=(1, 2, 3, 4, 5, 6, 7, 8),
+    unwilling=(0,),
+    num_selections=2,
+    chosen=(1,),
+)
+
+
+def rows(chosen: tuple[int, ...]) -> list[int]:
+    """Return the indices of nodes."""
+    return [REGISTERED.index(node_id) for node_id in chosen]
+
+
+def here(*away: int) -> frozenset[int]:
+    """Return all nodes but some, by index."""
+    return frozenset(node_id for row, node_id in enumerate(REGISTERED) if row not in away)
+
+
+def test_bits_are_read_round_by_round() -> None:
+    """Decisions stand round by round, try by try, from the highest bit; silence is no."""
+    request = ParticipateRequest(b"", 9, 0, first_round=5, num_rounds=2, num_tries=5)
+    first, second, *_ = REGISTERED
+    drawn = drawn_rounds(
+        REGISTERED,
+        request,
+        {
+            first: ParticipateReply(bytes([0b10110_011, 0b01_111111]), bytes([0b01_111111])),
+            second: ParticipateReply(bytes([0b00000_000, 0b00_000000]), bytes([0b10_000000])),
+        },
+    )
+    assert list(drawn) == [5, 6]
+    assert drawn[5].decisions.shape == (9, 5)
+    assert drawn[5].decisions[0].tolist() == [True, False, True, True, False]
+    assert drawn[6].decisions[0].tolist() == [False, True, True, False, True]
+    assert not drawn[5].decisions[1:].any() | drawn[6].decisions[1:].any()
+    assert [np.flatnonzero(drawn[r].available).tolist() for r in (5, 6)] == [[0], [1]]
+    assert [drawn[r].unwilling for r in (5, 6)] == [(1,), (0,)]
+
+
+def test_nobody_answered() -> None:
+    """Then nobody is available."""
+    drawn = drawn_rounds(REGISTERED, ParticipateRequest(b"", 9, 0, 5, 1, 3), {})
+    assert not drawn[5].available.any()
+
+
+def test_the_members_train_in_the_order_of_the_aliases() -> None:
+    """Where all are there."""
+    assert rows(READY.participants(REGISTERED, here(), 7, 3)) == [1, 4, 7]
+    assert READY.willing(REGISTERED, here(3)) == [REGISTERED[row] for row in (1, 2, 4, 5, 6, 7, 8)]
+
+
+def test_the_vanished_are_replaced_by_others() -> None:
+    """Replacements are willing, there, and drawn uniformly by seed and round."""
+    present = here(4, 7, 8)
+    seen = set()
+    for seed in range(60):
+        found = rows(READY.participants(REGISTERED, present, seed, 3))
+        assert found == sorted({1, *found})
+        assert len(found) == 3
+        assert set(found) <= {1, 2, 3, 5, 6}
+        seen.add(tuple(found))
+    assert len(seen) == 6
+    assert len({READY.participants(REGISTERED, present, 7, r) for r in range(30)}) > 3
+
+
+def test_too_few_are_left() -> None:
+    """Then all of them train, whatever a number of 64 bits looks like to a float."""
+    others = frozenset(node_id + 1 for node_id in REGISTERED)
+    present = others | {REGISTERED[1], REGISTERED[2], REGISTERED[0]}
+    assert rows(READY.participants(REGISTERED, present, 7, 3)) == [1, 2]
+    assert READY.participants(REGISTERED, frozenset(), 7, 3) == ()

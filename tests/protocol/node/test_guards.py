@@ -1,0 +1,124 @@
+"""Tests of what a node refuses to spend, and of what a refusal costs."""
+
+from dataclasses import replace
+
+import pytest
+
+from dubhe_flwr.errors import DubheError, RefusedError, SettingsError
+from dubhe_flwr.protocol.node.guards import (
+    ChargedError,
+    charging,
+    read_before,
+    registration_of,
+    spend_draws,
+    spend_sums,
+)
+from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+
+ANNOUNCED = JoinRequest(
+    "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12,
+    max_sums=20,
+)  # fmt: skip
+JOINED = Joined(bytes(16), 1, ANNOUNCED, b"", (1, 2))
+
+
+def registered(num_registered: int, *, is_refused: bool = False) -> Registered:
+    """Return a node that has read a sum over so many clients."""
+    return Registered(reading=Reading(bytes(32), num_registered, is_refused))
+
+
+class TestCharging:
+    """What a request has cost is kept even if the rest of the answer is refused."""
+
+    @pytest.mark.parametrize("reason", [RefusedError("no"), SettingsError("never")])
+    def test_an_error_carries_what_to_keep(self, reason: DubheError) -> None:
+        """Together with the reason, whichever it is."""
+        with (
+            pytest.raises(ChargedError, match=str(reason)) as caught,
+            charging(JOINED, Registered()),
+        ):
+            raise reason
+        assert caught.value.reason is reason
+        assert caught.value.joined == replace(JOINED, registered=Registered())
+
+    def test_what_cost_nothing_is_an_error_like_any_other(self) -> None:
+        """The memory stays as it was."""
+        before = replace(JOINED, registered=Registered())
+        with pytest.raises(RefusedError, match="no"), charging(before, registration_of(before)):
+            raise RefusedError("no")
+
+
+class TestReadBefore:
+    """Each exchange has one sum, which is read once and in its turn."""
+
+    def test_sums_are_read_one_after_the_other(self) -> None:
+        """The digests say which; the same one may come again at any time."""
+        first = read_before(None, 0, b"first", 9)
+        both = read_before(Reading(first, 9), 1, b"second", 8)
+        assert (len(first), len(both)) == (32, 64)
+        assert both.startswith(first)
+        for exchange, sums, number in ((0, b"first", 9), (1, b"second", 8)):
+            assert read_before(Reading(both, 9), exchange, sums, number) == both
+
+    @pytest.mark.parametrize(
+        ("exchange", "sums", "number"),
+        [(0, b"other", 9), (0, b"first", 8), (1, b"first", 9), (1, b"second", 9)],
+    )
+    def test_there_is_one_of_each_exchange(self, exchange: int, sums: bytes, number: int) -> None:
+        """Two sums over different clients would tell their difference."""
+        both = read_before(Reading(read_before(None, 0, b"first", 9), 9), 1, b"second", 8)
+        with pytest.raises(RefusedError, match="and this is another"):
+            read_before(Reading(both, 9), exchange, sums, number)
+
+    @pytest.mark.parametrize(("reading", "exchange"), [(None, 1), (Reading(bytes(32), 9), 2)])
+    def test_none_is_left_out(self, reading: Reading | None, exchange: int) -> None:
+        """A node that missed an exchange answers no later one."""
+        with pytest.raises(RefusedError, match="A sum before this one did not reach this node"):
+            read_before(reading, exchange, b"later", 9)
+        with pytest.raises(RefusedError, match="did not reach this node"):
+            read_before(reading, 2**62, b"later", 9)
+
+
+class TestSpend:
+    """Draws and sums have budgets in an epoch."""
+
+    def test_draws_up_to_the_budget(self) -> None:
+        """At once or one by one, and not one more."""
+        spent = spend_draws(JOINED, spend_draws(JOINED, registered(9), 11), 1)
+        assert spent == replace(registered(9), num_draws=12)
+        for own, number in ((spent, 1), (registered(9), 13)):
+            with pytest.raises(RefusedError, match="The draws of this epoch are used up"):
+                spend_draws(JOINED, own, number)
+
+    @pytest.mark.parametrize(("num_registered", "charged"), [(16, 2), (24, 3), (100, 3)])
+    def test_a_draw_for_more_volunteers_costs_more(self, num_registered: int, charged: int) -> None:
+        """As many draws as it has times K volunteers, rounded up."""
+        pool = replace(JOINED, announced=replace(ANNOUNCED, volunteer_tries=3))
+        assert spend_draws(pool, registered(num_registered), 1).num_draws == charged
+
+    @pytest.mark.parametrize(
+        ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (41, 20), (100, 20)]
+    )
+    def test_sums_below_half_the_clients(self, num_registered: int, budget: int) -> None:
+        """And no more than was announced, at once or one by one."""
+        own = registered(num_registered)
+        assert spend_sums(JOINED, own, budget).num_sums == budget
+        for _ in range(budget):
+            own = spend_sums(JOINED, own, 1)
+        for spent, number in ((own, 1), (registered(num_registered), budget + 1)):
+            with pytest.raises(RefusedError, match="decrypts in an epoch are used up"):
+                spend_sums(JOINED, spent, number)
+
+    @pytest.mark.parametrize("own", [Registered(), registered(100, is_refused=True)])
+    def test_no_sum_without_a_sum_of_all(self, own: Registered) -> None:
+        """A node that does not know how many registered, or was told wrong, decrypts nothing."""
+        with pytest.raises(RefusedError, match="are used up"):
+            spend_sums(JOINED, own, 1)
+
+
+def test_who_has_not_registered_has_nothing_to_read() -> None:
+    """A node that was lost while all registered says why it does not answer."""
+    with pytest.raises(RefusedError, match=r"^This node has not registered in that epoch\.$"):
+        registration_of(JOINED)
+    assert registration_of(replace(JOINED, registered=Registered())) == Registered()

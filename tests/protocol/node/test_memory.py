@@ -1,0 +1,135 @@
+"""Tests of what a node keeps: it comes back from its fields, and shows nobody what it holds."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from protocol.federation import joined, registered
+from protocol.node import federation
+
+from dubhe_flwr.errors import DecryptionError, MalformedMessageError
+from dubhe_flwr.protocol import Memory
+from dubhe_flwr.protocol.node.memory import (
+    REMEMBERED_EPOCHS,
+    Allowance,
+    EpochKey,
+    Joined,
+    Reading,
+    Registered,
+)
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
+from dubhe_flwr.rules import Paper
+
+ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000, 500)
+KEY = EpochKey(b"modulus 31415", b"prime 31415")
+READING = Reading(b"digest of 31415", 31415, False, 0.31415, (0.31415, 2.0))
+REGISTERED = Registered(KEY, 2.5, READING, 31415, 31415)
+JOINED = Joined(
+    b"\xab" * 16, 31415, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
+)
+MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), JOINED)
+
+
+@given(
+    counts=st.lists(st.integers(0, 2**42)).map(tuple),
+    reading=st.none()
+    | st.builds(
+        Reading,
+        st.binary(),
+        st.integers(1, 2**63 - 1),
+        st.booleans(),
+        st.floats(0, 1),
+        st.none() | st.lists(st.floats(allow_nan=False)).map(tuple),
+    ),
+    weight=st.floats(0.25, 4),
+    key=st.none() | st.builds(EpochKey, st.binary(), st.binary()),
+    num_draws=st.integers(0, 2**63 - 1),
+)
+def test_round_trip(
+    counts: Any, reading: Reading | None, weight: float, key: EpochKey | None, num_draws: int
+) -> None:
+    """A node finds after a request what it kept before, however far it has come."""
+    joined = replace(
+        JOINED, label_counts=counts, registered=Registered(key, weight, reading, num_draws)
+    )
+    for place in (joined, replace(joined, registered=None), None):
+        memory = replace(MEMORY, joined=place)
+        assert Memory.from_fields(memory.to_fields()) == memory
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"version": 2},
+        {"version": None},
+        {"sequence": "5"},
+        {"epochs": None},
+        {"joined.label-counts": b"1234567"},
+        {"joined.places": b""},
+        {"joined.announced.num-participants": None},
+        {"joined.announced.num-participants": 0},
+        {"joined.has-made-key": None},
+        {"joined.registered.weight": None},
+        {"joined.registered.reading.digests": None},
+        {"allowance.day": None},
+        {"joined.registered.key.prime": None},
+    ],
+)
+def test_what_cannot_be_read_is_refused_without_a_detail(damage: dict[str, object]) -> None:
+    """Another version, or damaged fields, give one error that shows nothing that was kept."""
+    kept = {k: v for k, v in (MEMORY.to_fields() | damage).items() if v is not None}
+    for fields in (kept, {}):
+        with pytest.raises(MalformedMessageError, match=r"^The kept session is not readable\.$"):
+            Memory.from_fields(fields)
+
+
+HOLDERS = [MEMORY, JOINED, REGISTERED, READING, KEY]
+
+
+@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
+def test_nothing_is_shown(holder: object) -> None:
+    """What holds keys, labels or a probability says its name only."""
+    assert repr(holder) == str(holder) == f"{type(holder).__name__}(<hidden>)"
+
+
+@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
+@pytest.mark.parametrize("write", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_it_is_never_pickled(write: Callable[[object], object], holder: object) -> None:
+    """Only the fields are kept, at the node."""
+    with pytest.raises(TypeError, match="never pickled"):
+        write(holder)
+
+
+def test_epochs_are_remembered_whole() -> None:
+    """An id is found at its place only, not where two others meet; the last is the present one."""
+    first, second = bytes(range(16)), bytes(range(16, 32))
+    memory = replace(MEMORY, epochs=first + second)
+    assert memory.remembers(first)
+    assert memory.remembers(second)
+    assert not memory.remembers((first + second)[8:24])
+    assert memory.epoch == second
+    assert not replace(MEMORY, epochs=b"").remembers(first)
+    assert REMEMBERED_EPOCHS == 64
+
+
+@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
+def test_what_is_encrypted_comes_back(simulation: str) -> None:
+    """With the epoch's key, or packed in the clear where there is none; sums as well."""
+    nodes = federation(simulation=simulation)
+    nodes.play(1)
+    place, own = joined(nodes, nodes.ids[0]), registered(nodes, nodes.ids[0])
+    values = np.arange(5)
+    vector = place.encrypt(own, DISTRIBUTION, values)
+    assert len(vector) == place.terms.layout.field_bytes(DISTRIBUTION)
+    in_the_clear = vector.count(0) > len(vector) // 2
+    assert (own.key is None) == in_the_clear == (simulation == "plain")
+    np.testing.assert_array_equal(place.decrypt(own, DISTRIBUTION, vector, 1), values)
+    with pytest.raises(DecryptionError):
+        place.decrypt(own, DISTRIBUTION, vector[:-1], 1)

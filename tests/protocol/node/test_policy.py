@@ -1,0 +1,218 @@
+"""Tests of what a node says about its data, and what it keeps to itself."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import NodePolicy
+from dubhe_flwr.protocol.node.policy import has_moved, is_willing, read_label_counts
+from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
+from dubhe_flwr.rules import Paper
+
+ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3, 1000, 500)
+
+
+def policy(counts: Any = (1, 2, 3), **options: Any) -> NodePolicy:
+    """Return the policy of a node with these label counts."""
+    return NodePolicy(label_counts=lambda: counts, alias="3", **options)
+
+
+def broken() -> Any:
+    """Fail as an owner's code may."""
+    raise KeyError("secret-31415")
+
+
+BROKEN = NodePolicy(label_counts=broken, alias="3")
+
+
+@pytest.mark.parametrize(
+    "counts", [(31, 0, 5), np.array([31, 0, 5], dtype=np.uint64), [2**42 - 1, 0, 0]]
+)
+def test_a_node_with_data_joins(counts: Any) -> None:
+    """Lists, tuples and arrays of any integers will do."""
+    status, read = read_label_counts(policy(counts), ANNOUNCED)
+    assert status is JoinStatus.JOINS
+    assert read is not None
+    assert read.dtype == np.int64
+    assert read.tolist() == list(counts)
+
+
+@pytest.mark.parametrize(
+    ("counts", "status"),
+    [
+        ([0, 0, 0], JoinStatus.NO_DATA),
+        *((counts, JoinStatus.WRONG_NUMBER_OF_CLASSES) for counts in ([], [1, 2], [1, 2, 3, 4])),
+        *(
+            (counts, JoinStatus.INVALID_LABEL_COUNTS)
+            for counts in (
+                *(7, None, {0: 1}, [[1, 2, 3]], [[1, 2], 3, 4]),
+                *([1, -2, 3], [1.0, 2.0, 3.0], [1, float("nan"), 3], [True, False, True]),
+                *(["1", "2", "3"], [None, 2, 3], [2**70, 0, 0], [2**42, 0, 0], [2**62] * 3),
+                np.array([2**64 - 1, 5, 5], dtype=np.uint64),
+                np.array([2**63, 2**63, 0], dtype=np.uint64),
+            )
+        ),
+    ],
+)
+def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> None:
+    """The server learns which check failed, and no number."""
+    assert read_label_counts(policy(counts), ANNOUNCED) == (status, None)
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (policy([41.5, 42.0, 43.0]), "did not return a list of whole numbers from 0 up"),
+        (
+            policy([41, 42, 43, 44]),
+            "returned 4 numbers for 3 classes, and has to return the number of samples of each",
+        ),
+        (BROKEN, "raised KeyError"),
+    ],
+)
+def test_the_owner_is_told_why(
+    node: NodePolicy, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The node's own log says what is wrong and shows no count, nor an error's text."""
+    with caplog.at_level(logging.DEBUG):
+        read_label_counts(node, ANNOUNCED)
+    sentence = f"dubhe: label_counts {said}; the node stays out."
+    assert caplog.record_tuples == [("flwr", logging.WARNING, sentence)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"min_cohort": 2},
+        {"key_bits": 1024},
+        {"encrypted": False},
+        {"rule": "nearest"},
+        {"rule_settings": '{"reference_set": [1, 3], "thresholds": {"1": 2.0}}'},
+        {"rule_settings": "[" * 2**15},
+        {"rule_settings": '{"reference_set": [500000000, 1000000000], "thresholds": "search"}'},
+    ],
+)
+def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any]) -> None:
+    """Too small cohorts and keys, numbers in the clear, unknown rules: no label is even read."""
+    status, counts = read_label_counts(BROKEN, replace(ANNOUNCED, **change))
+    assert (status, counts) == (JoinStatus.REFUSES_PARAMETERS, None)
+
+
+@pytest.mark.parametrize("change", [{"key_bits": 2**20}, {"max_clients": 2**62}])
+def test_terms_that_cannot_work_are_refused(change: dict[str, Any]) -> None:
+    """What makes no layout, or a key without end."""
+    status, counts = read_label_counts(policy(), replace(ANNOUNCED, **change))
+    assert (status, counts) == (JoinStatus.REFUSES_PARAMETERS, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"rule": "nearest"},
+            "The rule 'nearest' is not known here; import the module that registers it in the ",
+        ),
+        ({"encrypted": False}, "the server asks for numbers in the clear"),
+    ],
+)
+def test_the_owner_is_told_what_the_server_cannot_mend(
+    change: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A rule that the node does not know, and a plain simulation where none is meant."""
+    read_label_counts(policy(), replace(ANNOUNCED, **change))
+    assert caplog.messages[0].startswith(f"dubhe: {said}")
+    assert caplog.messages[0].lower().endswith("the node stays out.")
+
+
+def test_the_owner_sets_the_floors() -> None:
+    """Smaller cohorts and keys, and numbers in the clear, are accepted by who says so."""
+    lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
+    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, encrypted=False)
+    assert read_label_counts(lax, asked)[0] is JoinStatus.JOINS
+
+
+def test_who_takes_no_part_is_not_asked_for_labels() -> None:
+    """Willingness is asked with round 0, before the labels are read."""
+    asked: list[int] = []
+    unwilling = replace(BROKEN, willing=lambda r: bool(asked.append(r)))  # type: ignore[func-returns-value]
+    assert read_label_counts(unwilling, ANNOUNCED) == (JoinStatus.UNWILLING, None)
+    assert asked == [0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [(None, True), (lambda _r: np.True_, True), (lambda _r: 0, False), (lambda r: r % 2, True)],
+)
+def test_willing_is_a_plain_bool(answer: Callable[[int], Any] | None, expected: bool) -> None:
+    """Whatever the owner's code returns becomes a bool that can travel."""
+    assert is_willing(policy(willing=answer), 5) is expected
+
+
+def test_a_failing_willing_is_a_no(caplog: pytest.LogCaptureFixture) -> None:
+    """The owner sees that the code failed, by the type of the error."""
+    assert not is_willing(policy(willing=lambda _r: broken()), 1)
+    assert caplog.messages == ["dubhe: willing raised KeyError; the node stays out."]
+
+
+REGISTERED: NDArray[np.int64] = np.array([3, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("now", "limit", "moved"),
+    [
+        *(([6, 2, 0], 0.0, False), ([12, 3, 1], 0.1, True), ([12, 3, 1], 0.2, False)),
+        *(([0, 0, 9], 1.99, True), ([0, 0, 9], 2.0, False), ([0, 0, 0], 0.0, False)),
+        *(([1, 2], 0.0, False), ([1, -2, 3], 0.0, False)),
+    ],
+)
+def test_labels_that_moved_further_than_the_owner_lets_pass(
+    now: list[int], limit: float, moved: bool
+) -> None:
+    """The distance is L1 from 0 to 2; what cannot be registered is no news."""
+    assert has_moved(policy(now, max_label_shift=limit), REGISTERED) is moved
+
+
+def test_labels_are_looked_at_if_the_owner_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """They may take long to count; where counting fails, the node draws all the same."""
+    assert not has_moved(BROKEN, REGISTERED)
+    assert caplog.messages == []
+    assert not has_moved(replace(BROKEN, max_label_shift=0.1), REGISTERED)
+    assert caplog.messages == [
+        "dubhe: label_counts raised KeyError; the node goes on with what it registered."
+    ]
+
+
+def test_repr_shows_no_label_counts() -> None:
+    """A callable may carry the counts in its own repr, as a partial does."""
+    assert "31415" not in repr(NodePolicy(label_counts=partial(list, [31415]), alias="3"))
+
+
+def test_defaults_are_strict() -> None:
+    """Draws are private, cohorts have three clients, keys 2048 bits, unless the owner says so."""
+    strict = policy()
+    assert (strict.simulated, strict.min_cohort, strict.min_key_bits) == (False, 3, 2048)
+    assert (strict.pinned, strict.max_label_shift) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["min_cohort", "min_key_bits"])
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
+def test_floors_are_whole_numbers(name: str, value: Any) -> None:
+    """What is none could turn a check off."""
+    with pytest.raises(SettingsError, match=f"{name}={value!r} must be a whole number of at least"):
+        policy(**{name: value})
+    assert getattr(policy(**{name: 1}), name) == 1
+
+
+@pytest.mark.parametrize("shift", [-0.1, 2.1, float("nan"), "0.5"])
+def test_a_shift_is_a_distance(shift: Any) -> None:
+    """From 0 to 2."""
+    with pytest.raises(SettingsError, match="must be from 0 to 2, the largest L1 distance"):
+        policy(max_label_shift=shift)
+    assert policy(max_label_shift=np.float32(2)).max_label_shift == 2

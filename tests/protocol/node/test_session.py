@@ -1,0 +1,135 @@
+"""Tests of a node's session: each request is answered once, in its order and its epoch."""
+
+import pytest
+from protocol.federation import epoch_of, joined, registered
+from protocol.node import federation, next_request, refuses, seal, set_policy
+
+from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.wire.messages import HelloRequest
+
+ENTERED = list(Stage)[2:]
+"""The stages of an epoch that a node has joined."""
+
+HELLO = seal(bytes(16), Stage.HELLO, 99, HelloRequest())
+
+
+class TestHello:
+    """A node says who it is, in or out of an epoch."""
+
+    def test_hello_needs_and_leaves_no_memory(self) -> None:
+        """Before any epoch the node gives its alias, and whether its owner lets it take part."""
+        nodes = federation(policy={"willing": lambda r: r != 0})
+        session = nodes.session(nodes.ids[3])
+        reply = session.handle(HELLO)
+        assert (reply["alias"], reply["willing"]) == ("3", False)
+        assert session.memory is None
+
+    def test_hello_leaves_an_epoch_alone(self) -> None:
+        """A roll call in between does not count as a step of the epoch."""
+        nodes = federation()
+        node_id, request = next_request(nodes, Stage.REGISTER)
+        kept = nodes.memories[node_id]
+        nodes.handle(node_id, HELLO)
+        assert nodes.memories[node_id] == kept
+        nodes.handle(node_id, request)
+
+    def test_an_alias_that_cannot_travel_is_refused(self) -> None:
+        """A node with an empty name says so instead of sending it."""
+        nodes = federation()
+        set_policy(nodes, nodes.ids[0], alias="")
+        refuses(nodes, nodes.ids[0], HELLO, MalformedMessageError, "An alias has 1 to 256 bytes")
+
+
+class TestOrder:
+    """No request is answered twice, out of order or out of its epoch."""
+
+    @pytest.mark.parametrize("stage", ENTERED)
+    def test_a_request_is_answered_once(self, stage: Stage) -> None:
+        """Neither itself nor one with the number of an earlier batch is answered after it."""
+        nodes = federation(thresholds="search")
+        node_id, request = next_request(nodes, stage)
+        nodes.handle(node_id, request)
+        for sequence in (request["sequence"], 1):
+            altered = {**request, "sequence": sequence}
+            refuses(nodes, node_id, altered, StaleMessageError, "answered before")
+
+    @pytest.mark.parametrize("stage", ENTERED)
+    def test_another_epoch_is_stale(self, stage: Stage) -> None:
+        """A request of no epoch, the past one or a foreign one is refused whatever its number."""
+        nodes = federation(thresholds="search", registration_interval=1)
+        node_id, request = next_request(nodes, stage)
+        match = "an epoch that this node is not in"
+        foreign = {**request, "epoch": bytes(16), "sequence": 1000}
+        refuses(nodes, node_id, foreign, StaleMessageError, match)
+        nodes.play(2)
+        refuses(nodes, node_id, {**request, "sequence": 1000}, StaleMessageError, match)
+        del nodes.memories[node_id]
+        refuses(nodes, node_id, request, StaleMessageError, match)
+
+    @pytest.mark.parametrize("stage", ENTERED)
+    def test_who_did_not_join_answers_nothing_else(self, stage: Stage) -> None:
+        """Every other stage of the epoch is refused."""
+        nodes = federation(thresholds="search")
+        _, request = next_request(nodes, stage)
+        unwilling = federation(policy={"willing": lambda _r: False})
+        node_id, join = next_request(unwilling, Stage.JOIN)
+        unwilling.handle(node_id, join)
+        altered = {**request, "epoch": join["epoch"], "sequence": 50}
+        refuses(unwilling, node_id, altered, RefusedError, "did not join that epoch")
+
+    def test_a_refused_request_may_come_again(self) -> None:
+        """A refusal that decrypted nothing does not use up the number: a mended one passes."""
+        nodes = federation()
+        node_id, request = next_request(nodes, Stage.PARTICIPATE)
+        refuses(nodes, node_id, {**request, "num-clients": 2}, RefusedError, "too few")
+        nodes.handle(node_id, request)
+
+    def test_a_charged_request_does_not_come_again(self) -> None:
+        """What was decrypted for a refused request uses up its number."""
+        nodes = federation()
+        node_id, request = next_request(nodes, Stage.PARTICIPATE)
+        with pytest.raises(RefusedError, match="not what it is said to be"):
+            nodes.handle(node_id, {**request, "num-clients": 8})
+        refuses(nodes, node_id, request, StaleMessageError, "answered before")
+
+    def test_an_epoch_is_joined_once(self) -> None:
+        """A second request to join is stale in its epoch and in later ones."""
+        nodes = federation(registration_interval=1)
+        node_id, request = next_request(nodes, Stage.JOIN)
+        nodes.handle(node_id, request)
+        again = {**request, "sequence": 1000}
+        refuses(nodes, node_id, request, StaleMessageError, "asked to join that epoch before")
+        refuses(nodes, node_id, again, StaleMessageError, "asked to join that epoch before")
+        nodes.play(2)
+        refuses(nodes, node_id, again, StaleMessageError, "asked to join that epoch before")
+
+    def test_the_last_64_epochs_are_remembered(self) -> None:
+        """The memory has a fixed size, and forgets the oldest epoch first."""
+        nodes = federation()
+        node_id, request = next_request(nodes, Stage.JOIN)
+        epochs = [bytes([number] * 16) for number in range(65)]
+        for epoch in epochs:
+            nodes.handle(node_id, {**request, "epoch": epoch})
+        memory = nodes.session(node_id).memory
+        assert memory is not None
+        assert memory.epochs == b"".join(epochs[1:])
+        stale = {**request, "epoch": epochs[1]}
+        refuses(nodes, node_id, stale, StaleMessageError, "asked to join that epoch before")
+        nodes.handle(node_id, {**request, "epoch": epochs[0]})
+
+
+def test_an_error_tells_its_type_only() -> None:
+    """A detail of what failed would make the node an oracle."""
+    nodes = federation()
+    node_id, request = next_request(nodes, Stage.REGISTER)
+    spoilt = {**request, "key.sealed-key": b""}
+    refuses(nodes, node_id, spoilt, RefusedError, r"^register failed: SealError\.$")
+
+
+def test_terms_are_kept_as_announced() -> None:
+    """What is checked later is what the node agreed to."""
+    nodes = federation()
+    nodes.play(1)
+    assert joined(nodes, nodes.ids[0]).announced == epoch_of(nodes).announced
+    assert registered(nodes, nodes.ids[0]).num_draws == 4

@@ -1,0 +1,168 @@
+"""Tests of the paper's rule: one-hot registries, eq. 6, and the search for thresholds."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.core import (
+    best_candidate,
+    default_thresholds,
+    fixed_point_distribution,
+    overall_registry,
+    participation_probability,
+    search_contribution,
+)
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.protocol.rules import announced_rule
+from dubhe_flwr.rules import Frame, Own, Paper, Population, Settled, Slots
+
+GIVEN = Paper((1, 2, 3), {1: 0.6, 2: 0.3})
+SEARCH = Paper((1, 2, 3), "search")
+COUNTS = np.array([[9, 1, 0], [0, 9, 1], [4, 5, 1], [3, 3, 4], [8, 1, 1]])
+NODES = [Own(row) for row in COUNTS]
+FRAME = Frame(num_classes=3, max_clients=9)
+POPULATION = Population(FRAME, num_clients=5, num_participants=2, num_volunteers=3)
+
+
+def summed(rule: Paper) -> Any:
+    """Return the sum of the registrations."""
+    return sum(rule.contribution(own, FRAME) for own in NODES)
+
+
+class TestSettings:
+    """The settings that hold are those that are announced."""
+
+    @pytest.mark.parametrize(
+        ("given_", "thresholds"),
+        [
+            (((10, 2, 1),), {1: 0.7, 2: 0.1}),
+            ((iter([1, 2, 4]), {2: 0, 1: 1}), {1: 1.0, 2: 0.0}),
+            (((np.int64(1), 3), {np.int64(1): np.float32(0.5)}), {1: 0.5}),
+            (((10,),), {}),
+        ],
+    )
+    def test_what_is_given_holds(self, given_: Any, thresholds: Any) -> None:
+        """Or the paper's thresholds where it has some; nodes read the same."""
+        rule = Paper(*given_)
+        assert rule.candidates == (thresholds,)
+        there = announced_rule("paper", rule.to_json())
+        assert isinstance(there, Paper)
+        assert there.candidates == rule.candidates
+        assert there.codebook == rule.codebook
+        assert (rule.num_sums(FRAME, 9), rule.settlement_slots(FRAME)) == (1, None)
+
+    @pytest.mark.parametrize("reference_set", [(1, 2, 10), (1, 3), (2, 5), (1, 2, 3, 4)])
+    def test_a_search_is_over_a_grid(self, reference_set: Any) -> None:
+        """Three shares of each size; the paper's own thresholds are among them."""
+        rule = Paper(reference_set, "search")
+        assert len(rule.candidates) == 3 ** (len(reference_set) - 1)
+        assert json.loads(rule.to_json())["thresholds"] == "search"
+        there = announced_rule("paper", rule.to_json())
+        assert isinstance(there, Paper)
+        assert there.candidates == rule.candidates
+        num_classes, length = rule.num_classes, rule.codebook.length
+        frame = Frame(num_classes, 9)
+        number = len(rule.candidates)
+        assert rule.registration_slots(frame) == Slots(number * length, 1)
+        assert rule.settlement_slots(frame) == Slots(number * (num_classes + 1), 2**20)
+        assert rule.num_sums(frame, 9) == 2
+        if paper := default_thresholds(rule.codebook):
+            assert paper in rule.candidates
+
+    @pytest.mark.parametrize(
+        ("given_", "match"),
+        [
+            (((1, 2, 10), "best"), "thresholds='best' must be 'search', or a share for each size"),
+            (((1, 2, 3, 4, 10), "search"), "has 81 candidates, above 64; leave out a size or give"),
+            ((range(1, 30), "search"), "has 22876792454961 candidates, above 64"),
+            (
+                ((10**9 // 2, 10**9), "search"),
+                "reference_set is for 1000000000 classes; at most 4096",
+            ),
+            (((1, 4097), {1: 0.5}), "at most 4096 are allowed"),
+            (((1, 2, 100), {1: 0.5, 2: 0.1}), "makes a registry of 5051 slots"),
+            (((1, 3), {1: 1.5}), "1.5"),
+        ],
+    )
+    def test_what_cannot_work_is_refused_at_once(self, given_: Any, match: str) -> None:
+        """However much it would take to find out."""
+        with pytest.raises(SettingsError, match=match):
+            Paper(*given_)
+
+    def test_nodes_have_as_many_classes(self) -> None:
+        """As the largest size of the reference set."""
+        assert GIVEN.num_classes == 3
+        with pytest.raises(SettingsError, match="for 3 classes, and the nodes have 4; make its"):
+            GIVEN.registration_slots(Frame(4, 9))
+
+    def test_the_log_names_what_was_found(self) -> None:
+        """And the reference set."""
+        assert GIVEN.describe() == "paper: reference set (G) (1, 2, 3), thresholds {1: 0.6, 2: 0.3}"
+        assert SEARCH.describe().endswith("(1, 2, 3), thresholds searched for")
+        assert SEARCH.describe((0.5, 0.1)).endswith("thresholds {1: 0.5, 2: 0.1}")
+
+
+class TestSettle:
+    """From the sum of the registries to a probability."""
+
+    def test_eq_6_for_as_many_volunteers_as_are_wanted(self) -> None:
+        """With K volunteers it is the paper's own."""
+        overall, slots = overall_registry(COUNTS, GIVEN.codebook, GIVEN.candidates[0])
+        expected = participation_probability(overall, 3)[slots]
+        found = [GIVEN.settle(own, POPULATION, (), summed(GIVEN)) for own in NODES]
+        assert found == [Settled(float(probability)) for probability in expected]
+
+    @pytest.mark.parametrize("num_volunteers", [3, 9])
+    def test_who_is_missing_from_the_sum_draws_like_any_other(self, num_volunteers: int) -> None:
+        """V / N, at most 1."""
+        others = np.array([0, 2, 3, 0, 0, 0, 0])
+        population = Population(FRAME, 5, 2, num_volunteers)
+        assert GIVEN.settle(NODES[0], population, (), others) == Settled(
+            min(1.0, num_volunteers / 5)
+        )
+
+    @given(
+        slots=st.lists(st.integers(0, 2), min_size=7, max_size=7),
+        own=st.sampled_from(NODES),
+    )
+    def test_a_refusal_does_not_depend_on_the_own_labels(self, slots: list[int], own: Own) -> None:
+        """Any sum is refused by all nodes or by none."""
+        if sum(slots) == 5:
+            assert isinstance(GIVEN.settle(own, POPULATION, (), np.array(slots)), Settled)
+        else:
+            with pytest.raises(RefusedError, match="overall registry is not the sum"):
+                GIVEN.settle(own, POPULATION, (), np.array(slots))
+
+    def test_a_search_finds_the_best_of_what_all_expect(self) -> None:
+        """Every node the same, with its own probability under it."""
+        first: list[Any] = [SEARCH.settle(own, POPULATION, (), summed(SEARCH)) for own in NODES]
+        table = sum(outcome.contribution for outcome in first)
+        rows = [overall_registry(COUNTS, SEARCH.codebook, sigma) for sigma in SEARCH.candidates]
+        overall = [registry for registry, _ in rows]
+        expected: Any = 0
+        for k, counts in enumerate(COUNTS):
+            distribution, slots = fixed_point_distribution(counts), [slots[k] for _, slots in rows]
+            expected = expected + search_contribution(distribution, slots, overall, 3)
+        np.testing.assert_array_equal(table, expected.ravel())
+        best = best_candidate(expected)
+        finding = tuple(SEARCH.candidates[best].values())
+        for own, outcome in zip(NODES, first, strict=True):
+            settled = SEARCH.settle(own, POPULATION, outcome.memory, table)
+            assert settled == Settled(outcome.memory[best], finding)
+
+    def test_until_it_is_found_the_papers_own_holds(self) -> None:
+        """Where it gives thresholds; else the candidate in the middle."""
+        for rule, usual in (
+            (Paper((1, 2, 10), "search"), {1: 0.7, 2: 0.1}),
+            (Paper((1, 2, 4)), {1: 0.7, 2: 0.2}),
+        ):
+            frame = Frame(rule.num_classes, 10)
+            counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1
+            sums: Any = sum(rule.contribution(Own(row), frame) for row in counts)
+            population = Population(frame, len(counts), 2, 2)
+            outcome: Any = rule.settle(Own(counts[0]), population, (), sums)
+            assert outcome.probability == outcome.memory[rule.candidates.index(usual)]

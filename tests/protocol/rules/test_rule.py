@@ -1,0 +1,112 @@
+"""Tests of what a rule is to both sides: a name on the wire, settings, and as many exchanges."""
+
+import pytest
+from protocol.federation import epoch_of, registered
+from protocol.node import Exchanges, federation
+
+from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.protocol.rules import announced_rule
+from dubhe_flwr.rules import Frame, Paper, Rule, register_rule
+
+
+@pytest.mark.parametrize("rule", [Exchanges(2, 0.5), Paper((1, 2, 4), {1: 0.6, 2: 0.3})])
+def test_a_rule_is_announced_by_name_and_settings(rule: Rule) -> None:
+    """The other side makes the same from them."""
+    found = announced_rule(rule.name, rule.to_json())
+    assert type(found) is type(rule)
+    assert found.to_json() == rule.to_json()
+
+
+@pytest.mark.parametrize("name", ["nearest", "", "x" * 10_000])
+def test_an_unknown_rule_is_refused(name: str) -> None:
+    """With the remedy, and no more of a long name than fits a log."""
+    with pytest.raises(RefusedError, match="is not known here; import the module that") as caught:
+        announced_rule(name, "{}")
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *("", "{", "nan", "[]", "null", "3", '"search"', "[" * 2**15, "9" * 5000),
+        *('{"number": "31415", "local_sk": 0}', '{"31415": 1}', '{"number": -1}'),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_without_a_detail(settings: str) -> None:
+    """Whatever is wrong with them, there is one sentence."""
+    with pytest.raises(RefusedError, match=r"^The settings of the rule 'exchanges' cannot work\.$"):
+        announced_rule("exchanges", settings)
+
+
+def test_there_is_one_rule_of_a_name() -> None:
+    """Another class is refused; the same one may come again, as when its module is read anew."""
+    for module, name in ((Exchanges.__module__, "Other"), ("elsewhere", Exchanges.__qualname__)):
+        other = type("Other", (Exchanges,), {"__module__": module, "__qualname__": name})
+        with pytest.raises(SettingsError, match=r"a rule 'exchanges' already; choose another"):
+            register_rule(other)
+    again = type("Exchanges", (Exchanges,), {"__module__": Exchanges.__module__})
+    assert register_rule(again) is again
+    assert type(announced_rule("exchanges", "{}")) is again
+    register_rule(Exchanges)
+    assert type(announced_rule("exchanges", "{}")) is Exchanges
+
+
+def test_a_rule_needs_no_more_than_a_registration() -> None:
+    """Any number of classes, no further exchange, no price, and a text for the log."""
+    rule = Exchanges()
+    assert (rule.num_classes, Rule.local_skew.fget(rule)) == (None, 0.0)  # type: ignore[attr-defined]
+    frame = Frame(4, 9)
+    assert (Rule.settlement_slots(rule, frame), Rule.num_sums(rule, frame, 9)) == (None, 1)
+    assert rule.target is None
+    assert rule.describe((0.5,)) == repr(rule)
+    assert rule.to_json() == '{"local_skew": 0.0, "number": 0}'
+
+
+@pytest.mark.parametrize(("number", "asked"), [(0, 0), (1, 2), (3, 4)])
+def test_as_many_exchanges_as_a_rule_wants(number: int, asked: int) -> None:
+    """Nodes are given each sum once; if it is the only one, it comes with the draw."""
+    nodes = federation(rule=Exchanges(number))
+    plan = nodes.play(1)
+    stages = [exchange.stage for exchange in nodes.exchanges]
+    assert stages.count("settle") == 9 * asked
+    last = epoch_of(nodes).last_sum
+    assert (last.exchange, last.num_clients) == (number, 9)
+    assert (plan.rule, plan.finding) == (f"Exchanges(number={number}, local_skew=0.0)", ())
+    for node_id in nodes.ids:
+        reading = registered(nodes, node_id).reading
+        assert reading is not None
+        assert (reading.probability, reading.memory) == (4 / max(9, 9 * number), None)
+    nodes.play(2)
+    assert nodes.errors == []
+
+
+@register_rule
+@dataclass(frozen=True)
+class Insatiable(Exchanges):
+    """A rule that always wants one sum more."""
+
+    name: ClassVar[str] = "insatiable"
+
+    def num_sums(self, frame: Frame, num_clients: int) -> int:
+        """One less than it takes to settle."""
+        return self.number
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
+    """Where it wants another one, a node draws with the probability that it has."""
+    nodes = federation(rule=Insatiable(number))
+    plan = nodes.play(1)
+    nodes.play(2)
+    assert (nodes.errors, plan.notes, plan.num_registered) == ([], (), 9)
+    assert epoch_of(nodes).last_sum.exchange == number - 1
+    reading = registered(nodes, nodes.ids[0]).reading
+    assert reading is not None
+    assert (reading.probability, reading.memory) == (4 / max(9, 9 * (number - 1)), None)
+
+
+def test_numbers_beyond_any_float_are_refused() -> None:
+    """As other settings that cannot work, also where a rule raises another error for them."""
+    for settings in (f'{{"coverage": {10**400}}}', f'{{"target": [{10**400}, 0]}}'):
+        with pytest.raises(RefusedError, match="settings of the rule 'prices' cannot work"):
+            announced_rule("prices", settings)

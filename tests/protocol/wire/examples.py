@@ -1,0 +1,81 @@
+"""One valid message of each kind, and ways to spoil it."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dubhe_flwr.protocol.wire.codec import Fields
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import (
+    DeliveredKey,
+    DetermineReply,
+    DetermineRequest,
+    HelloReply,
+    HelloRequest,
+    JoinReply,
+    JoinRequest,
+    KeygenReply,
+    KeygenRequest,
+    Message,
+    ParticipateReply,
+    ParticipateRequest,
+    RegisterReply,
+    RegisterRequest,
+    SettleReply,
+    SettleRequest,
+    Stage,
+)
+
+RULE: Final = '{"reference_set": [1, 2, 10], "thresholds": {"1": 0.7, "2": 0.1}}'
+REQUESTS: Final[dict[Stage, Message]] = {
+    Stage.HELLO: HelloRequest(),
+    Stage.JOIN: JoinRequest("paper", RULE, 20, 2048, 1000, 3, 1000, 500, 10, 4, 7),
+    Stage.KEYGEN: KeygenRequest(bytes(range(96)), bytes(3 * 96)),
+    Stage.REGISTER: RegisterRequest(
+        DeliveredKey(b"\x81" * 256, bytes(32), b"sealed", b"\x0b" * 96), mean_examples=612.5
+    ),
+    Stage.SETTLE: SettleRequest(b"\x02" * 512, 100, 1),
+    Stage.PARTICIPATE: ParticipateRequest(b"\x02" * 512, 100, 1, 7, 5, 10),
+    Stage.DETERMINE: DetermineRequest(b"\x03" * 2560, (3, 2), (4, 4, 5, 4, 5)),
+}
+REPLIES: Final[dict[Stage, Message]] = {
+    Stage.HELLO: HelloReply("client 3: Grüße", willing=True),
+    Stage.JOIN: JoinReply(0, "3", 10, bytes(range(32)), 600, b"\x0b" * 96),
+    Stage.KEYGEN: KeygenReply(b"\x81" * 256, b"sealed", b"\x0b" * 288),
+    Stage.REGISTER: RegisterReply(b"\x04" * 512, b"\x05" * 512),
+    Stage.SETTLE: SettleReply(b"\x0a" * 512, (0.7, 0.1)),
+    Stage.PARTICIPATE: ParticipateReply(b"\x06" * 7, b"\x07"),
+    Stage.DETERMINE: DetermineReply((0, 9, 3, 0, 1)),
+}
+MESSAGES: Final = [
+    *((stage, message) for stage, message in REQUESTS.items()),
+    *((stage, message) for stage, message in REPLIES.items()),
+]
+OPTIONAL: Final = {
+    "group-size", "draw-seed", "signatures", "signature", "key.signature", "contribution",
+    "num-examples", "mean-examples",
+}  # fmt: skip
+"""Fields that may be left out."""
+
+FOREIGN_VALUES: Final = (None, True, 1, 1.0, "1", b"1", [1], (1,), {"a": 1}, bytearray(8), 2**64)
+
+
+def sealed(stage: Stage, message: Message) -> Fields:
+    """Return a message with a header."""
+    return Envelope(bytes(range(16)), stage.value, sequence=3).seal(message)
+
+
+def misfits(valid: Fields) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """Yield the fields with one missing, one too many, or one of another type or size."""
+    fields: dict[Any, Any] = dict(valid)
+    for name, value in fields.items():
+        if name not in OPTIONAL:
+            yield f"without {name}", {n: v for n, v in fields.items() if n != name}
+        yield f"{name} misspelt", {n.replace(name, f"{name}s"): v for n, v in fields.items()}
+        for other in FOREIGN_VALUES:
+            if type(other) is not type(value) or other == 2**64:
+                yield f"{name} is {other!r}", {**fields, name: other}
+    yield "a field too many", {**fields, "label": 3}
+    yield "a field too many within another", {**fields, "key.label": 3}
+    yield "a number as name", {**fields, 3: 3}
+    yield "a tuple as name", {**fields, ("epoch",): 3}
+    yield "nothing", {}

@@ -1,0 +1,192 @@
+"""Tests of the codec: what goes out comes back, and nothing else comes in."""
+
+import struct
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import decode, encode, wire_size
+from dubhe_flwr.protocol.wire.codec import encoded_size
+
+
+@dataclass(frozen=True)
+class Inner:
+    """What stands within another."""
+
+    number: int
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """One field of each kind."""
+
+    flag: bool
+    number: int
+    share: float
+    name: str
+    data: bytes
+    whole_numbers: tuple[int, ...]
+    shares: tuple[float, ...]
+    inner_one: Inner
+    inner_two: Inner | None = None
+    some_numbers: tuple[int, ...] | None = None
+
+
+int64 = st.integers(-(2**63), 2**63 - 1)
+floats = st.floats(allow_nan=False)
+inner = st.builds(Inner, int64, st.none() | st.text())
+examples = st.builds(
+    Example,
+    st.booleans(),
+    int64,
+    floats,
+    st.text(),
+    st.binary(),
+    st.lists(int64).map(tuple),
+    st.lists(floats).map(tuple),
+    inner,
+    st.none() | inner,
+    st.none() | st.lists(int64).map(tuple),
+)
+EXAMPLE = Example(True, 1, 0.5, "a", b"b", (3, 4), (0.25,), Inner(5))
+
+
+@given(example=examples)
+def test_round_trip(example: Example) -> None:
+    """Every message comes back as it was."""
+    assert decode(Example, encode(example)) == example
+
+
+def test_fields_are_flat_and_plain() -> None:
+    """Names are in kebab case, tuples are big-endian bytes, and what is not there is left out."""
+    plain = {
+        "flag": True,
+        "number": 1,
+        "share": 0.5,
+        "name": "a",
+        "data": b"b",
+        "whole-numbers": struct.pack(">qq", 3, 4),
+        "shares": struct.pack(">d", 0.25),
+        "inner-one.number": 5,
+    }
+    assert encode(EXAMPLE) == plain
+    whole = replace(EXAMPLE, inner_two=Inner(6, ""), some_numbers=())
+    more = {"inner-two.number": 6, "inner-two.note": "", "some-numbers": b""}
+    assert encode(whole) == plain | more
+    assert decode(Example, plain | more) == whole
+
+
+@pytest.mark.parametrize("name", encode(EXAMPLE))
+def test_every_field_is_needed(name: str) -> None:
+    """A message without one of its fields is refused."""
+    fields = {n: value for n, value in encode(EXAMPLE).items() if n != name}
+    with pytest.raises(MalformedMessageError, match=name):
+        decode(Example, fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("flag", 1),
+        ("flag", "true"),
+        ("number", True),
+        ("number", 1.0),
+        ("number", "1"),
+        ("number", 2**63),
+        ("number", -(2**63) - 1),
+        pytest.param("number", 10**5000, id="number of 5000 digits"),
+        ("share", 1),
+        ("name", b"a"),
+        ("data", "b"),
+        ("data", bytearray(b"b")),
+        ("data", [b"b"]),
+        ("whole-numbers", (3, 4)),
+        ("whole-numbers", [3, 4]),
+        ("whole-numbers", bytes(7)),
+        ("whole-numbers", bytearray(8)),
+        ("shares", bytes(9)),
+        ("inner-one.number", "5"),
+        ("inner-two.number", None),
+        ("inner-two.note", "no number beside"),
+        ("inner-two.notes", ""),
+        ("some-numbers", bytes(7)),
+        ("some-numbers", None),
+    ],
+)
+def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
+    """Types are exact: no bool for an int, no int for a float, and 64 bits for an int."""
+    with pytest.raises(MalformedMessageError):
+        decode(Example, {**encode(EXAMPLE), name: value})
+
+
+@pytest.mark.parametrize("name", ["whole_numbers", "inner-one", "inner-one.x", "x", 7, ("x",)])
+def test_an_unknown_field_is_refused(name: object) -> None:
+    """Neither a strange name nor a name that is no string gets in."""
+    fields: dict[Any, Any] = {**encode(EXAMPLE), name: 1}
+    with pytest.raises(MalformedMessageError, match="unknown"):
+        decode(Example, fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "longest", "longer"),
+    [
+        ("data", bytes(2**24), bytes(2**24 + 1)),
+        ("name", "a" * 2**24, "a" * (2**24 + 1)),
+        ("shares", bytes(8 * 2**16), bytes(8 * 2**16 + 8)),
+    ],
+    ids=["bytes", "text", "numbers"],
+)
+def test_a_value_has_an_end(name: str, longest: object, longer: object) -> None:
+    """What is many times longer than any epoch needs is not looked at."""
+    fields = encode(EXAMPLE)
+    assert decode(Example, {**fields, name: longest})
+    with pytest.raises(MalformedMessageError, match=name):
+        decode(Example, {**fields, name: longer})
+
+
+def test_limits_of_an_int_are_accepted() -> None:
+    """The largest and the smallest number of 64 bits get through."""
+    for number in (2**63 - 1, -(2**63)):
+        assert decode(Example, encode(replace(EXAMPLE, number=number))).number == number
+
+
+def test_errors_name_no_value() -> None:
+    """A refusal says which field, never what was in it: it may be a secret."""
+    with pytest.raises(MalformedMessageError) as refusal:
+        decode(Example, {**encode(EXAMPLE), "data": "swordfish"})
+    assert "'data' is not of type bytes" in str(refusal.value)
+    assert "swordfish" not in str(refusal.value)
+
+
+def test_wire_size_counts_names_and_values() -> None:
+    """A number is eight bytes, a bool one, text its UTF-8 form."""
+    assert wire_size({"a": True}) == 2
+    assert wire_size({"ab": 7}) == wire_size({"ab": 0.5}) == 10
+    assert wire_size({"a": b"123", "b": "é€"}) == 4 + 6
+    assert wire_size({"a": "\ud800"}) == 2
+
+
+@given(example=examples)
+def test_the_size_is_that_of_the_fields(example: Example) -> None:
+    """Measured without encoding."""
+    assert encoded_size(example) == wire_size(encode(example))
+
+
+def test_text_that_has_no_utf_8_form_has_a_size_all_the_same() -> None:
+    """What cannot be sent is refused where it is sent, not where it is measured."""
+    example = replace(EXAMPLE, name="\ud800")
+    assert encoded_size(example) == wire_size(encode(example))
+
+
+def test_fields_of_a_header_may_stand_beside() -> None:
+    """As many as are announced, neither more nor fewer."""
+    fields = {**encode(EXAMPLE), "epoch": b"", "stage": ""}
+    assert decode(Example, fields, num_others=2) == EXAMPLE
+    for num_others in (0, 1, 3):
+        with pytest.raises(MalformedMessageError, match="unknown"):
+            decode(Example, fields, num_others)

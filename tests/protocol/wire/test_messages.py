@@ -1,0 +1,78 @@
+"""Tests of the bodies: each accepts what it says and nothing beside."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from protocol.wire.examples import MESSAGES, OPTIONAL, REPLIES, REQUESTS
+
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import Stage, decode, encode
+from dubhe_flwr.protocol.wire import messages
+from dubhe_flwr.protocol.wire.messages import JoinRequest, Message
+
+JOIN = REQUESTS[Stage.JOIN]
+PARTICIPATE = REQUESTS[Stage.PARTICIPATE]
+DETERMINE = REQUESTS[Stage.DETERMINE]
+
+
+def test_every_stage_has_a_request_and_a_reply() -> None:
+    """The tables and the examples of these tests cover all stages."""
+    assert set(messages.REQUESTS) == set(messages.REPLIES) == set(Stage)
+    assert {s: type(m) for s, m in REQUESTS.items()} == messages.REQUESTS
+    assert {s: type(m) for s, m in REPLIES.items()} == messages.REPLIES
+
+
+@pytest.mark.parametrize(("_stage", "message"), MESSAGES)
+def test_round_trip(_stage: Stage, message: Message) -> None:
+    """Each body comes back from its fields, frozen, with or without the optional ones."""
+    flat = encode(message)
+    assert decode(type(message), flat) == message
+    for name in flat.keys() & OPTIONAL:
+        fewer = {n: value for n, value in flat.items() if n != name}
+        assert encode(decode(type(message), fewer)) == fewer
+    for field in fields(message):
+        with pytest.raises(AttributeError):
+            setattr(message, field.name, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "change"),
+    [
+        (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
+        (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "group_size": 1}),
+        (JOIN, {"max_draws": 0, "max_sums": 0, "draw_seed": 0, "volunteer_tries": 1}),
+        (JOIN, {"group_size": 20}),
+        (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
+        (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
+        (REQUESTS[Stage.SETTLE], {"num_clients": 1, "exchange": 0}),
+        (DETERMINE, {"num_sums": (1,), "num_clients": (1,)}),
+        (REQUESTS[Stage.KEYGEN], {"signatures": b""}),
+        (REPLIES[Stage.JOIN], {"num_classes": 1, "num_examples": 1}),
+        (REQUESTS[Stage.REGISTER], {"mean_examples": 1.0}),
+        (REPLIES[Stage.JOIN], {"status": 5, "num_classes": 0}),
+        (REPLIES[Stage.HELLO], {"alias": "a" * 256}),
+        (REPLIES[Stage.SETTLE], {"finding": (0.5,) * 64}),
+    ],
+)
+def test_a_value_at_the_limit_is_accepted(message: Any, change: dict[str, Any]) -> None:
+    """The limits themselves are within; what is beyond is among the vectors."""
+    assert replace(message, **change) != message
+
+
+@pytest.mark.parametrize("name", ["rule", "rule_settings"])
+def test_settings_of_a_rule_have_an_end(name: str) -> None:
+    """What no vector shows for its length: more than 65,536 characters."""
+    change: dict[str, Any] = {name: " " * (2**16 + 1)}
+    assert isinstance(JOIN, JoinRequest)
+    with pytest.raises(MalformedMessageError, match="too long"):
+        replace(JOIN, **change)
+
+
+def test_volunteers_and_what_their_draws_cost() -> None:
+    """One draw for four times K volunteers tells as much as four draws; half of all is the most."""
+    assert isinstance(JOIN, JoinRequest)
+    wanted = [replace(JOIN, volunteer_tries=tries).num_volunteers(400) for tries in (1, 4, 100)]
+    assert wanted == [20, 80, 200]
+    cost = [replace(JOIN, volunteer_tries=tries).draws_charged(3, 90) for tries in (1, 2, 4)]
+    assert cost == [3, 6, 9]

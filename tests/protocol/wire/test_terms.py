@@ -1,0 +1,117 @@
+"""Tests of what both sides derive from the terms of an epoch."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.he import generate_secret_key
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.terms import Terms, rule_of, sealing_context, terms_of
+from dubhe_flwr.rules import Paper
+
+
+def announced(rule: Paper, **changes: Any) -> JoinRequest:
+    """Return what is announced of an epoch under the paper's rule."""
+    return replace(
+        JoinRequest("paper", rule.to_json(), 20, 2048, 1000, 3, 1000, 500),
+        **changes,
+    )
+
+
+ANNOUNCED = announced(Paper((1, 2, 10)))
+
+
+def test_rule_and_layout() -> None:
+    """The paper's registry of 56 slots fits one ciphertext, and so does a distribution."""
+    terms = terms_of(ANNOUNCED, 10)
+    assert terms.rule.announced() == Paper((1, 2, 10), {1: 0.7, 2: 0.1}).announced()
+    layout = terms.layout
+    assert (layout.key_bits, layout.max_clients) == (2048, 1000)
+    fields = [(field.name, field.num_slots, field.max_value) for field in layout.fields]
+    assert fields == [("registration", 56, 1), ("distribution", 11, 2**20)]
+    assert layout.field_bytes("registration") == layout.field_bytes("distribution") == 512
+    assert terms.num_ciphertexts_registered == 2
+
+
+def test_a_search_has_one_more_field() -> None:
+    """A registry for each candidate, and then the expected data of each."""
+    terms = terms_of(announced(Paper((1, 2, 10), "search")), 10)
+    fields = [(field.name, field.num_slots) for field in terms.layout.fields]
+    assert fields == [("registration", 504), ("distribution", 11), ("settlement", 99)]
+    assert terms.num_ciphertexts_registered == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "num_classes"),
+    [
+        ({}, 9),
+        ({}, 11),
+        ({}, 4097),
+        ({"key_bits": 2047}, 10),
+        ({"key_bits": 496}, 10),
+        ({"key_bits": -2048}, 10),
+        ({"key_bits": 8208}, 10),
+        ({"key_bits": 2**40}, 10),
+        ({"max_clients": 2**42}, 10),
+        ({"max_clients": 2**63 - 1}, 10),
+        ({"rule": "nearest"}, 10),
+        ({"rule_settings": Paper((1, 3, 26), "search").to_json(), "key_bits": 512}, 26),
+    ],
+)
+def test_terms_that_cannot_work_are_refused(change: dict[str, Any], num_classes: int) -> None:
+    """Neither crash nor endless work comes of them."""
+    with pytest.raises(RefusedError):
+        Terms(replace(ANNOUNCED, **change), num_classes)
+
+
+@pytest.mark.parametrize(
+    ("reference_set", "thresholds"),
+    [
+        ([2**61, 2**62], {str(2**61): 0.5}),
+        ([4097], {}),
+        (list(range(1, 40)), "search"),
+        (list(range(1, 4097)), "search"),
+    ],
+)
+def test_a_rule_beyond_counting_is_refused_at_once(reference_set: Any, thresholds: Any) -> None:
+    """No server keeps a node busy with the subsets of huge sets, or with endless candidates."""
+    settings = json.dumps({"reference_set": reference_set, "thresholds": thresholds})
+    with pytest.raises(RefusedError, match="The settings of the rule 'paper' cannot work"):
+        rule_of(replace(ANNOUNCED, rule_settings=settings))
+
+
+@pytest.mark.parametrize(
+    ("change", "num_classes"),
+    [
+        ({"key_bits": 8192}, 10),
+        ({"key_bits": 512}, 10),
+        ({"max_clients": 2**42 - 1}, 10),
+        ({"rule_settings": Paper((4096,)).to_json()}, 4096),
+    ],
+)
+def test_terms_at_the_limit_work(change: dict[str, Any], num_classes: int) -> None:
+    """The limits themselves are within."""
+    assert Terms(replace(ANNOUNCED, **change), num_classes).layout
+
+
+def test_terms_are_computed_once() -> None:
+    """All nodes of a simulation share them."""
+    assert terms_of(ANNOUNCED, 10) is terms_of(replace(ANNOUNCED), 10)
+
+
+def test_a_sealed_key_is_bound_to_everything() -> None:
+    """Epoch, agent, modulus and layout each change what a seal is bound to."""
+    layouts = [terms_of(replace(ANNOUNCED, max_clients=n), 10).layout for n in (100, 101)]
+    keys = [generate_secret_key(512).public_key for _ in range(2)]
+    contexts = {
+        sealing_context(epoch, agent, key, layout).info(bytes(32))
+        for epoch in (bytes(16), b"e" * 16)
+        for agent in (bytes(32), b"a" * 32)
+        for key in keys
+        for layout in layouts
+    }
+    assert len(contexts) == 16
+    assert all(b"dubhe/1" in context for context in contexts)

@@ -1,0 +1,427 @@
+"""Vectors of well-formed requests that a node refuses."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from vectors import reference as ref
+from vectors.inputs import (
+    ANNOUNCED,
+    CLEAR,
+    COUNTS,
+    EPOCH,
+    GROUPED,
+    MODULUS,
+    NODE,
+    OTHER_EPOCH,
+    OTHER_MODULUS,
+    OTHER_N,
+    OTHER_SIGNER,
+    SEARCHED,
+    SIGNER,
+    STRANGER,
+    WEIGHTED,
+    Case,
+    N,
+    encrypted,
+    expected,
+    fixed,
+    overall,
+    prime,
+)
+from vectors.steps import (
+    FRANK,
+    PINNED,
+    answers,
+    ask,
+    choose,
+    decisions,
+    delivered,
+    draw,
+    given,
+    joined,
+    refused,
+    registered,
+    session,
+    usual_answer,
+)
+
+STALE: Final = "StaleMessageError"
+UNTRUSTED: Final = "UntrustedError"
+SCALE: Final = ref.SCALE
+
+_CLIENTS: Final[dict[str, Any]] = {"num-clients": 20, "total": [0] * 4 + [20] + [0] * 6}
+"""Twenty clients of one category."""
+
+
+def bad_sessions() -> Iterator[Case]:
+    """From requests to what a node refuses: it keeps its memory, but for what it decrypted."""
+    yield from _stale()
+    yield from _keygen()
+    yield from _register()
+    yield from _sums()
+    yield from _search()
+    yield from _draws()
+    yield from _determine()
+
+
+def _stale() -> Iterator[Case]:
+    participate = ask("participate", draw())
+    yield session("of an epoch of which the node never heard", None, refused(participate, STALE))
+    other = ask("participate", draw(), epoch=OTHER_EPOCH)
+    yield session("of another epoch", registered(), refused(other, STALE))
+    for sequence in (1, 2):
+        early = refused(ask("participate", draw(), sequence), STALE)
+        yield session(f"number {sequence}, answered before", registered(), early)
+    yield session(
+        "the same request again", registered(), usual_answer(), refused(usual_answer(), STALE)
+    )
+    first = ask("join", ANNOUNCED)
+    second = ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH)
+    again = refused(ask("join", ANNOUNCED, 5), STALE)
+    yield session("an epoch joined twice", None, first, again)
+    yield session("an epoch before the last", None, first, second, again)
+    away = ask("participate", draw(), 4)
+    unwilling = {"alias": "1", "unwilling-rounds": [0]}
+    yield session("a node that did not join", None, first, refused(away), owner=unwilling)
+    twice = first, refused(ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH))
+    owner = FRANK | {"max-epochs-per-day": 1}
+    yield session("a second epoch in a day of one", None, *twice, owner=owner)
+
+
+def _keygen() -> Iterator[Case]:
+    own = ref.public_half(NODE)
+    others = [ref.public_half(bytes([number]) * 32) for number in range(1, 21)]
+
+    def keygen(name: str, keys: Sequence[bytes]) -> Case:
+        asked = ask("keygen", {"public-keys": b"".join(keys)})
+        return session(f"a key {name}", joined(), refused(asked))
+
+    yield keygen("for others only", others[:3])
+    yield keygen("for nobody", [])
+    yield keygen("for one of them twice", [own, *others[:2], others[0]])
+    yield keygen("for the agent twice", [own, own, *others[:2]])
+    yield keygen("for fewer than a cohort", [own, others[0]])
+    yield keygen("for more than there may be", [own, *others])
+    clear = ask("keygen", {"public-keys": b"".join([own, *others[:1]])})
+    yield session("a key for two in the clear", joined(CLEAR), refused(clear))
+
+    asked = {"public-keys": b"".join([own, *others[:2]])}
+    step = refused(ask("keygen", asked, 4))
+    yield session("a second key", joined(), ask("keygen", asked), step)
+    recipients = [own, others[0]]
+    pair = ANNOUNCED | {"min-cohort": 2}
+
+    def statement(key: bytes, epoch: bytes = EPOCH, announced: Any = pair) -> bytes:
+        return ref.join_statement(epoch, announced, key)
+
+    mine = ref.sign(SIGNER, statement(own))
+    good = ref.sign(OTHER_SIGNER, statement(others[0]))
+    for name, signatures in (
+        ("without signatures", None),
+        ("with an empty list of signatures", []),
+        ("with a signature too few", [mine]),
+        ("with a signature too many", [mine, good, good]),
+        ("with zeros for a signature", [mine, bytes(96)]),
+        ("with two signatures that changed places", [good, mine]),
+        ("signed by a stranger", [mine, ref.sign(STRANGER, statement(others[0]))]),
+        ("signed twice by one node", [mine, ref.sign(SIGNER, statement(others[0]))]),
+        ("signed for another key", [mine, ref.sign(OTHER_SIGNER, statement(others[1]))]),
+        (
+            "signed in another epoch",
+            [mine, ref.sign(OTHER_SIGNER, statement(others[0], OTHER_EPOCH))],
+        ),
+        (
+            "signed under other parameters",
+            [mine, ref.sign(OTHER_SIGNER, statement(others[0], announced=ANNOUNCED))],
+        ),
+    ):
+        values: dict[str, Any] = {"public-keys": b"".join(recipients)}
+        if signatures is not None:
+            values["signatures"] = b"".join(signatures)
+        step = refused(ask("keygen", values), UNTRUSTED)
+        yield session(f"recipients {name}", joined(pair), step, owner=PINNED)
+
+
+def _register() -> Iterator[Case]:
+    malformed = "MalformedMessageError"
+    flipped = bytearray(delivered()["key.sealed-key"])
+    flipped[40] ^= 1
+    for name, values, error in (
+        ("that is missing", {}, "RefusedError"),
+        ("of an even modulus", delivered() | {"key.modulus": MODULUS[:-1] + b"\0"}, malformed),
+        ("of a longer modulus", delivered() | {"key.modulus": MODULUS + b"\1"}, malformed),
+        ("of a shorter modulus", delivered() | {"key.modulus": b"\0" + MODULUS[1:]}, malformed),
+        ("of another modulus", delivered() | {"key.modulus": OTHER_MODULUS}, "RefusedError"),
+        ("by another agent", delivered(agent=STRANGER), "RefusedError"),
+        ("for another node", delivered(recipient=STRANGER), "RefusedError"),
+        ("for another epoch", delivered(epoch=OTHER_EPOCH), "RefusedError"),
+        ("for another layout", delivered(announced=SEARCHED), "RefusedError"),
+        ("that holds no prime", delivered(plaintext=b"\1" * 32), "RefusedError"),
+        ("that was changed", delivered() | {"key.sealed-key": bytes(flipped)}, "RefusedError"),
+        ("that is empty", delivered() | {"key.sealed-key": b""}, "RefusedError"),
+    ):
+        yield session(f"a key {name}", joined(), refused(ask("register", values), error))
+    step = refused(ask("register", delivered(announced=CLEAR)))
+    yield session("a key in an epoch in the clear", joined(CLEAR), step)
+
+    other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
+    first, again = ask("register", delivered()), ask("register", delivered(), 4)
+    yield session("a key that is there already", joined(), first, refused(again))
+    late = ask("register", other, 5)
+    read = usual_answer(ANNOUNCED, 4)
+    yield session("another key after the first sum", joined(), first, read, refused(late))
+    mean = {"mean-examples": 100.0}
+    step = refused(ask("register", delivered(announced=WEIGHTED)))
+    yield session("a weight without a mean", joined(WEIGHTED), step)
+    step = refused(ask("register", delivered() | mean))
+    yield session("a mean where all count the same", joined(), step)
+    clear = ask("register", {}), ask("register", {}, 4)
+    yield session("twice in the clear", joined(CLEAR), clear[0], refused(clear[1]))
+
+    for name, values in (
+        ("without a signature", delivered()),
+        ("with zeros for a signature", delivered() | {"key.signature": bytes(96)}),
+        ("signed by a stranger", delivered(signer=STRANGER)),
+        ("signed in another epoch", delivered(signer=SIGNER, signed={"epoch": OTHER_EPOCH})),
+        ("signed under other terms", delivered(signer=SIGNER, signed={"announced": GROUPED})),
+        ("signed for another node", delivered(signer=SIGNER, signed={"recipient": bytes(32)})),
+        ("signed for another agent", delivered(signer=SIGNER, signed={"agent": bytes(32)})),
+        ("signed for another key", delivered(signer=SIGNER, signed={"modulus": OTHER_MODULUS})),
+    ):
+        step = refused(ask("register", values), UNTRUSTED)
+        yield session(f"a key {name}", joined(), step, owner=PINNED)
+
+
+def _sums() -> Iterator[Case]:
+    for stage, values in (
+        ("settle", given()),
+        ("participate", draw()),
+        ("determine", choose(ANNOUNCED, ((0, 2, 3),))),
+    ):
+        yield session(f"{stage} before register", joined(), refused(ask(stage, values)))
+    total = overall(ANNOUNCED)
+    one_more, one_moved, huge = list(total), list(total), list(total)
+    one_more[0] += 1
+    one_moved[0], one_moved[1] = total[0] + 10, total[1]
+    huge[0] = 31
+    foreign = ref.encrypt(OTHER_N, ref.pack(ANNOUNCED, "registration", total), 77)
+    for name, changes in (
+        ("of two clients", {"num-clients": 2}),
+        ("of more clients than there may be", {"num-clients": 21}),
+        ("of fewer clients than it says", {"num-clients": 10}),
+        ("of more clients than it says", {"num-clients": 8}),
+        ("with one more", {"total": one_more}),
+        ("with a slot above the clients", {"total": one_moved}),
+        ("with a slot above all clients", {"total": huge}),
+        ("of nothing", {"total": [0] * 11}),
+        ("that is zero", {"sums": bytes(128)}),
+        ("that is empty", {"sums": b""}),
+        ("of a ciphertext too many", {"sums": given()["sums"] * 2}),
+        ("under another key", {"sums": foreign}),
+        ("that is exchange 1", {"exchange": 1}),
+    ):
+        step = refused(ask("participate", draw() | given(**changes)))
+        yield session(f"a sum {name}", registered(), step)
+        step = refused(ask("settle", given(**changes)))
+        yield session(f"a sum {name}, to settle", registered(), step)
+    for name, vector in (
+        ("that is not in the clear", given()["sums"]),
+        ("with bits beyond the key", b"\1" + given(CLEAR)["sums"][1:]),
+    ):
+        step = refused(ask("participate", draw(CLEAR) | {"sums": vector}))
+        yield session(f"a sum {name}", registered(CLEAR), step)
+
+    first = usual_answer()
+    for name, changes in (
+        (
+            "with other bytes",
+            {"sums": ref.encrypt(N, ref.pack(ANNOUNCED, "registration", total), 78)},
+        ),
+        ("of other clients", {"num-clients": 10, "total": one_more}),
+        ("that says another number", {"num-clients": 10}),
+        ("that comes after the rule is settled", {"exchange": 1}),
+        ("that comes after one that is missing", {"exchange": 2}),
+    ):
+        step = refused(ask("participate", draw() | given(**changes), 4))
+        yield session(f"another sum {name}", registered(), first, step)
+    wrong = refused(ask("participate", draw() | given(total=one_more)))
+    for name, values in (
+        ("the right sum", draw()),
+        ("the same sum", draw() | given(total=one_more)),
+        ("a later sum", draw() | {"exchange": 1}),
+    ):
+        step = refused(ask("participate", values, 4))
+        yield session(f"{name} after a refused one", registered(), wrong, step)
+    step = refused(ask("settle", given(), 4))
+    yield session("to settle what was settled by a draw", registered(), first, step)
+
+
+def _search() -> Iterator[Case]:
+    told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
+    first = ask("settle", given(SEARCHED), decrypts_to={"contribution": told})
+    good = expected(SEARCHED)
+    for name, changes in (
+        ("of two clients", {"num-clients": 2}),
+        ("of more clients than registered", {"num-clients": 10}),
+        ("that do not add up", {"total": [good[0] + 100, *good[1:]]}),
+        ("that expect nobody", {"total": [0] * 15}),
+        ("that expect nobody under one candidate", {"total": [*good[:10], *[0] * 5]}),
+        ("above all clients", {"total": [10 * SCALE] * 15}),
+        ("that do not decrypt", {"sums": bytes(128)}),
+    ):
+        step = refused(ask("settle", given(SEARCHED, 1, **changes), 4))
+        yield session(f"expectations {name}", registered(SEARCHED), first, step)
+        draws = draw(SEARCHED, 1) | given(SEARCHED, 1, **changes)
+        step = refused(ask("participate", draws, 4))
+        yield session(f"expectations {name}, to draw", registered(SEARCHED), first, step)
+    early = ask("participate", draw(SEARCHED), 4)
+    late = refused(ask("participate", draw(SEARCHED, 1), 5))
+    yield session("another sum after a draw", registered(SEARCHED), first, early, late)
+    found = ref.candidates(SEARCHED)[ref.best_candidate(good, 4)]
+    second = answers(ask("settle", given(SEARCHED, 1), 4), {"finding": found})
+    again = refused(ask("settle", given(SEARCHED, 1), 5))
+    yield session("to settle a search again", registered(SEARCHED), first, second, again)
+    for name, total in (("a third sum", good), ("a third sum like the first", overall(SEARCHED))):
+        third = refused(ask("settle", given(SEARCHED, 2, total=total), 5))
+        yield session(name, registered(SEARCHED), first, second, third)
+
+
+def _draws() -> Iterator[Case]:
+    for rounds, tries in ((1, 201), (2, 101), (201, 1)):
+        asked = draw() | {"num-rounds": rounds, "num-tries": tries}
+        step = refused(ask("participate", asked))
+        yield session(f"{rounds} x {tries} draws of 200", registered(), step)
+    parts = [
+        ask("participate", draw() | {"num-rounds": 1, "num-tries": tries}, sequence)
+        for sequence, tries in enumerate((150, 51, 50, 1), start=3)
+    ]
+    yield session(
+        "more draws than 200 in portions",
+        registered(),
+        parts[0],
+        refused(parts[1]),
+        parts[2],
+        refused(parts[3]),
+    )
+    owner = FRANK | {"max-draws-per-day": 6}
+    more = ask("participate", draw() | {"num-rounds": 1, "num-tries": 1}, 4)
+    steps = ask("participate", draw()), refused(more)
+    yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
+    many = GROUPED | {"max-draws": 200}
+    p = 10 / 20
+    told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
+    values = draw(many) | given(many, **_CLIENTS) | {"num-rounds": 1}
+    full = answers(ask("participate", values | {"num-tries": 66}), told)
+    yield session(
+        "draws of ten volunteers for four places, which count three times",
+        registered(many),
+        full,
+        refused(ask("participate", values | {"num-tries": 1}, 4)),
+    )
+
+
+def _determine() -> Iterator[Case]:
+    four = (0, 2, 3, 4)
+    some = choose(ANNOUNCED, [four])
+    yield session("a sum before any draw", registered(), refused(ask("determine", some)))
+    wrong = overall(ANNOUNCED)
+    wrong[0] += 1
+    spoilt = refused(ask("participate", draw() | given(total=wrong)))
+    step = refused(ask("determine", some, 4))
+    yield session("a sum after a refused sum of all", registered(), spoilt, step)
+    size = len(some["sums"])
+    for name, values in (
+        ("of two clients", choose(ANNOUNCED, [(0, 2)])),
+        ("of one client", choose(ANNOUNCED, [(0,)])),
+        ("of two clients beside a good one", choose(ANNOUNCED, [four, (0, 2)])),
+        ("of fewer clients than it says", choose(ANNOUNCED, [four[:3]]) | {"num-clients": [4]}),
+        (
+            "of more clients than it says",
+            choose(ANNOUNCED, [(0, 2, 3, 4, 5)]) | {"num-clients": [4]},
+        ),
+        ("of more clients than there may be", some | {"num-clients": [21]}),
+        ("that is missing", some | {"sums": b""}),
+        ("that is cut", some | {"sums": some["sums"][:-1]}),
+        ("that is one too many", some | {"sums": some["sums"] * 2}),
+        ("that is zero", some | {"sums": bytes(size)}),
+        ("with a share too few", _one(four, [-1, 0, 0, 0, 0])),
+        ("with a share too many", _one(four, [0, 1, 0, 0, 0])),
+        ("with the square in place of a share", _one(four, [-1, 0, 0, 0, 1])),
+        ("with a share above all clients", _one(four, [4 * SCALE + 1, 0, 0, 0, 0])),
+        ("in a second round that has no other", _second_round_spoilt(four)),
+        ("that are tries of different size", choose(ANNOUNCED, [four, (0, 2, 3, 4, 5)])),
+        ("that are five of nine clients", choose(ANNOUNCED, [four] * 5)),
+        ("that are five in five rounds", choose(ANNOUNCED, *[[four]] * 5)),
+    ):
+        step = refused(ask("determine", values, 4))
+        yield session(f"sums {name}", registered(), usual_answer(), step)
+
+    def portions(*sizes: int) -> list[Case]:
+        return [
+            ask("determine", choose(ANNOUNCED, [four] * number), sequence)
+            for sequence, number in enumerate(sizes, start=4)
+        ]
+
+    parts = portions(3, 2, 1, 1)
+    yield session(
+        "five sums of nine clients in portions",
+        registered(),
+        usual_answer(),
+        answers(parts[0], {"chosen": [0]}),
+        refused(parts[1]),
+        answers(parts[2], {"chosen": [0]}),
+        refused(parts[3]),
+    )
+    bad = [
+        refused(ask("determine", _one(four, [1, 0, 0, 0, 0]), sequence)) for sequence in range(4, 8)
+    ]
+    step = refused(ask("determine", some, 8))
+    yield session("a sum after four that were refused", registered(), usual_answer(), *bad, step)
+    few = ANNOUNCED | {"max-sums": 2}
+    parts = [ask("determine", choose(few, [four] * n), s) for n, s in ((3, 4), (2, 5))]
+    yield session(
+        "four sums where two were announced",
+        registered(few),
+        usual_answer(few),
+        refused(parts[0]),
+        answers(parts[1], {"chosen": [0]}),
+        refused(ask("determine", choose(few, [four]), 6)),
+    )
+    seven = ANNOUNCED | {"num-participants": 7}
+    step, first = ask("determine", choose(seven, [range(1, 8)]), 4), ask("participate", draw(seven))
+    yield session("a sum of all but two clients", registered(seven), first, refused(step))
+    uneven = GROUPED | {"num-participants": 5, "group-size": 2}
+    endless = GROUPED | {"num-participants": 2**62}
+    for name, announced, groups in (
+        ("one group where two are wanted", GROUPED, [(0, 2)]),
+        ("groups that are too large", GROUPED, [(0, 2, 3), (4, 5, 6)]),
+        ("groups of which one is too large", GROUPED, [(0, 2), (4, 5, 6)]),
+        ("groups of one size where two are wanted", uneven, [(0, 2), (3, 4), (5, 6)]),
+        ("groups for more places than any memory holds", endless, [(0, 2), (3, 4)]),
+    ):
+        step = refused(ask("determine", choose(announced, groups), 4))
+        first = ask("participate", draw(announced))
+        yield session(name, registered(announced), first, step)
+    pairs = choose(GROUPED, [(0, 2), (3, 4)])
+    width = len(pairs["sums"]) // 2
+    step = refused(ask("determine", pairs | {"sums": pairs["sums"][:width] + bytes(width)},
+                       4))  # fmt: skip
+    yield session(
+        "groups of which too few add up", registered(GROUPED), usual_answer(GROUPED), step
+    )
+
+
+def _one(group: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
+    """Return a request with one sum that is not what it is said to be."""
+    sums = [sum(column) for column in zip(change, *map(fixed, group), strict=True)]
+    vector = encrypted(ANNOUNCED, "distribution", sums)
+    return {"sums": vector, "num-sums": [1], "num-clients": [len(group)]}
+
+
+def _second_round_spoilt(group: Sequence[int]) -> dict[str, Any]:
+    good, bad = choose(ANNOUNCED, [group]), _one(group, [1, 0, 0, 0, 0])
+    return {
+        "sums": good["sums"] + bad["sums"],
+        "num-sums": [1, 1],
+        "num-clients": [len(group), len(group)],
+    }

@@ -1,0 +1,134 @@
+"""How the vectors of sessions are told: a node, what it keeps, and what it is asked in turn."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from vectors import reference as ref
+from vectors.inputs import (
+    AGENT,
+    ANNOUNCED,
+    COUNTS,
+    EPOCH,
+    MODULUS,
+    NODE,
+    SIGNER,
+    TRUSTED,
+    Case,
+    P,
+    all_told,
+    encrypted,
+    expected,
+    overall,
+    sealing,
+    sums_of,
+)
+
+OWNER: Final = {"alias": "1", "simulated": True, "min-key-bits": 512}
+FRANK: Final = {"alias": "1", "min-key-bits": 512}
+PINNED: Final = OWNER | {"signing-key": SIGNER.hex(), "trusted-keys": TRUSTED}
+
+Announced = Mapping[str, Any]
+
+
+def session(
+    name: str, kept: Case | None, *steps: Case, owner: Mapping[str, Any] = OWNER, **more: Any
+) -> Case:
+    """Return a session of the node of row 1: who owns it, what it keeps, and the requests."""
+    label_counts = more.pop("label_counts", COUNTS[1])
+    case = {"name": name, "owner": dict(owner), "label-counts": label_counts} | more
+    return case | ({} if kept is None else {"kept": kept}) | {"steps": list(steps)}
+
+
+def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
+    """Return what a node keeps that joined."""
+    return {
+        "parameters": all_told(announced),
+        "label-counts": COUNTS[1],
+        "epoch": EPOCH.hex(),
+        "sequence": 2,
+        "delivery-private-key": NODE.hex(),
+        "registered": False,
+    } | more
+
+
+def registered(announced: Announced = ANNOUNCED) -> Case:
+    """Return what a node keeps that registered."""
+    key = {"modulus": MODULUS.hex(), "p": f"{P:064x}"} if announced["encrypted"] else {}
+    return joined(announced, registered=True, **key)
+
+
+def ask(
+    stage: str, values: Mapping[str, Any], sequence: int = 3, /, epoch: bytes = EPOCH, **reply: Any
+) -> Case:
+    """Return a request, and what its reply `decrypts_to`, `holds` or has for `sizes`."""
+    step = {"request": all_told(ref.header(epoch, stage, sequence) | ref.fields_of(values))}
+    return step | {f"reply-{name.replace('_', '-')}": what for name, what in reply.items()}
+
+
+def answers(step: Case, reply: Mapping[str, Any]) -> Case:
+    """Return a request with the reply."""
+    return step | {"reply": all_told(ref.fields_of(reply))}
+
+
+def refused(step: Case, error: str = "RefusedError") -> Case:
+    """Return a request with the error."""
+    return step | {"error": error}
+
+
+def given(announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any) -> dict[str, Any]:
+    """Return the sum of an exchange over the nine nodes, as nodes are given it, or another one."""
+    field, total = "registration", overall(announced)
+    if exchange and len(ref.candidates(announced)) > 1:
+        field, total = "settlement", expected(announced)
+    vector = encrypted(announced, field, changes.pop("total", total))
+    return {"sums": vector, "num-clients": len(COUNTS), "exchange": exchange} | changes
+
+
+def draw(announced: Announced = ANNOUNCED, exchange: int = 0) -> dict[str, Any]:
+    """Return a request to draw for two rounds of three tries."""
+    return given(announced, exchange) | {"first-round": 1, "num-rounds": 2, "num-tries": 3}
+
+
+def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> bytes:
+    """Return the draws of the node of row 1."""
+    rows = ref.seeded_draws(7, "1", first, rounds, tries)
+    return ref.bits(x < p for row in rows for x in row)
+
+
+def usual_answer(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
+    """Return a draw by which a node gets to know the sum of the registrations."""
+    p = ref.own_probabilities(announced, COUNTS[1], overall(announced))[0]
+    reply = {"decisions": decisions(p, 9, 1, 1), "unwilling": b"\0"}
+    asked = draw(announced) | {"first-round": 9, "num-rounds": 1, "num-tries": 1}
+    return answers(ask("participate", asked, sequence), reply)
+
+
+def choose(announced: Announced, *rounds: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Return a request to choose among sums over some of the nine nodes in each round."""
+    groups = [group for each in rounds for group in each]
+    vectors = [encrypted(announced, "distribution", sums) for sums in sums_of(*groups)]
+    return {
+        "sums": b"".join(vectors),
+        "num-sums": [len(each) for each in rounds],
+        "num-clients": [len(group) for group in groups],
+    }
+
+
+def delivered(**changes: Any) -> dict[str, Any]:
+    """Return a request to register under the key of the agent."""
+    announced = changes.get("announced", ANNOUNCED)
+    signer, signed = changes.pop("signer", None), changes.pop("signed", {})
+    case = sealing(**changes)
+    modulus = bytes.fromhex(case["modulus"])
+    values = {
+        "key.modulus": modulus,
+        "key.agent-public-key": ref.public_half(AGENT),
+        "key.sealed-key": bytes.fromhex(case["sealed"]),
+    }
+    if signer is None:
+        return values
+    what = {
+        "epoch": EPOCH, "announced": announced, "agent": ref.public_half(AGENT),
+        "modulus": modulus, "recipient": ref.public_half(NODE),
+    }  # fmt: skip
+    return values | {"key.signature": ref.sign(signer, ref.key_statement(**(what | signed)))}
