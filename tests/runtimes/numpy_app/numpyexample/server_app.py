@@ -8,8 +8,8 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from dubhe_flwr.rules import Paper
 from dubhe_flwr.adapter.transport import ForwardingGrid
+from dubhe_flwr.rules import Paper
 from dubhe_flwr.serverapp import Dubhe
 
 app = ServerApp()
