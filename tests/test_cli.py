@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.commands import app as benchmarks
 from command_line import call
+from reproduction.commands import app as paper
 from small_comparison import SMALL
 from typer.main import get_command
 
@@ -217,36 +219,53 @@ def test_alone_it_shows_where_to_begin(
         assert f"dubhe {command}" in shown
 
 
-def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of each command, of `dubhe` itself first."""
-    command = command or get_command(app)
-    yield path
-    for name, child in getattr(command, "commands", {}).items():
-        yield from commands(child, (*path, name))
+APPLICATIONS = {"dubhe": app, "python apps/paper": paper, "python apps/benchmarks": benchmarks}
 
 
-@pytest.mark.parametrize(
-    "command", list(commands()), ids=lambda command: " ".join(command) or "dubhe"
-)
-def test_help_has_an_example(
-    command: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def commands(name: str, command: Any = None) -> Iterator[Any]:
+    """Yield the words and the command of each command of an application, of itself first."""
+    command = command or get_command(APPLICATIONS[name])
+    yield pytest.param(name, command, id=name)
+    for child in getattr(command, "commands", {}):
+        yield from commands(f"{name} {child}", command.commands[child])
+
+
+ALL = [each for name in APPLICATIONS for each in commands(name)]
+
+
+@pytest.mark.parametrize(("words", "command"), ALL)
+def test_help_has_an_example(words: str, command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` of every command shows a whole command line."""
-    assert call(monkeypatch, *command, "--help") == 0
+    command.main(["--help"], standalone_mode=False)
     shown = " ".join(capsys.readouterr().out.split())
-    assert re.search(f"Example[^:]*: {' '.join(['dubhe', *command])}", shown)
+    assert re.search(f"Example[^:]*: {words}", shown)
 
 
-def test_options_say_what_they_are() -> None:
+@pytest.mark.parametrize(("words", "command"), ALL)
+def test_options_say_what_they_are(words: str, command: Any) -> None:
     """In words of more than one letter, which stand for something."""
-    for path in commands():
-        command: Any = get_command(app)
-        for name in path:
-            command = command.commands[name]
-        for option in command.params:
-            assert len((option.help or "").split()) >= 2, (path, option.name)
+    for option in command.params:
+        assert len((option.help or "").split()) >= 2, (words, option.name)
+
+
+def test_a_data_set_has_defaults_of_its_own() -> None:
+    """An option whose default depends on it has none, and its help names them all."""
+    options = {option.name: option for option in get_command(app).commands["compare"].params}  # type: ignore[attr-defined]
+    told = {
+        name: option.show_default
+        for name, option in options.items()
+        if option.default is None and name not in {"data_dir", "out"}
+    }
+    assert told == {
+        "num_clients": "150 for digits, 1000 for mnist, 1000 for cifar10, 8962 for femnist",
+        "num_samples": "32 for digits, 128 for mnist, 128 for cifar10, 32 for femnist",
+        "learning_rate": "0.003 for digits, "
+        "0.0001 for mnist, 0.0001 for cifar10, 0.0001 for femnist",
+        "epochs": "1 for digits, 1 for mnist, 1 for cifar10, 5 for femnist",
+        "num_rounds": "60",
+    }
+    assert options["methods"].default == "random,dubhe-paper,dubhe,greedy"
+    assert options["emd"].default == 1.5
 
 
 def test_it_knows_its_version(

@@ -1,7 +1,7 @@
 """The keyword arguments of the strategies: each is declared once, as a field."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -12,7 +12,6 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_a
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.rules import Prices, Rule
 
 __all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
 
@@ -32,10 +31,9 @@ class Options:
 
     Parameters
     ----------
-    equal_weights : bool (default: True, and False for `Dubhe`)
+    equal_weights : bool (default: False)
         Give all chosen clients the same weight (eq. 1 of the paper), whatever number of examples
-        they report. `Dubhe` balances what is averaged: without it, nodes count by their number of
-        examples there as well.
+        they report. By default aggregation stays as the wrapped strategy does it.
     evaluate_on : "all" or "selected" (default: "all")
         The nodes on which the wrapped strategy evaluates.
     expected_nodes : int, optional (default: as many as are selected)
@@ -54,7 +52,7 @@ class Options:
         If a value cannot work.
     """
 
-    equal_weights: bool = True
+    equal_weights: bool = False
     evaluate_on: EvaluateOn = "all"
     expected_nodes: int | None = None
     wait_timeout: float = 60.0
@@ -80,23 +78,18 @@ class Options:
 
     def options(self) -> dict[str, Any]:
         """Return the fields of this class by name, without those of a subclass."""
-        return {each.name: getattr(self, each.name) for each in fields(Options)}
+        return {field.name: getattr(self, field.name) for field in fields(Options)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DubheArguments(Options, Settings):
     """The keyword arguments of `Dubhe`: those of `Options` and of `Settings`.
 
-    Only their defaults differ: `rule` is `Prices()`, and `equal_weights` is False.
-
     Raises
     ------
     SettingsError
         If a value cannot work.
     """
-
-    rule: Rule = field(default_factory=Prices)
-    equal_weights: bool = False
 
     def __post_init__(self) -> None:
         Options.__post_init__(self)
@@ -105,9 +98,10 @@ class DubheArguments(Options, Settings):
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""
         registration = f"Registration every {self.registration_interval} rounds"
+        tries = "" if self.tries is None else f" | tries (H): {self.tries}"
         return [
             f"Rule: {self.rule.describe()}",
-            f"Determination: {self.determination} | tries (H): {self.tries}",
+            f"Determination: {self.determination}{tries}",
             f"{registration} | rounds in a draw: {self.rounds_per_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
         ]

@@ -1,7 +1,7 @@
 """The settings of a selection, checked once and before the first message."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb
 from numbers import Real
@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import TrustedKeys
-from dubhe_flwr.protocol.rules import Rule
+from dubhe_flwr.protocol.rules import Prices, Rule
 from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
 from dubhe_flwr.protocol.wire.terms import terms_of
 
@@ -58,8 +58,8 @@ class Settings:
     ----------
     num_participants : int
         ``K``: clients that train in a round.
-    rule : Rule
-        How likely a node volunteers, for instance `Paper`.
+    rule : Rule (default: Prices())
+        How likely a node volunteers; see `dubhe_flwr.rules`.
     determination : "auto", "tries" or "grouped" (default: "auto")
         What an agent chooses from: the best of `tries` selections, or the best groups of a pool of
         volunteers, ``tries * K`` on average. "auto" groups where there are at least five times as
@@ -126,7 +126,7 @@ clients a round or lower min_cohort.
     """
 
     num_participants: int
-    rule: Rule
+    rule: Rule = field(default_factory=Prices)
     determination: Determination = "auto"
     tries: int | None = None
     group_size: int | None = None

@@ -19,19 +19,27 @@ __all__ = [
     "draw_local_emd",
     "draw_share_bars",
     "label_percents",
-    "moving_average",
+    "trailing_mean",
 ]
 
 _SMOOTHED_FROM = 31
 _MOST_BARS = 20
 
 
-def moving_average(values: ArrayLike, window: int) -> NDArray[np.float64]:
-    """Return the moving average, centred in an odd window; at both ends over what there is."""
+def trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
+    """Return the mean of each value and those before it; the first one stays as it is.
+
+    So curves that start together are seen to start together.
+
+    Examples
+    --------
+    >>> trailing_mean([0.0, 3.0, 5.0, 7.0], window=2).tolist()
+    [0.0, 3.0, 4.0, 6.0]
+    """
     series = np.asarray(values, dtype=np.float64)
-    kernel = np.ones(window)
-    sums = np.convolve(series, kernel, mode="same")
-    return np.asarray(sums / np.convolve(np.ones_like(series), kernel, mode="same"))
+    sums = np.convolve(series[1:], np.ones(window))[: series.size - 1]
+    counts = np.minimum(np.arange(1, series.size), window)
+    return np.append(series[:1], sums / counts)
 
 
 def label_percents(axis: Axis) -> None:
@@ -103,12 +111,12 @@ def draw_by_round(
         ]
         values = np.interp(rounds, known, [value for value in measured if value is not None])
         if len(values) - 1 + first_round >= _SMOOTHED_FROM:
-            window = len(values) // 12 | 1
+            window = max(2, len(values) // 12)
             axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)
         axes.plot(
-            rounds, moving_average(values, window), color=colours[name], label=method_label(name)
+            rounds, trailing_mean(values, window), color=colours[name], label=method_label(name)
         )
-    axes.set_xlabel("Round" if window == 1 else f"Round (bold: moving average over {window})")
+    axes.set_xlabel("Round" if window == 1 else f"Round (bold: mean of the last {window})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.margins(x=0.015)
 

@@ -168,8 +168,8 @@ class Dubhe(Selection):
     strategy : Strategy
         The strategy that trains and aggregates; it trains exactly the chosen nodes.
     **arguments
-        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants` and `rule`
-        (default: `Prices()`), and of `dubhe_flwr.adapter.Options`.
+        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants`, and of
+        `dubhe_flwr.adapter.Options`.
 
     Raises
     ------
@@ -189,7 +189,7 @@ class Dubhe(Selection):
         super().__init__(strategy, self._coordinator, **self.settings.options())
 
     def register_anew(self) -> None:
-        """Let all nodes register before the next round, where their data is known to be another."""
+        """Let all nodes register before the next round, because their data changed."""
         run = self.driver.run
         run.state = self._coordinator.register_anew(run.state)
 

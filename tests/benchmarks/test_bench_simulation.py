@@ -14,6 +14,7 @@ from flwr.serverapp.strategy import FedAvg as MessageFedAvg
 from support import message_client_app, numpy_client_app, skewed_label_counts
 
 from dubhe_flwr.core import Codebook, with_square
+from dubhe_flwr.experiments.settings import RULES
 from dubhe_flwr.he import (
     Field,
     Layout,
@@ -71,7 +72,7 @@ def test_a_thousand_nodes_cost_little_more_than_their_cryptography() -> None:
         num_participants=20,
         reference_set=(1, 2, 4),
         thresholds={1: 0.7, 2: 0.2},
-        participation="paper",
+        **RULES["paper"],
         determination="tries",
         tries=10,
         seed=7,
@@ -105,8 +106,8 @@ def test_rounds_that_are_drawn_fifty_at_a_time_cost_little() -> None:
         num_participants=20,
         reference_set=(1, 2, 4),
         thresholds={1: 0.7, 2: 0.2},
-        participation="paper",
-        determination="one-off",
+        **RULES["paper"],
+        determination="tries",
         tries=1,
         rounds_per_draw=50,
         registration_interval=num_rounds,

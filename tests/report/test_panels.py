@@ -20,7 +20,7 @@ from dubhe_flwr.report.panels import (
     draw_emd,
     draw_local_emd,
     label_percents,
-    moving_average,
+    trailing_mean,
 )
 
 
@@ -91,7 +91,7 @@ def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
     """From 31 rounds on there is a light raw line and a bold one, and the label says so."""
     draw_emd(axes, RESULTS)
     assert len(axes.lines) == 2 * len(RESULTS.methods)
-    assert "moving average over 3" in axes.get_xlabel()
+    assert "mean of the last 3" in axes.get_xlabel()
     raw, smoothed = (np.asarray(line.get_ydata(), dtype=float) for line in axes.lines[:2])
     np.testing.assert_allclose(raw, RESULTS.methods["random"].emd)
     assert smoothed.std() < raw.std()
@@ -109,13 +109,12 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
 
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=9, max_size=60),
-    st.integers(0, 4).map(lambda half: 2 * half + 1),
+    st.integers(1, 9),
 )
-def test_moving_average_is_that_of_the_neighbours(values: list[float], window: int) -> None:
-    """Every value is the plain mean of the rounds at most half a window away."""
-    half = window // 2
-    wanted = [np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
-    np.testing.assert_allclose(moving_average(values, window), wanted, atol=1e-6)
+def test_a_trailing_mean_leaves_the_first_value_as_it_is(values: list[float], window: int) -> None:
+    """Every other one is the plain mean of the last ones, without the first."""
+    wanted = [np.mean(values[max(1, i - window + 1) : i + 1]) for i in range(1, len(values))]
+    np.testing.assert_allclose(trailing_mean(values, window), [values[0], *wanted], atol=1e-6)
 
 
 def test_percents_are_labelled_as_they_are() -> None:
