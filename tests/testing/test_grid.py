@@ -231,8 +231,8 @@ def test_faults_add_up(journal: Journal) -> None:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        ({"kind": "lose"}, "kind='lose' is no fault; there are drop_request,"),
-        ({"kind": "error", "stages": ("join", "fit")}, r"stages=\['fit'\] are none; there are"),
+        ({"kind": "lose"}, "kind='lose' is not a fault; there are drop_request,"),
+        ({"kind": "error", "stages": ("join", "fit")}, r"stages=\['fit'\] do not exist; there are"),
         ({"kind": "error", "share": 1.5}, r"share=1.5 must be from 0 to 1"),
     ],
 )
