@@ -16,18 +16,20 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import HelloRequest, JoinRequest
 from flwr.app import Context, RecordDict
 
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
 from dubhe_flwr.clientapp import node as node_module
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest
+from dubhe_flwr.rules import Paper
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
 TRUSTED = [key.public_key() for key in KEYS]
-JOIN = JoinRequest((1, 2, 4), (0.7, 0.2), 6, 512, 100, 3, 100, 100, -1)
+RULE = Paper((1, 2, 4), {1: 0.7, 2: 0.2})
+JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100, 100)
 PRIVATE = PrivateFormat.PKCS8
 
 
@@ -165,7 +167,7 @@ class TestGiven:
         [
             (lambda c: load_signing_key(c.node_config["signing-key"]), "cannot be read"),
             (lambda _c: Ed25519PrivateKey.generate(), "not among trusted_keys"),
-            (lambda _c: None, "no private Ed25519 key"),
+            (lambda _c: None, "not a private Ed25519 key"),
             (lambda c: c.node_config["no such key"], "raised KeyError"),
         ],
     )

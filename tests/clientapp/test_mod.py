@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dubhe_flwr.protocol.envelope import Envelope, open_reply
-from dubhe_flwr.protocol.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from support import NUM_CLASSES, message_client_app, numpy_client_app
@@ -15,9 +13,13 @@ from dubhe_flwr.adapter.records import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Memory
+from dubhe_flwr.protocol.wire.envelope import Envelope, open_reply
+from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
+from dubhe_flwr.rules import Paper
 
 HELLO = Envelope(bytes(16), "hello", 1)
-JOIN = JoinRequest((1, 2, NUM_CLASSES), (0.7, 0.2), 6, 512, 100, 3, 100, 100, -1)
+RULE = Paper((1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2})
+JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100, 100)
 
 
 @pytest.fixture(autouse=True)
