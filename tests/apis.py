@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from flwr.clientapp import ClientApp
 from flwr.server import strategy as of_server
 from flwr.serverapp import Grid
 from flwr.serverapp import strategy as of_serverapp
@@ -73,10 +74,14 @@ class Api:
     def __repr__(self) -> str:
         return self.name
 
+    def client_app(self, *counts: Any, **options: Any) -> ClientApp:
+        """Return an app whose nodes add their partition-id and 1 to the model."""
+        make = numpy_client_app if self.is_fit else message_client_app
+        return make(*counts, **options)
+
     def grid(self, *counts: Any, num_nodes: int = NUM_NODES, seed: int = 0, **app: Any) -> Any:
         """Return nodes that wait for a ServerApp; more arguments are those of the client app."""
-        client_app = numpy_client_app if self.is_fit else message_client_app
-        return WatchedGrid(client_app(*counts, **app), num_nodes, seed=seed)
+        return WatchedGrid(self.client_app(*counts, **app), num_nodes, seed=seed)
 
     def wrapped(self, kind: str = "FedAvg", **options: Any) -> Any:
         """Return a strategy of Flower, which evaluates on no client unless it is told."""

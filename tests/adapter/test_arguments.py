@@ -130,9 +130,9 @@ def test_a_function_passes_positional_arguments_on_too() -> None:
         seen.append((first, second))
 
     @taking(made)
-    def function(zeroth: int, *arguments: Any, **named: Any) -> None:
+    def function(zeroth: int, **arguments: Any) -> None:
         seen.append(zeroth)
-        made(*arguments, **named)
+        made(**arguments)
 
     function(0, 1)
     function(0, first=3, second=4)

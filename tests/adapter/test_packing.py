@@ -2,6 +2,7 @@
 
 import copy
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,10 @@ def damaged(tree: Any) -> list[Any]:
         if isinstance(part, dict | list):
             keys = list(part) if isinstance(part, dict) else range(len(part))
             for key in keys:
-                walk(part[key], lambda other, key=key: part.__setitem__(key, other))
+                walk(part[key], partial(part.__setitem__, key))
 
     whole = [copy.deepcopy(tree)]
-    walk(whole[0], lambda other: whole.__setitem__(0, other))
+    walk(whole[0], partial(whole.__setitem__, 0))
     return made
 
 

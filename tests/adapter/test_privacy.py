@@ -22,7 +22,8 @@ def run(api: Api, counts: Any = LABEL_COUNTS) -> tuple[Any, list[tuple[Any, Any]
     def watched(message: Any) -> Any:
         reply = answer(message)
         if message.metadata.message_type.startswith("evaluate.dubhe"):
-            seen.append(tuple(dict(m.content.config_records["dubhe"]) for m in (message, reply)))
+            request, response = (dict(m.content["dubhe"]) for m in (message, reply))
+            seen.append((request, response))
         return reply
 
     grid._answer = watched

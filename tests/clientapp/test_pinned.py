@@ -47,14 +47,15 @@ def run(
     """
     grid, strategy = api.grid(**options), api.dubhe()
     answer = grid._answer
-    seen: list[tuple[str, Fields]] = []
+    seen: list[tuple[str, Any]] = []
 
-    def altered(message: Message) -> Message:
+    def altered(message: Message) -> Any:
         kind = message.metadata.message_type
         stage = kind.removeprefix("evaluate.dubhe_")
         if stage == kind:
             return answer(message)
-        node_id, fields = message.metadata.dst_node_id, dict(message.content["dubhe"])
+        node_id = message.metadata.dst_node_id
+        fields: Any = dict(message.content["dubhe"])
         seen.append((stage, fields))
         # The requests of a batch may share their content.
         record = ConfigRecord(dict(alter(grid, stage, node_id, fields)))
