@@ -223,7 +223,10 @@ clients a round or lower min_cohort.
         )
         choices = comb(volunteers // size, self.num_participants // size)
         # In a small federation nearly all would volunteer, and the rule would come to nothing.
-        return choices >= _MANY * _USUAL_TRIES and num_nodes >= _LARGE * self.num_participants
+        return (
+            choices >= _MANY * self.num_tries(grouped=False)
+            and num_nodes >= _LARGE * self.num_participants
+        )
 
     def announced(self, num_nodes: int) -> JoinRequest:
         """Return what every node is told of the settings when it is asked to join.
@@ -274,10 +277,8 @@ clients a round or lower min_cohort.
             )
 
     def _check_draws(self) -> None:
-        tries, budget = (
-            self.num_tries(grouped=self.determination == "grouped"),
-            self.max_draws_per_epoch,
-        )
+        tries = self.num_tries(grouped=self.determination == "grouped")
+        budget = self.max_draws_per_epoch
         if self.determination != "grouped" and tries * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(
                 f"tries={tries} in each of rounds_per_draw={self.rounds_per_draw} rounds "

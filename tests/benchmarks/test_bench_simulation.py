@@ -14,7 +14,6 @@ from flwr.serverapp.strategy import FedAvg as MessageFedAvg
 from support import message_client_app, numpy_client_app, skewed_label_counts
 
 from dubhe_flwr.core import Codebook, with_square
-from dubhe_flwr.experiments.settings import RULES
 from dubhe_flwr.he import (
     Field,
     Layout,
@@ -25,6 +24,7 @@ from dubhe_flwr.he import (
     open_sealed,
     seal,
 )
+from dubhe_flwr.rules import Paper
 from dubhe_flwr.server import Dubhe
 from dubhe_flwr.serverapp import Dubhe as MessageDubhe
 from dubhe_flwr.simulation import InProcessGrid
@@ -70,9 +70,8 @@ def test_a_thousand_nodes_cost_little_more_than_their_cryptography() -> None:
     strategy = Dubhe(
         FedAvg(),
         num_participants=20,
-        reference_set=(1, 2, 4),
-        thresholds={1: 0.7, 2: 0.2},
-        **RULES["paper"],
+        rule=Paper((1, 2, 4), {1: 0.7, 2: 0.2}),
+        simulation="encrypted",
         determination="tries",
         tries=10,
         seed=7,
@@ -104,9 +103,8 @@ def test_rounds_that_are_drawn_fifty_at_a_time_cost_little() -> None:
     strategy = MessageDubhe(
         MessageFedAvg(),
         num_participants=20,
-        reference_set=(1, 2, 4),
-        thresholds={1: 0.7, 2: 0.2},
-        **RULES["paper"],
+        rule=Paper((1, 2, 4), {1: 0.7, 2: 0.2}),
+        simulation="encrypted",
         determination="tries",
         tries=1,
         rounds_per_draw=50,

@@ -8,15 +8,16 @@ from docs.pages import ROOT, blocks
 from flwr.app import Context
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, registered
-from protocol.node import set_policy
+from protocol.nodes import set_policy
 
 from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
 from dubhe_flwr.protocol import CoordinatorState
-from dubhe_flwr.rules import Population, Rule, Settled
+from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled
 
 PAGE = ROOT / "docs" / "howto" / "write_your_own_rule.md"
 COUNTS = np.array([[5, 5, 5], [9, 1, 0], [8, 0, 0], [4, 4, 1], [1, 1, 8], [0, 7, 7], [2, 3, 4]])
 SCALE = 2**20
+FRAME = Frame(num_classes=3, max_clients=6)
 
 
 def entropy_rule() -> Rule:
@@ -55,25 +56,27 @@ def test_nodes_volunteer_in_proportion_to_the_entropy() -> None:
 
 def test_who_has_one_class_volunteers_only_where_all_have() -> None:
     """Then all are alike."""
-    rule, population = entropy_rule(), Population(6, 3, 3)
-    one_class = np.array([9, 0, 0])
-    np.testing.assert_array_equal(rule.contribution(one_class), [0, SCALE])
+    rule, population = entropy_rule(), Population(FRAME, 6, 3, 3)
+    one_class = Own(np.array([9, 0, 0]))
+    np.testing.assert_array_equal(rule.contribution(one_class, FRAME), [0, SCALE])
     some, none = np.array([SCALE, 5 * SCALE]), np.array([0, 6 * SCALE])
     assert rule.settle(one_class, population, (), some) == Settled(0.0)
     assert rule.settle(one_class, population, (), none) == Settled(0.5)
-    assert rule.settle(np.array([3, 3, 3]), population, (), some) == Settled(1.0)
+    assert rule.settle(Own(np.array([3, 3, 3])), population, (), some) == Settled(1.0)
 
 
 def test_what_does_not_add_up_is_refused() -> None:
     """Every node checks that the sum is one over all clients."""
     with pytest.raises(RefusedError, match="do not add up"):
-        entropy_rule().settle(COUNTS[0], Population(6, 3, 3), (), np.array([SCALE, SCALE]))
+        entropy_rule().settle(
+            Own(COUNTS[0]), Population(FRAME, 6, 3, 3), (), np.array([SCALE, SCALE])
+        )
 
 
 def test_labels_of_one_class_have_no_entropy() -> None:
     """Such nodes stay out."""
     with pytest.raises(SettingsError, match="choose another rule"):
-        entropy_rule().registration_slots(1)
+        entropy_rule().registration_slots(Frame(1, 6))
     nodes = federation()
     for node_id in nodes.ids:
         set_policy(nodes, node_id, label_counts=lambda: [7])
@@ -81,7 +84,6 @@ def test_labels_of_one_class_have_no_entropy() -> None:
         nodes.play(1)
 
 
-@pytest.mark.skip(reason="Dubhe does not take a rule yet")
 @pytest.mark.parametrize("api", ["serverapp", "server"])
 def test_both_apis_take_the_rule(api: str) -> None:
     """The strategy is given the rule, and the nodes find it by its name."""

@@ -121,8 +121,8 @@ def test_instructions_are_weighed(
 ) -> None:
     """What goes down is the model of each instruction."""
     plan = Plan(3, (), ())
-    monkeypatch.setattr(selection, "plan", plan)  # no nodes to wait for
-    monkeypatch.setattr(selection, "_select", lambda *_: plan)
+    # There are no nodes to wait for.
+    monkeypatch.setattr(selection.driver, "plan_round", lambda *_, **__: plan)
     selection.configure_fit(3, MODEL, SimpleClientManager())
     assert selection.result(FEDERATION).bytes_down == 300 + 2 * 8
 

@@ -7,6 +7,7 @@ from small_comparison import small_settings
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import CompareSettings, StudySettings
+from dubhe_flwr.rules import Paper, Prices
 
 OF_BOTH = [
     ({"num_clients": 0}, "num_clients=0 must be at least 1"),
@@ -17,7 +18,7 @@ OF_BOTH = [
     ({"num_participants": 2000}, "above num_clients=.*; select fewer or simulate more"),
     ({"num_participants": 2}, "min_cohort=3 is above num_participants=2"),
     ({"generator": "zipf"}, "generator='zipf' is unknown; choose one of dirichlet, mixture"),
-    ({"rule": "luck"}, "rule='luck' is unknown; choose one of paper"),
+    ({"rule": "luck"}, "rule='luck' is unknown; choose one of prices, paper"),
     ({"determination": "luck"}, "determination='luck' is unknown; choose one of auto, tries"),
     ({"seed": -1}, "seed=-1"),
     ({"key_bits": 100}, "key_bits=100"),
@@ -66,10 +67,13 @@ def test_a_comparison_that_cannot_work_is_refused(given: dict[str, Any], message
     ("given", "message"),
     [
         ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
-        ({"thresholds": (0.7,)}, r"thresholds=\(0.7,\) must give one share for each .* \(1, 2\)"),
-        ({"thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is no share"),
-        ({"thresholds": "best"}, "'best' must be one of"),
-        ({"reference_set": ()}, r"reference_set=\(\) must hold sizes"),
+        (
+            {"rule": "paper", "thresholds": (0.7,)},
+            r"give one share for each of the sizes \(1, 2\)",
+        ),
+        ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is no share"),
+        ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
+        ({"rule": "paper", "reference_set": ()}, r"reference_set=\(\) must hold sizes"),
         ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),
         ({"registration_interval": 51}, "max_draws_per_epoch=1000"),
     ],
@@ -99,11 +103,13 @@ def test_none_stands_for_the_default_of_the_data_set() -> None:
         for name in ("digits", "mnist", "femnist")
     }
     assert [of["num_clients"] for of in found.values()] == [150, 1000, 8962]
-    assert [of["learning_rate"] for of in found.values()] == [3e-3, 1e-4, 1e-4]
+    assert [of["learning_rate"] for of in found.values()] == [0.1, 0.05, 0.05]
     assert [of["epochs"] for of in found.values()] == [1, 1, 5]
     assert [of["num_rounds"] for of in found.values()] == [60, 60, 60]
-    letters = CompareSettings.for_dataset("femnist").protocol_settings("dubhe")
-    assert letters.thresholds == {1: 0.06}
+    adam = [CompareSettings.for_dataset(name, optimizer="adam").training.rate for name in found]
+    assert adam == [3e-3, 1e-4, 1e-4]
+    letters = CompareSettings.for_dataset("femnist").protocol_settings("dubhe-paper")
+    assert letters.rule == Paper((1, 52), {1: 0.06})
 
 
 def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,11 +121,15 @@ def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
     """In whatever order that is given; the number of classes has none."""
-    settings = StudySettings.of(reference_set=(10, 2, 1), thresholds=(0.1, 0.7))
-    assert settings.protocol_settings().thresholds == {1: 0.7, 2: 0.1}
-    alone = StudySettings.of(reference_set=(10,), thresholds=())
-    assert alone.protocol_settings().thresholds == {}
-    assert StudySettings.of(reference_set=(1, 52)).protocol_settings().thresholds == "search"
+
+    def candidates(**given: Any) -> tuple[dict[int, float], ...]:
+        rule = StudySettings.of(rule="paper", **given).protocol_settings().rule
+        assert isinstance(rule, Paper)
+        return rule.candidates
+
+    assert candidates(reference_set=(10, 2, 1), thresholds=(0.1, 0.7)) == ({1: 0.7, 2: 0.1},)
+    assert candidates(reference_set=(10,), thresholds=()) == ({},)
+    assert len(candidates(reference_set=(1, 52))) > 1
 
 
 @pytest.mark.parametrize(
@@ -139,7 +149,8 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
     assert settings.flat()["registration_interval"] == interval
     protocol = settings.protocol_settings()
     assert protocol.registration_interval == interval
-    assert interval * protocol.tries <= protocol.max_draws_per_epoch
+    most = max(protocol.num_tries(grouped=grouped) for grouped in (False, True))
+    assert interval * most <= protocol.max_draws_per_epoch
 
 
 def test_everything_reaches_the_protocol() -> None:
@@ -153,9 +164,12 @@ def test_everything_reaches_the_protocol() -> None:
         "key_bits": 1024,
         "seed": 5,
     }
-    protocol = StudySettings.of(**given, num_clients=123).protocol_settings()
+    prices = {"coverage": 0.4, "local_skew": 0.2, "target": (0.75, 0.25)}
+    protocol = StudySettings.of(**given, **prices, num_clients=5000).protocol_settings()
     assert {name: getattr(protocol, name) for name in given} == given
-    assert protocol.max_clients == 123
+    assert protocol.rule == Prices(**prices)
+    assert protocol.max_registered == 5000
+    assert protocol.simulation == "plain"
 
 
 def test_a_method_is_the_rule_it_names() -> None:
@@ -164,7 +178,7 @@ def test_a_method_is_the_rule_it_names() -> None:
     paper, search, dubhe = (
         settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")
     )
-    assert (paper.determination, paper.thresholds) == ("tries", {1: 0.7, 2: 0.1})
-    assert (search.determination, search.thresholds) == ("tries", "search")
-    assert (dubhe.determination, dubhe.thresholds) == ("grouped", {1: 0.7, 2: 0.1})
+    assert (paper.determination, paper.rule) == ("tries", Paper((1, 2, 10)))
+    assert (search.determination, search.rule) == ("tries", Paper((1, 2, 10), "search"))
+    assert (dubhe.determination, dubhe.rule) == ("grouped", Prices())
     assert {paper.tries, search.tries, dubhe.tries} == {7}

@@ -16,9 +16,7 @@ from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.core import coverage, distance_to_uniform, generator
 from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments import StudySettings
-from dubhe_flwr.experiments.plain import plain_rounds
-from dubhe_flwr.experiments.settings import RULES
-from dubhe_flwr.experiments.study import draw_federation, rounds_in_memory, study
+from dubhe_flwr.experiments.study import draw_federation, plans_of, rounds_in_memory, study
 from dubhe_flwr.protocol import (
     Batch,
     Coordinator,
@@ -30,9 +28,10 @@ from dubhe_flwr.protocol import (
     Settings,
     Stage,
 )
-from dubhe_flwr.protocol.envelope import Envelope
-from dubhe_flwr.protocol.messages import KeygenRequest
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import KeygenRequest
 from dubhe_flwr.report import SelectionResult, StudyResults
+from dubhe_flwr.rules import Paper
 
 SMALL: dict[str, Any] = {
     "num_clients": 40,
@@ -56,9 +55,9 @@ def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
     """Return EMD* and coverage within 100 rounds of N=1000, K=20, rho=10, EMD 1.5 in 200 rounds."""
     settings = StudySettings.of(**given)
     federation = draw_federation(settings)
-    rounds = plain_rounds(settings.protocol_settings(), federation.label_counts)
-    selected = list(islice(rounds, settings.num_rounds))
-    shares = [federation.label_distributions[chosen].mean(axis=0) for chosen in selected]
+    plans = islice(plans_of("dubhe", settings, federation), settings.num_rounds)
+    selected = [plan.participants for plan in plans]
+    shares = [federation.label_distributions[list(chosen)].mean(axis=0) for chosen in selected]
     return fmean(map(distance_to_uniform, shares)), coverage(selected[:100], 1000)
 
 
@@ -91,7 +90,7 @@ def test_the_seed_decides_and_the_settings_matter() -> None:
     assert without_costs(small_study()) == first
     for name, method in without_costs(small_study(seed=1)).items():
         assert method.emd != first[name].emd
-    for option in ({"tries": 2}, {"determination": "grouped"}, {"thresholds": (0.3, 0.3)}):
+    for option in ({"tries": 2}, {"determination": "grouped"}, {"rule": "paper"}):
         other = without_costs(small_study(**option))
         assert other["dubhe"].emd != first["dubhe"].emd, option
         assert other["greedy"] == first["greedy"]
@@ -153,7 +152,7 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
     content = json.loads(path.read_text(encoding="utf-8"))
     assert set(content) == {"config", "federation", "methods"}
     assert content["config"].keys() == {*StudySettings().flat(), "versions", "command", "date"}
-    assert content["config"]["thresholds"] == [0.7, 0.1]
+    assert content["config"]["rule"] == "prices"
     assert content["federation"]["name"].startswith("synthetic-")
     for method in content["methods"].values():
         assert {
@@ -183,7 +182,7 @@ def test_selected_data_is_as_uniform_as_it_used_to_be(
     options: dict[str, Any], largest_emd: float
 ) -> None:
     """Bounds of the paper's way for one seed; the means over three were 0.39 and 0.23."""
-    mean_emd, _ = dubhe_at_full_size(**options, determination="tries")
+    mean_emd, _ = dubhe_at_full_size(**options, rule="paper", determination="tries")
     assert mean_emd <= largest_emd
 
 
@@ -203,7 +202,7 @@ def nodes(number: int, min_key_bits: int = 512) -> list[NodePolicy]:
         NodePolicy(
             label_counts=partial(np.array, [9, 1] if row % 3 else [1, 9]),
             alias=str(row),
-            seeded_draws=True,
+            simulated=True,
             min_key_bits=min_key_bits,
         )
         for row in range(number)
@@ -212,12 +211,12 @@ def nodes(number: int, min_key_bits: int = 512) -> list[NodePolicy]:
 
 SETTINGS = Settings(
     num_participants=3,
-    reference_set=(1, 2),
-    thresholds={1: 0.7},
-    **RULES["paper"],
+    rule=Paper((1, 2), {1: 0.7}),
+    determination="tries",
     tries=3,
     key_bits=512,
     seed=1,
+    simulation="encrypted",
 )
 
 

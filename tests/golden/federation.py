@@ -22,7 +22,6 @@ from dubhe_flwr.protocol import (
     Settings,
     StageReport,
 )
-
 from dubhe_flwr.rules import Paper
 
 Reply = Mapping[str, object] | NodeFailure

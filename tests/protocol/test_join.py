@@ -2,7 +2,7 @@
 
 import pytest
 from protocol.federation import epoch_of
-from protocol.node import COUNTS, Exchanges, federation, set_policy
+from protocol.nodes import COUNTS, Exchanges, federation, set_policy
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Stage

@@ -17,7 +17,7 @@ from protocol.federation import (
     secret_key,
     skewed_counts,
 )
-from protocol.node import set_policy
+from protocol.nodes import set_policy
 
 from dubhe_flwr.core import (
     distance_to_uniform,

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.rules import Paper, Prices
 
 RULE = Paper((1, 2, 10))
 VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
@@ -19,7 +19,9 @@ VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
 def test_defaults() -> None:
     """Twenty tries or groups of four, a small quorum, and real nodes."""
     settings = Settings(**VALID)
-    assert (settings.tries, settings.registration_interval, settings.rounds_per_draw) == (20, 50, 1)
+    assert [settings.num_tries(grouped=grouped) for grouped in (False, True)] == [20, 20]
+    assert Settings(num_participants=20).num_tries(grouped=True) == Prices().pool
+    assert (settings.registration_interval, settings.rounds_per_draw) == (50, 1)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.determination, settings.clients_in_group) == ("auto", 4)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
@@ -57,7 +59,7 @@ def test_groups_where_they_leave_many_choices(
     announced = settings.announced(num_nodes)
     assert settings.groups(num_nodes) == grouped
     assert announced.group_size == (settings.clients_in_group if grouped else None)
-    assert announced.volunteer_tries == (settings.tries if grouped else 1)
+    assert announced.volunteer_tries == (settings.num_tries(grouped=True) if grouped else 1)
 
 
 def test_what_is_announced_is_what_was_set() -> None:

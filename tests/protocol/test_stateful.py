@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from protocol.accidents import spoilt
 from protocol.federation import node_ids, node_policies, skewed_counts
-from protocol.node import only_charged
+from protocol.nodes import only_charged
 
 from dubhe_flwr.errors import ProtocolError, QuorumError
 from dubhe_flwr.protocol import (

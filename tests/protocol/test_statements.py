@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from protocol.federation import Federation, joined, registered, secret_key
-from protocol.node import (
+from protocol.nodes import (
     KEYS,
     NUM_CLIENTS,
     TRUSTED,

@@ -496,9 +496,7 @@ def plain_round(
         num_sums = min(num_sums, max(num_chosen, volunteers(announced, len(clients)) // group_size))
     else:
         num_sums = num_draws
-    # An agent's own data is in no sum, and it refuses sums over all but fewer than min_cohort.
-    most = min(len(clients) - 2, len(clients) - announced["min-cohort"])
-    has_choice = num_sums > num_chosen and wanted <= most
+    has_choice = num_sums > num_chosen and len(clients) - 1 > wanted
     others = list(clients)
     if has_choice:
         others.remove(

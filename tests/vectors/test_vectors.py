@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
     Ed25519PublicKey,
 )
-from protocol.node import only_charged
+from protocol.nodes import only_charged
 from vectors import inputs, make
 
 from dubhe_flwr import errors

@@ -20,7 +20,6 @@ from dubhe_flwr.he import (
     SealingContext,
     SecretKey,
     generate_secret_key,
-    homomorphic_sum,
     open_sealed,
     seal,
 )
@@ -68,7 +67,7 @@ def bench_crypto(
         "floor": _half_size_exponentiations(key),
         "decrypt, element by element": lambda: [secret.decrypt(c) for c in by_element],
         "decrypt": lambda: layout.unpack("registry", key.decrypt(encrypted), 1),
-        "sum": lambda: homomorphic_sum(key.public_key, vectors, num_ciphertexts),
+        "sum": lambda: key.public_key.add_up(vectors, num_ciphertexts),
         "sum, products only": _products(key, vectors),
         "seal": lambda: seal(key, recipient.public_bytes, context),
         "open": lambda: open_sealed(sealed, recipient, context, key.public_key),

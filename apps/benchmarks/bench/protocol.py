@@ -104,7 +104,10 @@ def server_and_nodes(
     (10, 100, 5)
     """
     settings = StudySettings.of(num_clients=num_clients, tries=_TRIES, **given)
-    protocol = replace(settings.protocol_settings(method), rounds_per_draw=rounds_per_draw)
+    # Nodes know nothing of a simulation: they encrypt, and draw in private.
+    protocol = replace(
+        settings.protocol_settings(method), rounds_per_draw=rounds_per_draw, simulation=None
+    )
     key_bits = settings.selection.key_bits
     nodes = RecycledNodes(num_clients, num_real, num_classes=_NUM_CLASSES, key_bits=key_bits)
     return Coordinator(protocol), nodes

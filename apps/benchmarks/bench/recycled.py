@@ -13,17 +13,17 @@ from time import process_time
 from typing import Any, Final
 
 import numpy as np
-from dubhe_flwr.protocol.messages import (
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.he import sealed_bytes
+from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
+from dubhe_flwr.protocol.wire.messages import (
     PUBLIC_KEY_BYTES,
     JoinRequest,
     KeygenRequest,
     ParticipateReply,
     ParticipateRequest,
 )
-
-from dubhe_flwr.core import generator
-from dubhe_flwr.he import sealed_bytes
-from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
 
 __all__ = ["RecycledNodes"]
 
@@ -32,7 +32,7 @@ _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.3
 _MOST_SEALED: Final = 10_000
 _DISTINCT_DRAWS: Final = 4096
-_OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.PARTICIPATE})
+_OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.SETTLE, Stage.PARTICIPATE})
 
 
 class RecycledNodes:
@@ -96,7 +96,7 @@ class RecycledNodes:
     def _handle(self, index: int, request: Mapping[str, object]) -> Fields:
         session, stage = self._sessions[index], str(request["stage"])
         if stage == Stage.REGISTER and self.num_real < len(self.ids):
-            request = {**request, "agent-public-key": self._agent_key}
+            request = {**request, "key.agent-public-key": self._agent_key}
         began = process_time()
         reply = session.handle(request)
         self.seconds[stage] += process_time() - began
@@ -140,7 +140,7 @@ class RecycledNodes:
         number = min(_DISTINCT_DRAWS, len(self.ids) - self.num_real)
         shape = (number, request.num_rounds * request.num_tries)
         draws = np.packbits(rng.random(shape) < wanted / len(self.ids), axis=1)
-        willing = bytes(-(-request.num_rounds // 8))
+        willing = bytes(request.num_rounds // 8 + 1)  # and none has labels that moved
         return [batch.header.seal(ParticipateReply(row.tobytes(), willing)) for row in draws]
 
 

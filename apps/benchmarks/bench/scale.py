@@ -17,7 +17,7 @@ from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import Options, numbers, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
-from dubhe_flwr.he import generate_secret_key, homomorphic_sum
+from dubhe_flwr.he import generate_secret_key
 from dubhe_flwr.report.table import Table
 
 __all__ = ["ScaleSettings", "bench_scale", "growth_exponent"]
@@ -126,7 +126,7 @@ def _measure_sum(number: int, key_bits: int) -> dict[str, float]:
     distinct = [key.encrypt([row]) for row in range(_DISTINCT)]
     start = _peak_mb()
     stream = (distinct[row % _DISTINCT] for row in range(number))
-    seconds = seconds_of(lambda: homomorphic_sum(key.public_key, stream))
+    seconds = seconds_of(lambda: key.public_key.add_up(stream))
     return {"seconds": seconds, "start_mb": start, "peak_mb": _peak_mb()}
 
 

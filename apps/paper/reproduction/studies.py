@@ -5,10 +5,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
-from dubhe_flwr.core import Codebook, distance_to_uniform, overall_registry
+from dubhe_flwr.core import distance_to_uniform, overall_registry
 from dubhe_flwr.experiments.findings import federation_summary
-from dubhe_flwr.experiments.settings import MachineSettings, StudySettings
+from dubhe_flwr.experiments.settings import DUBHE, MachineSettings, StudySettings
 from dubhe_flwr.experiments.study import draw_federation, study
+from dubhe_flwr.rules import Paper
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import SKEW, Method, PaperSettings, identity
 
@@ -57,7 +58,7 @@ def registry_cell(**given: Any) -> Cell:
     >>> registry_cell(rho=5).name
     'registry of 5/1.5, dirichlet, N=1000, seed 0'
     """
-    settings = StudySettings.of(**given)
+    settings = StudySettings.of(**{**given, **DUBHE["dubhe-paper"]})
     federation = settings.federation
     return Cell(
         "registry",
@@ -105,11 +106,12 @@ def _measure_registry(
 ) -> Measured:
     """Count the clients of each category."""
     federation = draw_federation(settings)
-    codebook = Codebook(settings.selection.reference_set)
-    (thresholds, *_) = settings.protocol_settings().candidates
-    overall, _ = overall_registry(federation.label_counts, codebook, thresholds)
+    rule = settings.selection.participation
+    assert isinstance(rule, Paper)  # noqa: S101 - as `registry_cell` sets it
+    (thresholds, *_) = rule.candidates
+    overall, _ = overall_registry(federation.label_counts, rule.codebook, thresholds)
     counts = [
-        {"category": list(codebook.unrank(slot)), "clients": int(count)}
+        {"category": list(rule.codebook.unrank(slot)), "clients": int(count)}
         for slot, count in enumerate(overall)
     ]
     return Measured({"federation": asdict(federation_summary(federation)), "categories": counts})

@@ -77,6 +77,8 @@ def training_cell(
             # Of the large ones an evaluation takes as long as the training of a dozen clients.
             "evaluate_every": 1 if dataset == "digits" else 5,
             "methods": (method.kind,),
+            # As in the paper; its learning rate is the usual one of Adam.
+            "optimizer": "adam",
             "norm": options.norm if dataset == "cifar10" else None,
             "precision": options.precision,
             "seed": seed,

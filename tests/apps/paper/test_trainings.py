@@ -22,7 +22,13 @@ def test_a_cell_is_a_comparison_of_one_method(method: Method) -> None:
     shares: list[float] = []
     measured = small_cell(method).measure(MachineSettings(device="cpu"), shares.append)
     whole = run(
-        small_settings(methods=(method.kind,), learning_rate=3e-3, num_rounds=3, **method.settings)
+        small_settings(
+            methods=(method.kind,),
+            optimizer="adam",
+            learning_rate=3e-3,
+            num_rounds=3,
+            **method.settings,
+        )
     )
     (found,) = measured.result["methods"].values()
     assert found["accuracy"] == whole.methods[method.kind].accuracy
@@ -51,6 +57,7 @@ def test_full_scale_is_the_paper() -> None:
         "batch_size": 8,
         "num_samples": 128,
         "epochs": 1,
+        "optimizer": "adam",
         "learning_rate": 1e-4,
         "num_rounds": 200,
         "norm": "batch",

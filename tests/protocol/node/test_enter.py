@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import decrypted, epoch_of, joined, registered
-from protocol.node import (
+from protocol.nodes import (
     COUNTS,
     federation,
     next_request,

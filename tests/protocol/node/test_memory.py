@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from protocol.federation import joined, registered
-from protocol.node import federation
+from protocol.nodes import federation
 
 from dubhe_flwr.errors import DecryptionError, MalformedMessageError
 from dubhe_flwr.protocol import Memory

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import Federation, dubhe, encrypted, joined, registered
-from protocol.node import (
+from protocol.nodes import (
     COUNTS,
     NUM_CLIENTS,
     SCALE,

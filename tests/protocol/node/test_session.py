@@ -2,7 +2,7 @@
 
 import pytest
 from protocol.federation import epoch_of, joined, registered
-from protocol.node import federation, next_request, refuses, seal, set_policy
+from protocol.nodes import federation, next_request, refuses, seal, set_policy
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Stage

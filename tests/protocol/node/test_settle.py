@@ -14,7 +14,7 @@ from protocol.federation import (
     joined,
     registered,
 )
-from protocol.node import (
+from protocol.nodes import (
     COUNTS,
     NUM_CLIENTS,
     SCALE,

@@ -1,8 +1,11 @@
 """Tests of what a rule is to both sides: a name on the wire, settings, and as many exchanges."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 from protocol.federation import epoch_of, registered
-from protocol.node import Exchanges, federation
+from protocol.nodes import Exchanges, federation
 
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules import announced_rule

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol.accidents import spoilt
 from protocol.federation import Federation, dubhe, skewed_counts
-from protocol.node import only_charged, set_policy, signing_key
+from protocol.nodes import only_charged, set_policy, signing_key
 
 from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.errors import ProtocolError, QuorumError
