@@ -1,8 +1,8 @@
 """Tests of models and other values as trees of plain values and arrays."""
 
 import copy
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,27 +59,30 @@ def test_what_only_a_pickle_holds_is_refused() -> None:
             pack(value)
 
 
-def damaged(tree: Any) -> list[Any]:
-    """Return copies of a tree, each with one of its parts replaced."""
-    made = []
+def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths of all parts of a tree."""
+    keys = tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    return [path, *(place for key in keys for place in places(tree[key], (*path, key)))]
 
-    def walk(part: Any, put: Any) -> None:
-        for other in (None, 5, "x", [], [[1]], {"bytes": 3}, {"set": []}, np.zeros(2)):
-            put(other)
-            made.append(copy.deepcopy(whole[0]))
-        put(part)
-        if isinstance(part, dict | list):
-            keys = list(part) if isinstance(part, dict) else range(len(part))
-            for key in keys:
-                walk(part[key], partial(part.__setitem__, key))
 
-    whole = [copy.deepcopy(tree)]
-    walk(whole[0], partial(whole.__setitem__, 0))
-    return made
+def damaged(tree: Any) -> Iterator[Any]:
+    """Yield copies of a tree, each with one of its parts replaced."""
+    for path in places([tree])[1:]:
+        for other in (None, 5, "x", [], {}, [[1]], {"bytes": 3}, {"set": []}, np.zeros(2)):
+            whole = copy.deepcopy([tree])
+            part: Any = whole
+            for key in path[:-1]:
+                part = part[key]
+            part[path[-1]] = other
+            yield whole[0]
 
 
 def test_only_typed_errors_come_out_of_a_changed_tree() -> None:
     """Wherever something else stands, and however deep it is."""
+    wrong: list[Any] = [{"set": []}, {}, {"bytes": 5}, {"parameters": []}, [{"dict": 3}]]
+    for tree in wrong:
+        with pytest.raises(CheckpointError, match=r"was changed .* empty checkpoint_dir"):
+            unpack(tree)
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]

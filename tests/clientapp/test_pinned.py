@@ -75,11 +75,11 @@ def run(
     grid._answer = altered
     with suppress(QuorumError):
         api.run(strategy, grid, num_rounds)
-    return (
-        grid,
-        strategy,
-        lambda stage, name: [f[name] for s, f in seen if s == stage and name in f],
-    )
+
+    def fields(stage: str, name: str) -> list[Any]:
+        return [found[name] for of, found in seen if of == stage and name in found]
+
+    return grid, strategy, fields
 
 
 def joined(grid: Any, node_id: int) -> Joined:
