@@ -14,6 +14,7 @@ from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.adapter.packing import pack, unpack
 from dubhe_flwr.errors import CheckpointError
 
+OTHERS: list[Any] = [None, 5, "x", [], {}, [[1]], {"bytes": 3}, {"set": []}, np.zeros(2)]
 VALUES = [
     None,
     [1, 2.5, "x", True, None],
@@ -68,7 +69,7 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def damaged(tree: Any) -> Iterator[Any]:
     """Yield copies of a tree, each with one of its parts replaced."""
     for path in places([tree])[1:]:
-        for other in (None, 5, "x", [], {}, [[1]], {"bytes": 3}, {"set": []}, np.zeros(2)):
+        for other in OTHERS:
             whole = copy.deepcopy([tree])
             part: Any = whole
             for key in path[:-1]:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-NOTE = re.compile(r"(?:noted\(\s*state,\s*|note = )f?\"([^\"]+)\"")
+NOTE = re.compile(r"\.noted\(\s*f?\"([^\"]+)\"")
 
 
 def pieces() -> list[str]:
     """Return the longest piece of each note that is the same in every log."""
     sources = (
-        path.read_text("utf-8") for path in (REPOSITORY / "dubhe_flwr/protocol").glob("*.py")
+        path.read_text("utf-8") for path in (REPOSITORY / "dubhe_flwr/protocol").rglob("*.py")
     )
     notes = (note for source in sources for note in NOTE.findall(source))
     longest = (max(re.split(r"\{[^}]*\}", note), key=len).strip() for note in notes)
@@ -27,4 +27,4 @@ def test_each_note_stands_on_the_page(piece: str) -> None:
 
 def test_there_are_notes() -> None:
     """They are found in the code as it is written now."""
-    assert len(pieces()) >= 15
+    assert len(pieces()) >= 8

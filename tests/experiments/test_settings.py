@@ -71,7 +71,7 @@ def test_a_comparison_that_cannot_work_is_refused(given: dict[str, Any], message
             {"rule": "paper", "thresholds": (0.7,)},
             r"give one share for each of the sizes \(1, 2\)",
         ),
-        ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is no share"),
+        ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
         ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
         ({"rule": "paper", "reference_set": ()}, r"reference_set=\(\) must hold sizes"),
         ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),

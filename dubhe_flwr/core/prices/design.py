@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.core.prices.state import UNKNOWN, Position, PriceState, rounded
-from dubhe_flwr.core.prices.steps import Problem, dual_values, first_guess, newton_step, radius_for
+from dubhe_flwr.core.prices.state import Position, PriceState, rounded
+from dubhe_flwr.core.prices.steps import Problem, first_guess, newton_step, radius_for, shorter_step
 from dubhe_flwr.core.prices.sums import PriceNumbers
 from dubhe_flwr.errors import SettingsError
 
@@ -110,8 +110,7 @@ class PriceDesign:
         pull = (1.0 + self.local_skew) / (2.0 * (self.num_participants - 1))
         problem = Problem(numbers, self.num_volunteers, num_clients, pull)
         if not opening:
-            value, shorter = dual_values(problem, state, seen)
-            return shorter or newton_step(problem, state, seen, value)
+            return shorter_step(problem, state, seen) or newton_step(problem, state, seen)
         if not state.kappa:
             kappa = self._kappa(numbers, seen.trace, num_clients)
             return first_guess(problem, replace(state, kappa=kappa), seen)
@@ -120,8 +119,8 @@ class PriceDesign:
         kappa = self._kappa(numbers, square - float(of_classes @ of_classes), num_clients)
         state = replace(state, radius=radius_for(numbers, square, seen))
         if kappa and abs(kappa / state.kappa - 1.0) > _OTHER_SPREAD:
-            return newton_step(problem, replace(state, kappa=kappa), seen, UNKNOWN)
-        return newton_step(problem, state, seen, dual_values(problem, state, seen)[0])
+            return replace(newton_step(problem, replace(state, kappa=kappa), seen), settled=False)
+        return newton_step(problem, state, seen)
 
     def probability(
         self,

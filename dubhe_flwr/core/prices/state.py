@@ -13,13 +13,10 @@ from dubhe_flwr.core.prices.sums import PriceNumbers
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["UNKNOWN", "Position", "PriceState", "directions", "rounded"]
-
-UNKNOWN: Final = 2.0**1000
-"""Stands for a value that is worse than any other."""
+__all__ = ["Position", "PriceState", "directions", "rounded"]
 
 _GRID: Final = 2.0**14
-_NUM_SCALARS: Final = 9
+_NUM_SCALARS: Final = 8
 
 
 def rounded(values: ArrayLike) -> tuple[float, ...]:
@@ -111,8 +108,6 @@ class PriceState:
         Length beyond which features count as nearer in the curvature.
     kappa, base_kappa : float
         Price of s at the point and at the base; 0 where all are equally likely.
-    base_value : float
-        The dual at the base, or `UNKNOWN`.
     base, point : tuple of float, 1 + n each
         ``(a, b)`` where the last step began, and where to evaluate next.
     probes : tuple of float, n times 0 or 4
@@ -127,7 +122,6 @@ class PriceState:
     radius: float
     kappa: float
     base_kappa: float
-    base_value: float
     base: tuple[float, ...]
     point: tuple[float, ...]
     probes: tuple[float, ...]
@@ -140,7 +134,7 @@ class PriceState:
         --------
         >>> state = PriceState.first(PriceNumbers(num_classes=2, max_clients=9))
         >>> len(state.as_floats()), state.query().opening
-        (15, True)
+        (14, True)
         """
         num_features, num_probes = numbers.num_features, numbers.num_probes
         probes = np.empty(0)
@@ -158,7 +152,6 @@ class PriceState:
             radius=numbers.largest_radius,
             kappa=0.0,
             base_kappa=0.0,
-            base_value=UNKNOWN,
             base=at,
             point=at,
             probes=tuple(probes.tolist()),
@@ -176,7 +169,6 @@ class PriceState:
             shift=0.0,
             kappa=kappa,
             base_kappa=kappa,
-            base_value=UNKNOWN,
             base=at,
             point=at,
         )
@@ -226,7 +218,6 @@ class PriceState:
             self.radius,
             self.kappa,
             self.base_kappa,
-            self.base_value,
         )
         return (*scalars, *self.base, *self.point, *self.probes)
 
@@ -240,7 +231,7 @@ class PriceState:
         if not np.all(np.isfinite(values)):
             raise SettingsError("A state of prices has a number that is not finite; register anew.")
         evaluations, settled, *scalars = values[:_NUM_SCALARS]
-        reach, shift, mean_weight, radius, kappa, base_kappa, base_value = scalars
+        reach, shift, mean_weight, radius, kappa, base_kappa = scalars
         vectors = tuple(values[_NUM_SCALARS:])
         return cls(
             evaluations=int(evaluations),
@@ -251,7 +242,6 @@ class PriceState:
             radius=radius,
             kappa=kappa,
             base_kappa=base_kappa,
-            base_value=base_value,
             base=vectors[:width],
             point=vectors[width : 2 * width],
             probes=vectors[2 * width :],

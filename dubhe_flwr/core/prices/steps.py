@@ -6,10 +6,10 @@ from typing import Final
 import numpy as np
 
 from dubhe_flwr.core.prices.evaluation import Evaluation, Floats
-from dubhe_flwr.core.prices.state import UNKNOWN, PriceState, directions, rounded
+from dubhe_flwr.core.prices.state import PriceState, directions, rounded
 from dubhe_flwr.core.prices.sums import PriceNumbers
 
-__all__ = ["Problem", "dual_values", "first_guess", "newton_step", "radius_for"]
+__all__ = ["Problem", "first_guess", "newton_step", "radius_for", "shorter_step"]
 
 _CLOSE: Final = 0.02
 """Of V, within which its sum is met once prices are settled."""
@@ -20,7 +20,6 @@ _LONGEST_STEP: Final = 8.0
 """Steps are measured by the standard deviation of the change of the logits."""
 
 _LONGEST_SHIFT: Final = 6.0
-_SHORTEST_STEP: Final = 0.05
 _BETTER: Final = 1e-3
 _SLACK: Final = 1e-5
 """Of the condition on the weights: it keeps the Hessian regular where weights are the same."""
@@ -97,10 +96,8 @@ def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
     )
 
 
-def dual_values(
-    problem: Problem, state: PriceState, seen: Evaluation
-) -> tuple[float, PriceState | None]:
-    """Return the dual at the point, and where to go on if a shorter step is better.
+def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState | None:
+    """Return where to go on if the dual is lower after a shorter step; None if it is not.
 
     Parameters
     ----------
@@ -112,26 +109,16 @@ def dual_values(
         What they say.
     """
     ridge, points = problem.ridge(state.kappa), state.query().points
-    duals = [
-        softplus / problem.num_volunteers - at[0] + float(ridge @ at[1:] ** 2) / 2
-        for softplus, at in zip(seen.softplus.tolist(), points, strict=False)
-    ]
-    value, *shorter = rounded(duals)
-    if state.base_value == UNKNOWN:
-        return value, None
-    best = int(np.argmin([value - _BETTER, *shorter]))
-    if best:
-        nearer = points[best]
-    elif value > state.base_value + _BETTER:
-        base = np.array(state.base)
-        nearer = base + _SHORTEST_STEP * (points[0] - base)
-    else:
-        return value, None
+    softplus = seen.softplus / problem.num_volunteers
+    values = softplus - points[:, 0] + points[:, 1:] ** 2 @ ridge / 2
+    values[0] -= _BETTER
+    if not (best := int(np.argmin(rounded(values)))):
+        return None
     # Nothing is known there but the dual: until it is evaluated the base holds.
-    return value, replace(state, point=rounded(nearer), reach=0.0)
+    return replace(state, point=rounded(points[best]), reach=0.0)
 
 
-def newton_step(problem: Problem, state: PriceState, seen: Evaluation, value: float) -> PriceState:
+def newton_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
     """Take a Newton step from the point, after a correction of a.
 
     Parameters
@@ -142,8 +129,6 @@ def newton_step(problem: Problem, state: PriceState, seen: Evaluation, value: fl
         The state for which clients gave their numbers.
     seen : Evaluation
         What they say.
-    value : float
-        The dual at the point, or `UNKNOWN`.
     """
     wanted = problem.num_volunteers
     found = max(seen.volunteers, 1e-6 * wanted)
@@ -164,11 +149,10 @@ def newton_step(problem: Problem, state: PriceState, seen: Evaluation, value: fl
     close = abs(found / wanted - 1.0) < _CLOSE and deviation < _SMALL_STEP
     return replace(
         state,
-        settled=close and value != UNKNOWN,
+        settled=close,
         reach=1.0 if close else rounded([min(1.0, 1.0 / deviation)])[0],
         shift=rounded([shift])[0],
         base_kappa=state.kappa,
-        base_value=value,
         base=state.point,
         point=rounded([a, *(b + part * step)]),
         probes=_next_probes(problem.numbers, state.probes, step),

@@ -8,7 +8,7 @@ from core.prices.populations import Floats, positions, probabilities, settled, s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, minimize
+from scipy.optimize import LinearConstraint, minimize
 from scipy.special import entr
 
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
@@ -34,13 +34,13 @@ def best_by_scipy(design: PriceDesign, clients: list[Position]) -> Floats:
     weights = np.array([client.weight for client in clients])
     conditions = [np.ones(len(clients)), weights][: 1 + (np.ptp(weights) > 0)]
     wanted = [design.num_volunteers, design.num_volunteers * weights.mean()][: len(conditions)]
-    start = np.full(len(clients), design.num_volunteers / len(clients))
-    found = minimize(
+    start: Floats = np.full(len(clients), design.num_volunteers / len(clients))
+    found = minimize(  # type: ignore[call-overload]
         lambda x: primal(design, clients, x)[0],
         start,
         jac=lambda x: primal(design, clients, x)[1],
         method="SLSQP",
-        bounds=Bounds(1e-6, 1.0 - 1e-6),
+        bounds=[(1e-6, 1.0 - 1e-6)] * len(clients),
         constraints=LinearConstraint(np.array(conditions), wanted, wanted),
         tol=1e-14,
         options={"maxiter": 1000},
@@ -203,6 +203,17 @@ def test_a_later_epoch_takes_up_another_spread() -> None:
     )
 
 
+def test_a_later_epoch_is_not_settled_by_sums_at_another_kappa() -> None:
+    """Where the spread has changed by a sixth, an exchange sees the new prices."""
+    p, numbers = skewed(200, 5, seed=9), PriceNumbers(5, 200)
+    design = PriceDesign(10, 50.0, coverage=10.0)
+    before = settled(design, numbers, positions(p))
+    others = positions(0.92 * p + 0.08 * p.mean(axis=0))
+    after = settled(design, numbers, others, before.renewed())
+    assert after.kappa == pytest.approx(before.kappa / 0.92**2, rel=0.01)
+    assert after.evaluations == 2
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_where_clients_are_alike_all_are_equally_likely(*, weighted: bool) -> None:
     """There is nothing to choose, and no exchange after the opening."""
@@ -235,6 +246,20 @@ def test_any_number_of_evaluations_gives_an_answer(evaluations: int, local_skew:
     assert found.sum() == pytest.approx(75, rel=0.25)
     union, before = found @ stands / found.sum(), stands.mean(axis=0)
     assert np.linalg.norm(union) < 0.9 * np.linalg.norm(before)
+
+
+def test_v_is_corrected_wherever_the_exchanges_stop() -> None:
+    """Where prices are hard to find, V is about met all the same after each evaluation."""
+    rng = np.random.default_rng(0)
+    weights = np.clip(rng.lognormal(size=300), 0.25, 4.0)
+    clients = positions(skewed(300, 6, seed=10, concentration=0.5), weights)
+    design, numbers = PriceDesign(15, 75.0, 0.1, local_skew=1.0), PriceNumbers(6, 300, 4.0)
+    state = PriceState.first(numbers)
+    sums = []
+    while not state.settled and state.evaluations < 6:
+        state = design.advance(numbers, state, summed(numbers, state, clients), 300)
+        sums.append(probabilities(design, state, clients).sum() / 75)
+    assert sums == pytest.approx([1.0] * len(sums), abs=0.3)
 
 
 def test_levels_are_sixteen_and_right_on_average() -> None:

@@ -177,6 +177,7 @@ def test_rounding_is_right_on_average() -> None:
     share = 1.0 / (1.0 + np.exp(4.0 - state.features(client) @ state.point[1:] + 2 * client.square))
     assert seen.volunteers / 2000 == pytest.approx(share, abs=0.1 / numbers.max_value)
     assert seen.moment / 2000 == pytest.approx(share * client.x, abs=0.2 / numbers.max_value)
+    assert np.linalg.eigvalsh(seen.covariance)[0] > -1e-12
 
 
 @pytest.mark.parametrize("num_clients", [100, 1000, 2000])
