@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Signature, signature
 from math import inf
 from numbers import Integral, Real
 from os import PathLike
@@ -18,7 +18,6 @@ __all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
 EvaluateOn = Literal["all", "selected"]
 
 P = ParamSpec("P")
-_REST = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 # What a function takes itself, by position.
 A = TypeVar("A")
 B = TypeVar("B")
@@ -150,8 +149,8 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
         self, function: Callable[[A, B, C], None]
     ) -> Callable[Concatenate[A, B, C, P], None]: ...
     def __call__(self, function: Callable[..., None]) -> Callable[..., None]:
-        """Return the function, with what it passes on in the place of `**`."""
-        own = [each for each in signature(function).parameters.values() if each.kind not in _REST]
+        """Return the function, with what it passes on in the place of its `**`."""
+        *own, _ = signature(function).parameters.values()
         whole = Signature([*own, *self._passed_on.values()])
 
         @wraps(function)
@@ -165,10 +164,10 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
                     hint = f"did you mean {meant[0]}?" if meant else f"choose from {known}."
                     raise SettingsError(f"{who} takes no {name}; {hint}")
             try:
-                bound = whole.bind(*given, **named)
+                arguments = whole.bind(*given, **named).arguments
             except TypeError as error:
                 raise SettingsError(f"{who} was called wrongly: {error}.") from None
-            function(**bound.arguments)
+            function(**arguments)
 
         vars(checked)["__signature__"] = whole
         return checked

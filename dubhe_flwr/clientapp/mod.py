@@ -45,7 +45,7 @@ class DubheMod(Node):
 
 
 @taking(Node)
-def register_dubhe(app: ClientApp, **options: Any) -> None:
+def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     """Let a ClientApp of the Message API answer the stages of the protocol.
 
     A mod sees only messages for which a handler is registered, so an app with `@app.train()`
@@ -55,7 +55,7 @@ def register_dubhe(app: ClientApp, **options: Any) -> None:
     ----------
     app : ClientApp
         An app without `client_fn`.
-    **options
+    **arguments
         The arguments of `Node`, first of all `label_counts`.
 
     Raises
@@ -72,7 +72,7 @@ def register_dubhe(app: ClientApp, **options: Any) -> None:
         raise SettingsError(
             f"{type(app).__name__} is not a ClientApp; give the app, then the rest."
         )
-    node = Node(**options)
+    node = Node(**arguments)
 
     def handler(message: Message, context: Context) -> Message:
         return _answer(node, message, context)

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from flwr.app import Error, Message
+from flwr.app import Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from dubhe_flwr.adapter import transport
-from dubhe_flwr.adapter.records import to_records
+from dubhe_flwr.adapter._compat import new_run
+from dubhe_flwr.adapter.records import message_type, to_records
 from dubhe_flwr.adapter.transport import ForwardingGrid, send_over_grid
 from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -136,3 +137,19 @@ def test_one_reply_of_each_node_counts(
         None: {},
     }
     assert replies == expected[kept]
+
+
+def test_a_forwarding_grid_passes_everything_on(grid: InProcessGrid) -> None:
+    """The view of a Grid is a Grid, with the messages and the run of the other one."""
+    view = ForwardingGrid(grid)
+    node_ids = list(view.get_node_ids())
+    assert node_ids == list(grid.get_node_ids())
+    assert view.run is grid.run
+    run = new_run(17)
+    view.set_run(run)
+    assert grid.run is run
+    kind = message_type("hello")
+    message = Message(RecordDict(), dst_node_id=node_ids[0], message_type=kind)
+    assert len(list(view.send_and_receive([message]))) == 1
+    ids = list(view.push_messages([view.create_message(RecordDict(), kind, node_ids[0], "1")]))
+    assert len(list(view.pull_messages(ids))) == 1

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from support import SELECTION, message_client_app, numpy_client_app
+from flwr.serverapp import ServerApp
+from support import NUM_CLASSES, message_client_app, numpy_client_app
 
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.records import STAGES, message_type, to_records
@@ -15,9 +16,10 @@ from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.wire.envelope import Envelope, open_reply
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
+from dubhe_flwr.rules import Paper
 
 HELLO = Envelope(bytes(16), "hello", 1)
-RULE = SELECTION["rule"]
+RULE = Paper((1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2})
 JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100, 100)
 
 
@@ -200,3 +202,13 @@ def test_an_app_with_a_client_fn_cannot_register() -> None:
     """Flower refuses handlers beside a client_fn; the mod is for such apps."""
     with pytest.raises(ValueError, match="client_fn"):
         register_dubhe(numpy_client_app(), lambda _context: [1])
+
+
+def test_register_dubhe_says_what_it_takes() -> None:
+    """Another kind of app, swapped arguments or a wrong name; label_counts may be named or not."""
+    with pytest.raises(SettingsError, match="ServerApp is not a ClientApp; give the app"):
+        register_dubhe(ServerApp(), lambda _context: [1, 2])  # type: ignore[arg-type]
+    register_dubhe(ClientApp(), lambda _context: [1, 2])
+    register_dubhe(ClientApp(), label_counts=lambda _context: [1, 2])
+    with pytest.raises(SettingsError, match="register_dubhe takes no wiling; did you mean willing"):
+        register_dubhe(ClientApp(), lambda _context: [1, 2], wiling=None)  # type: ignore[call-arg]

@@ -1,41 +1,30 @@
-"""Pinned keys and a dishonest node from end to end, for both strategies, on the in-process Grid."""
+"""Pinned keys and a dishonest node from end to end, in both APIs, on the in-process Grid."""
 
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
+from apis import Api, in_both_apis
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, Context, Message, RecordDict
-from flwr.server.strategy import FedAvg as FitFedAvg
-from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 from protocol.federation import decrypted, encrypted
-from support import (
-    LABEL_COUNTS,
-    NUM_NODES,
-    SELECTION,
-    initial_parameters,
-    main_server_app,
-    message_client_app,
-    numpy_client_app,
-    strategy_server_app,
-)
+from support import LABEL_COUNTS, NUM_NODES, SELECTION
 
-from dubhe_flwr import server, serverapp
 from dubhe_flwr.core import fixed_point_distribution, overall_registry, with_square
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he import RecipientKey, generate_secret_key, seal
 from dubhe_flwr.protocol import Fields, Memory
 from dubhe_flwr.protocol.node.memory import Joined
 from dubhe_flwr.protocol.wire.terms import sealing_context
-from dubhe_flwr.simulation import InProcessGrid
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(NUM_NODES)]
-TRUSTED = [key.public_key() for key in KEYS]
-Alter = Callable[["AttackedGrid", str, int, Fields], Fields]
+Alter = Callable[[Any, str, int, Fields], Fields]
+
+pytestmark = in_both_apis
 
 
 def own_key(context: Context) -> Ed25519PrivateKey:
@@ -43,106 +32,79 @@ def own_key(context: Context) -> Ed25519PrivateKey:
     return KEYS[int(context.node_config["partition-id"])]
 
 
-PINNED: dict[str, Any] = {"signing_key": own_key, "trusted_keys": TRUSTED}
+PINNED: dict[str, Any] = {
+    "signing_key": own_key,
+    "trusted_keys": [key.public_key() for key in KEYS],
+}
 
 
-class AttackedGrid(InProcessGrid):
-    """A network, or a server, that changes the protocol's messages on the way."""
-
-    alter_request: Alter = staticmethod(lambda _g, _s, _n, fields: fields)
-    alter_reply: Alter = staticmethod(lambda _g, _s, _n, fields: fields)
-    seen: ClassVar[list[tuple[str, int, Fields]]]
-
-    def push_messages(self, messages: Any) -> Any:
-        messages = list(messages)
-        for message in messages:
-            self.change(message.metadata, message, type(self).alter_request)
-        ids = list(super().push_messages(messages))
-        for message in messages:
-            reply = self._replies[message.metadata.message_id]
-            if reply.has_content():
-                self.change(message.metadata, reply, type(self).alter_reply)
-        return ids
-
-    def change(self, metadata: Any, message: Message, alter: Alter) -> None:
-        """Put altered fields in the place of those of a message."""
-        stage = metadata.message_type.removeprefix("evaluate.dubhe_")
-        if stage != metadata.message_type:
-            fields: Any = dict(message.content.config_records["dubhe"])
-            self.seen.append((stage, metadata.dst_node_id, fields))
-            altered = alter(self, stage, metadata.dst_node_id, fields)
-            # The requests of a batch may share their content.
-            message.content = RecordDict({"dubhe": ConfigRecord(dict(altered))})
-
-    def joined(self, node_id: int) -> Joined:
-        """Return what a node keeps of its epoch."""
-        memory = Memory.from_fields(self.contexts[node_id].state.config_records["dubhe"])
-        assert memory.joined is not None
-        return memory.joined
-
-    def fields(self, stage: str, name: str) -> list[Any]:
-        """Return a field of all messages of a stage that have it."""
-        return [f[name] for s, _, f in self.seen if s == stage and name in f]
+def honest(_grid: Any, _stage: str, _node_id: int, fields: Fields) -> Fields:
+    """Change nothing."""
+    return fields
 
 
-@pytest.fixture(params=["fit", "train"])
-def federation(request: pytest.FixtureRequest) -> Callable[..., tuple[AttackedGrid, Any]]:
-    """Return what runs a federation under either strategy."""
+def run(
+    api: Api, request: Alter = honest, reply: Alter = honest, num_rounds: int = 1, **options: Any
+) -> tuple[Any, Any, Callable[[str, str], list[Any]]]:
+    """Run a federation whose messages are altered on their way.
 
-    def run(
-        alter_request: Any = None,
-        *,
-        alter_reply: Any = None,
-        num_nodes: int = NUM_NODES,
-        num_rounds: int = 1,
-        counts: Any = LABEL_COUNTS,
-        options: dict[str, Any] = PINNED,
-        **settings: Any,
-    ) -> tuple[AttackedGrid, Any]:
-        class Grid(AttackedGrid):
-            seen: ClassVar = []
+    Return grid, strategy, and what finds a field in all messages of a stage.
+    """
+    grid, strategy = api.grid(**options), api.dubhe()
+    answer = grid._answer
+    seen: list[tuple[str, Any]] = []
 
-        if alter_request:
-            Grid.alter_request = staticmethod(alter_request)
-        if alter_reply:
-            Grid.alter_reply = staticmethod(alter_reply)
+    def change(message: Message, stage: str, node_id: int, alter: Alter) -> None:
+        fields: Any = dict(message.content["dubhe"])
+        seen.append((stage, fields))
+        # The requests of a batch may share their content.
+        record = ConfigRecord(dict(alter(grid, stage, node_id, fields)))
+        message.content = RecordDict({"dubhe": record})
 
-        def label_counts(context: Context) -> Any:
-            return counts[int(context.node_config["partition-id"])]
+    def altered(message: Message) -> Any:
+        kind, node_id = message.metadata.message_type, message.metadata.dst_node_id
+        stage = kind.removeprefix("evaluate.dubhe_")
+        if stage == kind:
+            return answer(message)
+        change(message, stage, node_id, request)
+        response = answer(message)
+        if response.has_content():
+            change(response, stage, node_id, reply)
+        return response
 
-        settings = SELECTION | settings
-        app: Any
-        strategy: Any
-        if request.param == "fit":
-            app = numpy_client_app(label_counts, **options)
-            inner = FitFedAvg(fraction_evaluate=0.0, initial_parameters=initial_parameters())
-            strategy = server.Dubhe(inner, **settings)
-            server_app = strategy_server_app(strategy, num_rounds)
-        else:
-            app = message_client_app(label_counts, **options)
-            strategy = serverapp.Dubhe(FedAvg(fraction_evaluate=0.0), **settings)
-            server_app = main_server_app(strategy, num_rounds)
-        grid = Grid(app, num_nodes)
-        with suppress(QuorumError):
-            server_app(grid, Context(grid.run.run_id, 1, {}, RecordDict(), {}))
-        return grid, strategy
+    grid._answer = altered
+    with suppress(QuorumError):
+        api.run(strategy, grid, num_rounds)
 
-    return run
+    def fields(stage: str, name: str) -> list[Any]:
+        return [found[name] for of, found in seen if of == stage and name in found]
+
+    return grid, strategy, fields
 
 
-def test_nodes_that_trust_each_other_train(federation: Any) -> None:
+def joined(grid: Any, node_id: int) -> Joined:
+    """Return what a node keeps of its epoch."""
+    kept = grid.contexts[node_id].state.config_records["dubhe"]
+    memory = Memory.from_fields(dict(kept))
+    assert memory.joined is not None
+    return memory.joined
+
+
+def test_nodes_that_trust_each_other_train(api: Api) -> None:
     """With keys on all sides the same clients are chosen as without, on every side signed."""
-    grid, strategy = federation(num_rounds=2)
-    plain, other = federation(num_rounds=2, options={})
-    assert strategy.plan.aliases == other.plan.aliases
-    assert len(grid.fields("join", "signature")) == NUM_NODES
-    assert len(grid.fields("keygen", "signatures")) == 2  # of those who joined, and of the agent
-    assert len(grid.fields("register", "key.signature")) == NUM_NODES
-    names = {name for _, _, fields in plain.seen for name in fields}
-    assert not any("signature" in name for name in names)
+    _, strategy, fields = run(api, num_rounds=2, **PINNED)
+    _, plain, unsigned = run(api, num_rounds=2)
+    assert strategy.selected == plain.selected
+    for stage, name in (
+        ("join", "signature"),
+        ("keygen", "signatures"),
+        ("register", "key.signature"),
+    ):
+        assert fields(stage, name)
+        assert not unsigned(stage, name)
 
 
-def substituted(_grid: AttackedGrid, stage: str, _node_id: int, fields: Fields) -> Fields:
+def substituted(_grid: Any, stage: str, _node_id: int, fields: Fields) -> Fields:
     """Give the agent a key of the server's own among those of the nodes."""
     if stage != "keygen":
         return fields
@@ -150,16 +112,23 @@ def substituted(_grid: AttackedGrid, stage: str, _node_id: int, fields: Fields) 
     return {**fields, "public-keys": keys[:-32] + RecipientKey.generate().public_bytes}
 
 
+def misled(grid: Any, stage: str, node_id: int, fields: Fields) -> Fields:
+    """Show every second node another budget of draws."""
+    if stage == "join" and list(grid.contexts).index(node_id) % 2:
+        return {**fields, "max-draws": 99_999}
+    return fields
+
+
 def played(secret_key: Any, own: RecipientKey) -> Alter:
     """Return what seals a key of the server's own to the nodes."""
 
-    def alter(grid: AttackedGrid, stage: str, node_id: int, fields: Fields) -> Fields:
+    def alter(grid: Any, stage: str, node_id: int, fields: Fields) -> Fields:
         if stage != "register":
             return fields
-        joined = grid.joined(node_id)
-        layout, public_key = joined.terms.layout, secret_key.public_key
-        context = sealing_context(joined.epoch, own.public_bytes, public_key, layout)
-        recipient = RecipientKey.from_bytes(joined.delivery_key).public_bytes
+        node = joined(grid, node_id)
+        public_key, layout = secret_key.public_key, node.terms.layout
+        context = sealing_context(node.epoch, own.public_bytes, public_key, layout)
+        recipient = RecipientKey.from_bytes(node.delivery_key).public_bytes
         return {
             **fields,
             "key.modulus": public_key.to_bytes(),
@@ -168,13 +137,6 @@ def played(secret_key: Any, own: RecipientKey) -> Alter:
         }
 
     return alter
-
-
-def misled(grid: AttackedGrid, stage: str, node_id: int, fields: Fields) -> Fields:
-    """Show every second node another budget of draws."""
-    if stage == "join" and list(grid.contexts).index(node_id) % 2:
-        return {**fields, "max-draws": 99_999}
-    return fields
 
 
 @pytest.mark.parametrize(
@@ -191,23 +153,18 @@ def misled(grid: AttackedGrid, stage: str, node_id: int, fields: Fields) -> Fiel
     ids=["substitutes a join key", "shows other parameters", "plays the agent"],
 )
 def test_an_active_server_is_found_out(
-    attack: Alter,
-    said: str,
-    num_found: int,
-    federation: Any,
-    caplog: pytest.LogCaptureFixture,
+    api: Api, attack: Alter, said: str, num_found: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Agents or recipients refuse, their log says why, and no label is encrypted for the server."""
     with caplog.at_level(logging.ERROR, logger="flwr"):
-        grid, _ = federation(attack)
-    found = [record.message for record in caplog.records if said in record.message]
-    assert len(found) >= num_found
-    assert not grid.fields("register", "registration")
+        *_, fields = run(api, attack, **PINNED)
+    assert sum(said in record.message for record in caplog.records) >= num_found
+    assert not fields("register", "registration")
     caplog.clear()
     with caplog.at_level(logging.ERROR, logger="flwr"):
-        grid, _ = federation(attack, options={})
-    assert not any(said in record.message for record in caplog.records)
-    assert grid.fields("register", "registration")  # without keys the server gets its way
+        *_, fields = run(api, attack)
+    assert said not in caplog.text
+    assert fields("register", "registration")  # without keys the server gets its way
 
 
 LIES: dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]] = {
@@ -217,26 +174,26 @@ LIES: dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_what_a_dishonest_node_registers_chooses_nobody(lie: str, federation: Any) -> None:
+def test_what_a_dishonest_node_registers_chooses_nobody(api: Api, lie: str) -> None:
     """Its epoch is refused; the round is of another one, in which all sums are of honest nodes."""
     liar = 17
 
-    def dishonest(grid: AttackedGrid, stage: str, node_id: int, fields: Fields) -> Fields:
+    def dishonest(grid: Any, stage: str, node_id: int, fields: Fields) -> Fields:
         if stage != "register" or grid.contexts[node_id].node_config["partition-id"] != liar:
             return fields
-        node, vector = grid.joined(node_id), fields["registration"]
+        node, vector = joined(grid, node_id), fields["registration"]
         assert isinstance(vector, bytes)
         slots = LIES[lie](decrypted(node, "registration", vector))
         return {**fields, "registration": encrypted(node, "registration", slots)}
 
-    grid, strategy = federation(alter_reply=dishonest, options={})
+    grid, strategy, _ = run(api, reply=dishonest)
     plan, epoch = strategy.plan, strategy.driver.run.state.epoch
     members = [int(alias) for alias in epoch.aliases.values()]
-    assert len(plan.participants) == SELECTION["num_participants"]
+    assert len(plan.participants) == 6
     assert not plan.fallback
     assert liar not in members
     assert "24 of 24 nodes refused at participate" in plan.notes[0]
-    rule, insider = SELECTION["rule"], grid.joined(epoch.registered[0])
+    rule, insider = SELECTION["rule"], joined(grid, epoch.registered[0])
     expected, _ = overall_registry(LABEL_COUNTS[members], rule.codebook, rule.candidates[0])
     found = decrypted(insider, "registration", epoch.last_sum.vector)
     np.testing.assert_array_equal(found, expected)

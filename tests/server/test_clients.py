@@ -1,70 +1,42 @@
-"""Flower's clients by node id, and the ClientManager of those that were selected."""
+"""Flower's clients by node id, and who of them a strategy is offered."""
 
 from typing import Any
 
 import pytest
+from apis import FIT
 from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
-from support import numpy_client_app
 
-from dubhe_flwr.adapter._compat import GridClientProxy, new_run
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Batch
-from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import HelloRequest
-from dubhe_flwr.server.clients import SelectedClients, ask, clients_of
-from dubhe_flwr.simulation import InProcessGrid
-
-HELLO = Envelope(bytes(16), "hello", 1)
+from dubhe_flwr.server.clients import SelectedClients
 
 
-class Proxy(ClientProxy):
-    """Is a client of Flower before there were ServerApps."""
+class Foreign(ClientProxy):
+    """A client of something else than a ServerApp."""
 
-    def fit(self, ins: Any, timeout: Any, group_id: Any) -> Any:
+    def get_properties(self, ins: Any, timeout: Any, group_id: Any) -> Any:
         raise NotImplementedError
 
-    get_properties = get_parameters = evaluate = reconnect = fit
+    get_parameters = fit = evaluate = reconnect = get_properties
 
 
-@pytest.fixture
-def manager() -> SimpleClientManager:
-    """Return the manager of three clients of a ServerApp."""
-    grid = InProcessGrid(numpy_client_app(), 3)
-    new_run(grid.run.run_id)
+def test_clients_without_a_grid_are_refused() -> None:
+    """Their ClientApps have no mod that could answer; the sentence names the way out."""
     manager = SimpleClientManager()
-    for node_id in grid.contexts:
-        manager.register(GridClientProxy(node_id, grid, grid.run.run_id))
-    return manager
+    manager.register(Foreign("7"))
+    with pytest.raises(SettingsError, match=r"Client 7 is a Foreign, .* in a ServerApp"):
+        FIT.dubhe().configure_fit(1, None, manager)
 
 
-def test_clients_are_asked_over_their_grid(manager: SimpleClientManager) -> None:
-    """A batch goes to the nodes that it names, and the replies come back by node."""
-    clients = clients_of(manager)
-    nodes = list(clients)[1:]
-    replies: Any = ask(clients, Batch(HELLO, dict.fromkeys(nodes, HelloRequest())), 60.0)
-    assert [(node_id, replies[node_id]["alias"]) for node_id in nodes] == list(
-        zip(nodes, "12", strict=True)
-    )
-    assert ask(clients, Batch(HELLO, {}), 60.0) == {}
-
-
-def test_a_client_without_a_grid_is_refused(manager: SimpleClientManager) -> None:
-    """The sentence names it, and what to run the strategy in."""
-    manager.register(Proxy("old"))
-    with pytest.raises(SettingsError, match=r"Client old is a Proxy.*run the strategy in a Server"):
-        clients_of(manager)
-
-
-def test_the_selected_clients_are_all_there_are(manager: SimpleClientManager) -> None:
-    """A strategy gets all of them, whatever it asks for; what it asked for is kept."""
-    chosen = list(clients_of(manager).values())[:2]
-    selected = SelectedClients(chosen)
-    assert selected.num_asked == 2
-    assert selected.wait_for(99)
-    assert selected.sample(1, min_num_clients=9) == chosen
-    assert selected.num_asked == 1
-    assert list(selected.all().values()) == chosen
-    assert not selected.register(Proxy("late"))
-    selected.unregister(chosen[0])
-    assert selected.num_available() == 2
+def test_all_selected_clients_are_offered() -> None:
+    """However many are asked for, and nobody else, now or later."""
+    clients = [Foreign("1"), Foreign("2")]
+    offered = SelectedClients(clients)
+    assert (offered.num_available(), offered.num_asked) == (2, 2)
+    assert offered.sample(1, 99) == clients
+    assert offered.num_asked == 1
+    assert offered.all() == {"1": clients[0], "2": clients[1]}
+    assert offered.wait_for(99)
+    assert not offered.register(Foreign("3"))
+    offered.unregister(clients[0])
+    assert offered.num_available() == 2

@@ -3,31 +3,21 @@
 from typing import Any
 
 import numpy as np
+from apis import FIT
 from flwr.app import Context
 from flwr.client.mod import secaggplus_mod
 from flwr.server import LegacyContext, ServerConfig
-from flwr.server.strategy import FedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
-from support import NUM_NODES, SELECTION, Recorded, initial_parameters, numpy_client_app
 
-from dubhe_flwr.server import Dubhe
-from dubhe_flwr.simulation import run_in_process
-
-
-class RecordedDubhe(Recorded, Dubhe):
-    """Keeps its plans."""
+from dubhe_flwr.simulation import run_on_grid
 
 
 def test_secure_aggregation_of_the_selected_clients() -> None:
     """SecAgg+ masks the models of exactly the clients that Dubhe selected."""
     models: list[Any] = []
-    inner = FedAvg(
-        fraction_evaluate=0.0,
-        initial_parameters=initial_parameters(),
-        evaluate_fn=lambda _round, arrays, _config: models.append(arrays),
-    )
-    strategy = RecordedDubhe(inner, **SELECTION)
+    evaluate_fn = lambda _round, arrays, _config: models.append(arrays)  # noqa: E731
+    strategy = FIT.dubhe(FIT.wrapped(evaluate_fn=evaluate_fn))
     app = ServerApp()
 
     @app.main()
@@ -38,7 +28,7 @@ def test_secure_aggregation_of_the_selected_clients() -> None:
         )
         DefaultWorkflow(fit_workflow=secure)(grid, legacy)
 
-    run_in_process(app, numpy_client_app(mods=(secaggplus_mod,)), NUM_NODES)
+    run_on_grid(app, FIT.grid(mods=(secaggplus_mod,)))
     partitions = np.array(strategy.selected[0])
     # SecAgg+ weighs at the clients, by the examples that they report.
     expected = 1 + np.average(partitions, weights=10 + partitions)

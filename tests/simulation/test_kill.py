@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-STAGES = ["join", "keygen", "register", "settle", "participate", "determine"]
-POINTS = [*STAGES, "train", "checkpoint", "evaluate"]
+STAGES = ["join", "keygen", "register", "settle", "participate", "determine", "train"]
+POINTS = [*STAGES, "checkpoint", "evaluate"]
 
 
 @pytest.mark.parametrize("api", ["fit", "train"])
-def test_a_killed_server_app_resumes_wherever_it_was(api: str, tmp_path: Path) -> None:
+def test_a_killed_server_app_resumes_every_time(api: str, tmp_path: Path) -> None:
     """After each stage of the second round, before its checkpoint is in place, and right after.
 
     Every round begins an epoch here, so that even after a kill the selected sets and the model

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apis import TRAIN
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp.strategy import FedAvg
-from support import SELECTION, main_server_app, skewed_label_counts
+from support import main_server_app, skewed_label_counts
 
 from dubhe_flwr.clientapp import register_dubhe
-from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import run_in_process
 
 pytestmark = pytest.mark.slow
@@ -25,18 +24,6 @@ def resident_bytes() -> int:
     """Return the memory that this process holds now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-class Measured(Dubhe):
-    """Notes the memory and the time of every round."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.memory: list[int] = []
-
-    def on_plan(self, plan: Any, seconds: float) -> None:
-        self.memory.append(resident_bytes())
-        assert len(set(plan.participants)) == 20
 
 
 def client_app() -> ClientApp:
@@ -60,11 +47,15 @@ def client_app() -> ClientApp:
 
 def test_memory_stays_flat_over_a_thousand_rounds(caplog: pytest.LogCaptureFixture) -> None:
     """After the first epoch, a thousand rounds of a thousand nodes need no more memory."""
-    strategy = Measured(
-        FedAvg(fraction_evaluate=0.0),
-        **{**SELECTION, "num_participants": 20, "rounds_per_draw": 50},
-    )
+    memory: list[int] = []
+
+    def on_plan(plan: Any, _seconds: float) -> None:
+        memory.append(resident_bytes())
+        assert len(set(plan.participants)) == 20
+
+    strategy = TRAIN.dubhe(num_participants=20, rounds_per_draw=50)
+    strategy.on_plan = on_plan
     caplog.set_level("ERROR", logger="flwr")
     run_in_process(main_server_app(strategy, 1000), client_app(), NUM_NODES)
-    assert len(strategy.memory) == 1000
-    assert max(strategy.memory[50:]) <= 1.05 * strategy.memory[49]
+    assert len(memory) == 1000
+    assert max(memory[50:]) <= 1.05 * memory[49]

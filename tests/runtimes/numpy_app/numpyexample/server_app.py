@@ -25,10 +25,6 @@ class RecordingGrid(ForwardingGrid):
         super().__init__(grid)
         self.folder = folder
 
-    def get_node_ids(self) -> Iterable[int]:
-        """Return all nodes."""
-        return self._grid.get_node_ids()
-
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:

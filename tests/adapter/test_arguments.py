@@ -1,0 +1,141 @@
+"""What the strategies take as arguments, and refuse, in both APIs."""
+
+from inspect import signature
+from typing import Any
+
+import pytest
+from apis import FIT, TRAIN, Api, in_both_apis
+
+from dubhe_flwr.adapter.arguments import Options, taking
+from dubhe_flwr.baselines import RandomSelector
+from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Settings
+from dubhe_flwr.rules import Prices
+
+
+@in_both_apis
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"evaluate_on": "none"}, r"evaluate_on='none' must be one of \('all', 'selected'\)"),
+        ({"wait_timeout": -1}, "wait_timeout=-1 must be a number of seconds from 0 up"),
+        ({"wait_timeout": None}, "wait_timeout=None must be a number of seconds from 0 up"),
+        ({"wait_timeout": float("nan")}, "wait_timeout=nan must be a number of seconds"),
+        ({"wait_timeout": float("inf")}, "wait_timeout=inf must be a number of seconds"),
+        ({"stage_timeout": -0.5}, "stage_timeout=-0.5 must be a number of seconds from 0 up"),
+        ({"stage_timeout": "60"}, "stage_timeout='60' must be a number of seconds from 0 up"),
+        ({"expected_nodes": -3}, "expected_nodes=-3 must be a whole number from 0 up"),
+        ({"expected_nodes": "20"}, "expected_nodes='20' must be a whole number from 0 up"),
+        ({"expected_nodes": 2.5}, "expected_nodes=2.5 must be a whole number from 0 up"),
+        ({"checkpoint_dir": 5}, "checkpoint_dir=5 must be the path of a folder"),
+        ({"min_cohort": 21}, "min_cohort=21 is above num_participants=20"),
+        ({"triess": 5}, r"RecordedDubhe takes no triess; did you mean tries\?"),
+        ({"wait_timout": 5}, r"takes no wait_timout; did you mean wait_timeout\?"),
+        ({"zzz": 5}, "RecordedDubhe takes no zzz; choose from num_participants, rule"),
+    ],
+)
+def test_an_argument_that_cannot_work_is_refused(api: Api, change: Any, sentence: str) -> None:
+    """Before the first message, and not by waiting for ever."""
+    with pytest.raises(SettingsError, match=sentence):
+        api.dubhe(**{"num_participants": 20, **change})
+
+
+@in_both_apis
+def test_what_is_missing_or_too_much_is_named(api: Api) -> None:
+    """With the class that the operator wrote."""
+    with pytest.raises(SettingsError, match=r"Dubhe was called wrongly: missing .*'num_particip"):
+        api.ours.Dubhe(api.wrapped())
+    with pytest.raises(SettingsError, match="Dubhe was called wrongly: too many positional"):
+        api.ours.Dubhe(api.wrapped(), 20)
+    with pytest.raises(SettingsError, match=r"Selection was called wrongly: missing .*'selector'"):
+        api.ours.Selection(api.wrapped())
+    with pytest.raises(SettingsError, match="Selection takes no tries; choose from equal_weights"):
+        api.ours.Selection(api.wrapped(), RandomSelector(3), tries=3)
+
+
+@in_both_apis
+def test_help_and_editors_see_all_arguments(api: Api) -> None:
+    """The constructor has the names and the defaults of both dataclasses, each once."""
+    parameters = signature(api.ours.Dubhe).parameters
+    settings, options = signature(Settings).parameters, signature(Options).parameters
+    assert set(parameters) == {"strategy", *settings, *options}
+    assert parameters["tries"].default == settings["tries"].default
+    assert list(signature(api.ours.Selection).parameters) == ["strategy", "selector", *options]
+    assert {"app", "label_counts", "willing"} < set(signature(register_dubhe).parameters)
+
+
+@in_both_apis
+def test_defaults(api: Api) -> None:
+    """As many nodes are expected as are selected, and prices rule."""
+    for expected_nodes in (None, 0):
+        strategy = api.ours.Dubhe(
+            api.wrapped(), num_participants=20, expected_nodes=expected_nodes, stage_timeout=None
+        )
+        assert strategy.driver.expected_nodes == 20
+        assert strategy.driver.options.stage_timeout is None
+        assert isinstance(strategy.settings.rule, Prices)
+    assert api.dubhe(expected_nodes=30).driver.expected_nodes == 30
+
+
+@in_both_apis
+def test_eligible_without_a_return_is_refused(api: Api) -> None:
+    """An override that forgot its return does not quietly mean all nodes."""
+    strategy = api.dubhe()
+    strategy.eligible = lambda _round, _node_ids: None
+    with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
+        api.run(strategy, api.grid(), 1)
+
+
+@in_both_apis
+def test_what_cannot_be_wrapped_is_refused(api: Api) -> None:
+    """With the way out: a class, another strategy that selects, one that trains one by one."""
+    for wrapped, sentence in (
+        (api.flower.FedAvg, r"FedAvg is a class; .* such as FedAvg\(\)"),
+        (api.dubhe(), "RecordedDubhe selects already; wrap the strategy"),
+        (api.flower.FedXgbCyclic(), "FedXgbBagging"),
+        (3, r"int of builtins has no configure_(fit|train)"),
+        ("FedAvg", r"str of builtins has no configure_(fit|train)"),
+    ):
+        with pytest.raises(SettingsError, match=sentence):
+            api.dubhe(wrapped)
+    with pytest.raises(SettingsError, match="NoneType of builtins has no configure_"):
+        api.ours.Dubhe(None, num_participants=3)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(FIT, TRAIN), (TRAIN, FIT)])
+def test_a_strategy_of_the_other_api_is_refused(ours: Api, theirs: Api) -> None:
+    """Both APIs have a FedAvg, and both of ours are called Dubhe; the sentence tells them apart."""
+    with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
+        ours.dubhe(theirs.wrapped())
+
+
+@in_both_apis
+def test_accounting_is_warned_of(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """With DP accounting switched on, one warning says that its sampling assumption fails."""
+    wrapped = api.wrapped()
+    with caplog.at_level("WARNING", logger="flwr"):
+        api.dubhe(wrapped)
+        assert "epsilon" not in caplog.text
+        wrapped.accountant = object()
+        api.dubhe(wrapped)
+    assert sum("epsilon" in line for line in caplog.messages) == 1
+
+
+def test_a_function_passes_positional_arguments_on_too() -> None:
+    """What it names itself comes first."""
+    seen: list[Any] = []
+
+    def made(first: int, *, second: int = 2) -> None:
+        seen.append((first, second))
+
+    @taking(made)
+    def function(zeroth: int, **arguments: Any) -> None:
+        seen.append(zeroth)
+        made(**arguments)
+
+    function(0, 1)
+    function(0, first=3, second=4)
+    assert seen == [0, (1, 2), 0, (3, 4)]
+    with pytest.raises(SettingsError, match="function takes no thirst; did you mean first"):
+        function(0, thirst=1)  # type: ignore[call-arg]

@@ -1,0 +1,376 @@
+"""A ServerApp that ends, by itself or not, and is started again goes on, in either API."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from apis import TRAIN, Api, Killed, in_both_apis, same
+from support import initial_parameters, skewed_label_counts
+
+from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
+from dubhe_flwr.baselines import RandomSelector
+from dubhe_flwr.errors import CheckpointError, SettingsError
+from dubhe_flwr.protocol import Memory
+from dubhe_flwr.rules import Paper, Prices
+
+NUM_ROUNDS = 5
+MANY_NODES = 36
+"""Enough for the prices to settle in several exchanges."""
+MANY_COUNTS = skewed_label_counts(MANY_NODES)
+SEARCH = Paper((1, 2, 4), "search")
+
+pytestmark = in_both_apis
+
+
+def check_same_as_uninterrupted(
+    api: Api, path: Path, make: Callable[..., Any], stop_after: int = 2
+) -> None:
+    """Run once without and once with a pause, and compare."""
+    whole = make()
+    model = api.run(whole, api.grid(), NUM_ROUNDS)
+    grid, first, second = api.grid(), make(checkpoint_dir=path), make(checkpoint_dir=path)
+    api.run(first, grid, stop_after)
+    resumed = api.run(second, grid, NUM_ROUNDS)
+    assert first.selected + second.selected == whole.selected
+    assert same(resumed, model)
+    left = list(range(stop_after + 1, NUM_ROUNDS + 1))
+    assert [plan.server_round for plan in second.plans] == left
+    assert second.plans[0].epoch == first.plans[-1].epoch
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rounds_per_draw": 3},
+        {"rule": Prices()},
+        {"rule": SEARCH},
+        {"determination": "grouped", "group_size": 3, "tries": 3},
+        {"registration_interval": 3, "tries": 3},
+    ],
+    ids=["paper", "draws of three rounds", "prices", "search", "grouped", "registering anew"],
+)
+def test_with_no_failure_in_between_nothing_changes(
+    api: Api, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Selected sets and model are the same bit for bit, and the epoch goes on."""
+    check_same_as_uninterrupted(api, tmp_path / "kept", lambda **o: api.dubhe(**options, **o))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("FedAdam", {}),
+        ("FedYogi", {}),
+        ("FedAdagrad", {}),
+        ("FedAvgM", {"server_momentum": 0.9}),
+        ("FedMedian", {}),
+    ],
+)
+def test_what_the_wrapped_strategy_keeps_survives(
+    api: Api, tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    """Moments and momentum go on where they were."""
+    check_same_as_uninterrupted(
+        api, tmp_path, lambda **o: api.dubhe(api.wrapped(kind, **options), **o)
+    )
+
+
+@pytest.mark.parametrize("kind", ["Fixed", "Adaptive"])
+def test_noise_and_clipping_of_differential_privacy_go_on(
+    api: Api, tmp_path: Path, kind: str
+) -> None:
+    """Noise comes from numpy's generator, whose state survives as the clipping norm does."""
+
+    def make(**options: Any) -> Any:
+        np.random.seed(7)  # noqa: NPY002 - the generator that Flower uses
+        wrapper = getattr(api.flower, f"DifferentialPrivacyServerSide{kind}Clipping")
+        arguments = (0.1, 1.0, 6) if kind == "Fixed" else (0.1, 6)
+        return api.dubhe(wrapper(api.wrapped(), *arguments), **options)
+
+    model = api.run(make(), api.grid(), NUM_ROUNDS)
+    grid, first = api.grid(), make(checkpoint_dir=tmp_path)
+    api.run(first, grid, 2)
+    second = make(checkpoint_dir=tmp_path)
+    np.random.seed(8)  # noqa: NPY002 - the generator that Flower uses
+    assert same(api.run(second, grid, NUM_ROUNDS), model)
+
+
+@pytest.mark.parametrize(
+    ("at_round", "stage"),
+    [
+        (1, "join"),
+        (2, "participate"),
+        (2, "determine"),
+        (2, "train"),
+        (3, "settle"),  # in this round all register anew
+    ],
+)
+def test_after_a_kill_in_any_stage_a_new_epoch_begins(
+    api: Api, tmp_path: Path, stage: str, at_round: int
+) -> None:
+    """Nodes that have answered more than the checkpoint knows do not stop the run."""
+    # Both rules settle in exchanges of their own; each is tried in one of the APIs.
+    rule = Prices() if api.is_fit else SEARCH
+    options = {"checkpoint_dir": tmp_path, "rule": rule, "registration_interval": 2}
+    grid = api.grid(
+        lambda context: MANY_COUNTS[int(context.node_config["partition-id"])], num_nodes=MANY_NODES
+    )
+    earlier: list[bytes] = []
+    if at_round > 1:
+        before = api.dubhe(**options)
+        api.run(before, grid, at_round - 1)
+        earlier = [plan.epoch for plan in before.plans]
+    killed = api.dubhe(**options)
+    if stage == "train":  # what ends a training thread of one API does not end its server
+
+        def kill(*_arguments: Any) -> Any:
+            raise Killed
+
+        killed.strategy.aggregate_fit = killed.strategy.aggregate_train = kill
+    else:
+        grid.stop_after = f"evaluate.dubhe_{stage}"
+    with pytest.raises(Killed):
+        api.run(killed, grid, NUM_ROUNDS)
+    resumed = api.dubhe(**options)
+    api.run(resumed, grid, NUM_ROUNDS)
+    assert [plan.server_round for plan in resumed.plans] == list(range(at_round, NUM_ROUNDS + 1))
+    assert [len(set(plan.participants)) for plan in resumed.plans] == [6] * len(resumed.plans)
+    assert not {plan.epoch for plan in resumed.plans} & set(earlier)
+    assert not any(report.dropped for plan in resumed.plans for report in plan.stages)
+
+
+def test_nodes_that_forgot_the_epoch_register_anew(api: Api, tmp_path: Path) -> None:
+    """Where a new run gave the nodes an empty memory, the next round begins a new epoch."""
+    first = api.dubhe(checkpoint_dir=tmp_path)
+    api.run(first, api.grid(), 2)
+    second = api.dubhe(checkpoint_dir=tmp_path)
+    api.run(second, api.grid(), NUM_ROUNDS)
+    assert [plan.server_round for plan in second.plans] == [3, 4, 5]
+    assert len({plan.epoch for plan in second.plans}) == 1
+    assert second.plans[0].epoch != first.plans[-1].epoch
+    assert second.plans[0].notes
+    assert [plan.notes for plan in second.plans[1:]] == [(), ()]
+
+
+def test_nodes_with_other_ids_register_anew(api: Api, tmp_path: Path) -> None:
+    """Nodes without keys of their own get new ids in a new run."""
+    api.run(api.dubhe(checkpoint_dir=tmp_path, rounds_per_draw=5), api.grid(), 2)
+    second = api.dubhe(checkpoint_dir=tmp_path, rounds_per_draw=5)
+    api.run(second, api.grid(seed=1), NUM_ROUNDS)
+    assert [len(plan.participants) for plan in second.plans] == [6, 6, 6]
+
+
+def test_other_settings_begin_a_new_epoch(api: Api, tmp_path: Path) -> None:
+    """Nodes agreed to the parameters of their epoch; others are announced anew."""
+    grid = api.grid()
+    api.run(api.dubhe(checkpoint_dir=tmp_path), grid, 2)
+    second = api.dubhe(checkpoint_dir=tmp_path, num_participants=7)
+    api.run(second, grid, NUM_ROUNDS)
+    assert [len(plan.participants) for plan in second.plans] == [7, 7, 7]
+    assert second.plans[0].stages[0].stage == "join"
+
+
+def test_a_run_that_is_complete_trains_no_more(api: Api, tmp_path: Path) -> None:
+    """Started once more, it returns the model that it had."""
+    grid = api.grid()
+    model = api.run(api.dubhe(checkpoint_dir=tmp_path), grid, NUM_ROUNDS)
+    again = api.dubhe(checkpoint_dir=tmp_path)
+    assert same(api.run(again, grid, NUM_ROUNDS), model)
+    assert again.plan is None
+
+
+def test_the_seed_survives(api: Api, tmp_path: Path) -> None:
+    """Also one of the operating system; another one is refused."""
+    first = api.dubhe(checkpoint_dir=tmp_path, seed=None)
+    api.run(first, api.grid(), 1)
+    seed = first.state_dict()["selector"]["run"]["seed"]
+    second = api.dubhe(checkpoint_dir=tmp_path, seed=None)
+    assert second.state_dict()["selector"]["run"]["seed"] != seed
+    assert second.rounds_left(5) == 4
+    assert second.state_dict()["selector"]["run"]["seed"] == seed
+    with pytest.raises(CheckpointError, match=f"seed=8 is not the seed {seed}"):
+        api.dubhe(checkpoint_dir=tmp_path, seed=8).rounds_left(5)
+
+
+def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
+    """Without a directory: what state_dict returns passes through JSON and is taken up."""
+    whole = api.dubhe(rounds_per_draw=5)
+    api.run(whole, api.grid(), NUM_ROUNDS)
+    grid, first, second = api.grid(), *(api.dubhe(rounds_per_draw=5) for _ in range(2))
+    for strategy in (first.strategy, second.strategy):  # it keeps no arrays
+        vars(strategy).pop("initial_parameters", None)
+        strategy.initialize_parameters = lambda _manager: initial_parameters()
+    api.run(first, grid, 2)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())), interrupted=False)
+    assert second.state_dict() == first.state_dict()
+    assert second.rounds_done == 2
+    api.run(second, grid, NUM_ROUNDS)
+    assert first.selected + second.selected == whole.selected
+    assert [plan.server_round for plan in second.plans] == [3, 4, 5]
+
+
+def test_a_state_holds_no_key(api: Api) -> None:
+    """Neither a secret key nor a node's private key is in it; the server has none."""
+    grid, strategy = api.grid(), api.dubhe()
+    api.run(strategy, grid, 2)
+    text = json.dumps(strategy.state_dict()["selector"])
+    for context in grid.contexts.values():
+        memory = Memory.from_fields(context.state.config_records["dubhe"])
+        joined = memory.joined
+        assert joined is not None
+        assert joined.registered is not None
+        assert joined.registered.key is not None
+        for secret in (joined.registered.key.prime, joined.delivery_key):
+            assert len(secret) >= 32
+            assert b64encode(secret).decode().rstrip("=")[:-1] not in text
+            assert secret.hex() not in text
+            assert str(int.from_bytes(secret, "big")) not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.update(version=2), "version 2, not 3; load it with the version of dubhe-flwr"),
+        (lambda s: s.update(version=None), "version None, not 3"),
+        (lambda s: s.pop("version"), "key 'version' is missing"),
+        (lambda s: s.pop("selector"), "key 'selector' is missing"),
+        (lambda s: s.update(more=1), "key 'more' is unknown"),
+        (lambda s: s.update(round=-1), "-1 is not a round"),
+        (lambda s: s.update(round=True), "True is not a round"),
+        (lambda s: s["selector"].pop("epoch"), "selector: key 'epoch' is missing"),
+        (lambda s: s["selector"]["epoch"].pop("identity"), "selector.epoch: key 'identity'"),
+        (lambda s: s["selector"]["epoch"].update(identity=7), "selector.epoch.identity: 'int'"),
+        (lambda s: s["selector"]["epoch"]["announced"].pop("rule"), "announced: key 'rule'"),
+        (lambda s: s["wrapped"].append({"dict": []}), "of 2 strategies"),
+        (lambda s: s.update(wrapped=[{"dict": [["lr", 1]]}]), "has no 'lr'"),
+        (lambda s: s.update(wrapped=[5]), "wrap the same strategies"),
+        (lambda s: s.update(wrapped={"dict": 5}), "packed value was changed"),
+    ],
+)
+def test_an_unfit_state_is_refused_by_name(
+    api: Api, change: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    """The error says which key or version is wrong, and the strategy stays as it was."""
+    strategy = api.dubhe()
+    api.run(strategy, api.grid(), 1)
+    saved = json.loads(json.dumps({**strategy.state_dict(), "wrapped": [{"dict": []}]}))
+    change(saved)
+    fresh = api.dubhe()
+    before = fresh.driver.run.state
+    with pytest.raises(CheckpointError, match=message):
+        fresh.load_state_dict(saved)
+    assert fresh.driver.run.state == before
+    assert fresh.rounds_done == 0
+
+
+def test_random_selection_goes_on_too(api: Api, tmp_path: Path) -> None:
+    """A selector that needs no more than its seed chooses the same clients."""
+    check_same_as_uninterrupted(
+        api, tmp_path, lambda **o: api.selection(RandomSelector(6, seed=3), **o)
+    )
+
+
+def test_a_wrapped_strategy_may_keep_its_own_state(api: Api) -> None:
+    """One with state_dict and load_state_dict is asked for it, wherever it is wrapped."""
+
+    class Counted(api.flower.FedAvg):  # type: ignore[name-defined, misc]
+        count = 0
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"count": self.count}
+
+        def load_state_dict(self, saved: dict[str, Any]) -> None:
+            self.count = saved["count"]
+
+    def make() -> tuple[Any, Any]:
+        inner = Counted()
+        wrapper = api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
+        return inner, api.dubhe(wrapper)
+
+    inner, strategy = make()
+    inner.count = 5
+    other, fresh = make()
+    fresh.load_state_dict(strategy.state_dict())
+    assert other.count == 5
+
+
+def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:
+    """The Message API hands the model to the outermost strategy only; Dubhe says so."""
+    inner = api.dubhe(checkpoint_dir=tmp_path)
+    outer = api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
+    if api is TRAIN:
+        with pytest.raises(SettingsError, match="outermost"):
+            api.run(outer, api.grid(), 1)
+    else:
+        api.run(outer, api.grid(), 1)
+        assert inner.rounds_left(5) == 4
+
+
+@pytest.mark.parametrize("nodes", ["the same nodes", "other nodes"])
+def test_a_second_run_begins_anew(api: Api, nodes: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing of the first run's epoch is used: all nodes register, and the sets repeat."""
+    strategy, grid = api.dubhe(), api.grid()
+    api.run(strategy, grid, 3)
+    first = list(strategy.selected)
+    if api.is_fit:  # Flower's strategies forget it after their first use
+        strategy.strategy.initial_parameters = initial_parameters()
+    caplog.clear()
+    api.run(strategy, grid if nodes == "the same nodes" else api.grid(), 3)
+    assert strategy.selected == first + first
+    assert strategy.plans[3].stages[0].stage == "join"
+    assert "refused" not in caplog.text
+    assert strategy.rounds_done == 3
+
+
+def test_a_second_run_goes_on_from_the_checkpoint(api: Api, tmp_path: Path) -> None:
+    """As a new process would: the rounds that are still to come, with the model so far."""
+    whole = api.dubhe()
+    model = api.run(whole, api.grid(), 5)
+    strategy, grid = api.dubhe(checkpoint_dir=tmp_path), api.grid()
+    api.run(strategy, grid, 3)
+    assert strategy.rounds_left(5) == 2
+    assert same(api.run(strategy, grid, 5), model)
+    assert strategy.selected == whole.selected
+
+
+def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
+    """What was exchanged before the failure is forgotten."""
+    strategy, grid = api.dubhe(), api.grid()
+    grid.stop_after = "evaluate.dubhe_register"
+    with pytest.raises(Killed):
+        api.run(strategy, grid, 3)
+    if api.is_fit:
+        strategy.strategy.initial_parameters = initial_parameters()
+    api.run(strategy, api.grid(), 3)
+    assert strategy.plans[0].stages[0].stage == "join"
+    assert len(strategy.selected) == 3
+
+
+def test_a_full_disk_does_not_end_the_run(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each round says loudly what is missing, and what was kept before is still good."""
+    whole = api.dubhe()
+    model = api.run(whole, api.grid(), 4)
+    strategy, grid = api.dubhe(checkpoint_dir=tmp_path), api.grid()
+    api.run(strategy, grid, 1)
+
+    def fail(*_arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, caplog.at_level("ERROR", logger="flwr"):
+        patch.setattr(CheckpointDirectory, "save", fail)
+        patch.setattr(CheckpointDirectory, "mark_left", fail)
+        resumed = api.dubhe(checkpoint_dir=tmp_path)
+        assert same(api.run(resumed, grid, 4), model)
+    (loud,) = [line for line in caplog.messages if "WITHOUT a checkpoint of round 4" in line]
+    assert f"{tmp_path} cannot be written to (No space left on device); make room there" in loud
+    again = api.dubhe(checkpoint_dir=tmp_path)
+    assert again.rounds_left(4) == 3
+    api.run(again, grid, 4)
+    assert [plan.server_round for plan in again.plans] == [2, 3, 4]

@@ -1,0 +1,413 @@
+"""Dubhe around Flower's strategies on the in-process runtime, in both APIs."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from apis import FIT, TRAIN, Api, in_both_apis, same
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message
+from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
+from flwr.common import Code, FitRes, Parameters, Status
+from flwr.server import ClientManager, SimpleClientManager
+from flwr.server.compat.grid_client_proxy import GridClientProxy
+from support import LABEL_COUNTS, MODEL, NUM_NODES, SELECTION, initial_parameters
+
+from dubhe_flwr.baselines import RandomSelector
+from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.rules import Paper
+from dubhe_flwr.simulation import InProcessGrid
+
+PLAIN: dict[str, dict[str, Any]] = {
+    "FedAvg": {},
+    "FedProx": {"proximal_mu": 0.1},
+    "FedAdam": {},
+    "FedAdagrad": {},
+    "FedYogi": {},
+    "FedAvgM": {"server_momentum": 0.9},
+    "FedMedian": {},
+    "FedTrimmedAvg": {},
+}
+OF_FIT: dict[str, dict[str, Any]] = {
+    "Krum": {"num_malicious_clients": 1, "num_clients_to_keep": 3},
+    "Bulyan": {"num_malicious_clients": 0, "to_keep": 0},
+    "QFedAvg": {},
+}
+OF_TRAIN: dict[str, dict[str, Any]] = {
+    "Krum": {"num_malicious_nodes": 1},
+    "MultiKrum": {"num_malicious_nodes": 1, "num_nodes_to_select": 3},
+    "Bulyan": {"num_malicious_nodes": 0},
+    "QFedAvg": {"client_learning_rate": 0.1},
+}
+DP: dict[str, tuple[float, ...]] = {
+    "ServerSideFixed": (0.1, 1.0, 6),
+    "ClientSideFixed": (0.1, 1.0, 6),
+    "ServerSideAdaptive": (0.1, 6),
+    "ClientSideAdaptive": (0.1, 6),
+}
+DP_MODS = {"ClientSideFixed": (fixedclipping_mod,), "ClientSideAdaptive": (adaptiveclipping_mod,)}
+
+
+def private(api: Api, kind: str, strategy: Any) -> Any:
+    """Return a strategy within Flower's differential privacy."""
+    return getattr(api.flower, f"DifferentialPrivacy{kind}Clipping")(strategy, *DP[kind])
+
+
+@pytest.mark.parametrize(
+    ("api", "kind", "options"),
+    [
+        *((api, kind, options) for api in (FIT, TRAIN) for kind, options in PLAIN.items()),
+        *((FIT, kind, options) for kind, options in OF_FIT.items()),
+        *((TRAIN, kind, options) for kind, options in OF_TRAIN.items()),
+        *((api, "FedAvg", api.wanting(fraction=0.1)) for api in (FIT, TRAIN)),
+        *((api, "FedAvg", api.wanting(least=50)) for api in (FIT, TRAIN)),
+    ],
+    ids=str,
+)
+def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: Any) -> None:
+    """Whatever the wrapped strategy asks for, the determined K train in every round."""
+    strategy, grid = api.dubhe(api.wrapped(kind, **options)), api.grid()
+    api.run(strategy, grid)
+    assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
+    assert [len(set(selected)) for selected in strategy.selected] == [6, 6, 6]
+
+
+@in_both_apis
+@pytest.mark.parametrize("place", ["inside", "outside"])
+@pytest.mark.parametrize("kind", DP)
+def test_privacy_wrappers_work_inside_and_outside(api: Api, kind: str, place: str) -> None:
+    """Flower's DP wrappers may be wrapped by Dubhe, and may wrap it."""
+    if place == "inside":
+        outer = inner = api.dubhe(private(api, kind, api.wrapped()))
+    else:
+        inner = api.dubhe()
+        outer = private(api, kind, inner)
+    grid = api.grid(mods=DP_MODS.get(kind, ()))
+    api.run(outer, grid, 2)
+    assert grid.got("train") == [sorted(selected) for selected in inner.selected]
+    assert len(inner.selected) == 2
+
+
+def test_a_seed_fixes_the_sets() -> None:
+    """Whatever the node ids and the API are; another seed, or none, gives other sets."""
+
+    def selected(api: Api, seed: int | None, ids: int = 0) -> list[list[int]]:
+        strategy = api.dubhe(seed=seed)
+        api.run(strategy, api.grid(seed=ids))
+        sets: list[list[int]] = strategy.selected
+        return sets
+
+    first = selected(FIT, 7)
+    assert selected(FIT, 7, ids=1) == selected(TRAIN, 7, ids=3) == first
+    assert len({str(first), *(str(selected(FIT, seed)) for seed in (8, None, None))}) == 4
+
+
+def test_selected_data_is_less_biased_than_random() -> None:
+    """Over a run, the selected clients' classes are closer to uniform than random ones'."""
+    strategy = TRAIN.dubhe()
+    TRAIN.run(strategy, TRAIN.grid(), 20)
+    shares = LABEL_COUNTS / LABEL_COUNTS.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng(1)
+
+    def distance(selected: Any) -> float:
+        return float(np.abs(shares[selected].mean(axis=0) - 0.25).sum())
+
+    dubhe = np.mean([distance(selected) for selected in strategy.selected])
+    random = np.mean([distance(rng.choice(NUM_NODES, 6, replace=False)) for _ in range(500)])
+    assert dubhe < 0.7 * random
+
+
+@in_both_apis
+@pytest.mark.parametrize("equal_weights", [True, False])
+def test_equal_weights_override_what_clients_report(api: Api, equal_weights: bool) -> None:
+    """Eq. 1: the plain mean of the models; switched off, the wrapped strategy's own weights."""
+    strategy = api.dubhe(equal_weights=equal_weights)
+    model = api.run(strategy, api.grid(), 1)
+    partitions = np.array(strategy.selected[0])
+    weights = np.ones(6) if equal_weights else 10 + partitions
+    np.testing.assert_allclose(model[0], 1 + np.average(partitions, weights=weights))
+
+
+@in_both_apis
+def test_aggregation_stays_the_users_own_by_default(api: Api) -> None:
+    """Dubhe leaves the weights to the strategy unless it is told otherwise."""
+    strategy = api.ours.Dubhe(api.wrapped(), num_participants=6)
+    assert not strategy.driver.options.equal_weights
+    assert not strategy.settings.equal_weights
+
+
+@in_both_apis
+def test_the_model_is_the_same_bit_for_bit(api: Api) -> None:
+    """Replies are aggregated in the order of the plan, so that sums round the same way."""
+    assert same(*(api.run(api.dubhe(), api.grid(), 4) for _ in range(2)))
+
+
+def test_nobody_writes_into_the_users_strategy() -> None:
+    """Overrides are in copies for one call; what the strategy itself assigns there is kept."""
+    written: list[str] = []
+
+    class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
+        """Counts its calls."""
+
+        calls = 0
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            written.append(name)
+            super().__setattr__(name, value)
+
+        def configure_train(self, *arguments: Any) -> Any:
+            self.calls += 1
+            self.seen = {"fraction": self.fraction_train}
+            return super().configure_train(*arguments)
+
+    inner = Own(fraction_train=0.1, min_train_nodes=9, min_available_nodes=11)
+    wrapper = private(TRAIN, "ServerSideFixed", inner)
+    before = {**vars(inner)}, {**vars(wrapper)}
+    strategy, grid = TRAIN.dubhe(wrapper), TRAIN.grid()
+    written.clear()
+    TRAIN.run(strategy, grid, 2)
+    assert (inner.calls, inner.seen) == (2, {"fraction": 1.0})
+    assert {**vars(inner)} == {**before[0], "calls": 2, "seen": {"fraction": 1.0}}
+    assert vars(wrapper).keys() == before[1].keys()
+    assert wrapper.strategy is inner
+    assert grid.got("evaluate", NUM_NODES) == [list(range(NUM_NODES))] * 2
+
+
+@in_both_apis
+def test_override_is_logged_once(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """One line, not one a round; and none where there is nothing to override."""
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        api.run(api.dubhe(api.wrapped(**api.wanting(least=1))), api.grid())
+        assert "overridden" not in caplog.text
+        api.run(api.dubhe(api.wrapped(**api.wanting(fraction=0.1))), api.grid())
+    assert sum("overridden: all 6 selected" in line for line in caplog.messages) == 1
+
+
+@in_both_apis
+@pytest.mark.parametrize("evaluate_on", ["all", "selected"])
+@pytest.mark.parametrize("fraction", [0.0, 1.0])
+def test_evaluation_is_the_wrapped_strategys(api: Api, evaluate_on: Any, fraction: float) -> None:
+    """On all nodes or on those that trained; a fraction of 0 stays 0."""
+    wrapped = api.wrapped(fraction_evaluate=fraction)
+    strategy, grid = api.dubhe(wrapped, evaluate_on=evaluate_on), api.grid()
+    api.run(strategy, grid, 2)
+    chosen = [sorted(selected) for selected in strategy.selected]
+    wanted = [list(range(NUM_NODES))] * 2 if evaluate_on == "all" else chosen
+    assert grid.got("evaluate", len(wanted[0])) == (wanted if fraction else [])
+
+
+@in_both_apis
+def test_one_batch_a_stage(api: Api) -> None:
+    """A first round has four batches before those of every round, and training is none of them."""
+    grid = api.grid()
+    api.run(api.dubhe(), grid, 2)
+    assert grid.stages == ["join", "keygen", "register", *["participate", "determine"] * 2]
+
+
+def test_drawing_ahead_costs_less_and_selects_the_same_sets() -> None:
+    """Ten rounds at once are two exchanges, and the sets are those of ten draws."""
+
+    def run(rounds_per_draw: int, num_rounds: int, **settings: Any) -> tuple[Any, int]:
+        strategy, grid = TRAIN.dubhe(rounds_per_draw=rounds_per_draw, **settings), TRAIN.grid()
+        TRAIN.run(strategy, grid, num_rounds)
+        return strategy.selected, len(grid.stages)
+
+    one_by_one, ahead = run(1, 12), run(10, 12)
+    assert one_by_one[0] == ahead[0]
+    assert (one_by_one[1], ahead[1]) == (3 + 24, 3 + 4)
+    assert run(10, 50, tries=3)[1] / 50 <= 0.3
+
+
+def test_vanished_nodes_are_replaced_without_a_message() -> None:
+    """A node that was determined ahead and then left is replaced from those that are there."""
+    strategy, grid = TRAIN.dubhe(rounds_per_draw=10), TRAIN.grid()
+    gone: set[int] = set()
+
+    def eligible(server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
+        if server_round == 2:
+            gone.update(strategy.plan.participants[:2])
+        return [node_id for node_id in node_ids if node_id not in gone]
+
+    strategy.eligible = eligible
+    TRAIN.run(strategy, grid, 8)
+    for plan in strategy.plans[1:]:
+        assert len(set(plan.participants)) == 6
+        assert not gone & set(plan.participants)
+        assert plan.stages == ()
+
+
+@in_both_apis
+def test_a_node_may_always_say_no(api: Api) -> None:
+    """A node that is not willing in a round is never selected in it."""
+
+    def willing(context: Context, server_round: int) -> bool:
+        partition = int(context.node_config["partition-id"])
+        return (partition != 5 and (partition + server_round) % 2 == 0) or server_round == 0
+
+    strategy = api.dubhe()
+    api.run(strategy, api.grid(willing=willing), 5)
+    for server_round, selected in enumerate(strategy.selected, start=1):
+        assert all((p + server_round) % 2 == 0 and p != 5 for p in selected)
+
+
+@in_both_apis
+def test_nodes_with_unfit_data_are_left_out(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """No data, negative counts, a wrong number of classes or an exception: the run goes on."""
+
+    def counts(context: Context) -> Any:
+        partition = int(context.node_config["partition-id"])
+        unfit: dict[int, Any] = {0: [0, 0, 0, 0], 1: [1, -1, 2, 2], 2: [3, 3], 3: [0.5] * 4}
+        if partition == 4:
+            raise RuntimeError("no such file: 17 samples of class 3")
+        return unfit.get(partition, LABEL_COUNTS[partition])
+
+    strategy = api.dubhe()
+    with caplog.at_level(logging.DEBUG):
+        api.run(strategy, api.grid(counts))
+    assert not set(range(5)) & {p for selected in strategy.selected for p in selected}
+    assert dict(strategy.plans[0].stages[0].dropped) == {
+        "no data": 1,
+        "invalid label counts": 3,
+        "wrong number of classes": 1,
+    }
+    assert "17 samples" not in caplog.text
+
+
+@in_both_apis
+def test_too_few_nodes_are_a_typed_error(api: Api) -> None:
+    """Below the quorum, the error says how many are left, and why."""
+    with pytest.raises(QuorumError, match="24 no data at join"):
+        api.run(api.dubhe(), api.grid(lambda _context: [0, 0, 0, 0]))
+
+
+@in_both_apis
+def test_wrong_settings_are_refused_before_the_first_message(api: Api) -> None:
+    """More participants than nodes are found when the nodes are there, and none hears of it."""
+    strategy, grid = api.dubhe(num_participants=NUM_NODES + 1, wait_timeout=0.0), api.grid()
+    with pytest.raises(SettingsError, match="above the 24 nodes"):
+        api.run(strategy, grid)
+    assert grid.batches == []
+
+
+@in_both_apis
+def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """The server goes on with the nodes that came, and says so."""
+    strategy = api.dubhe(expected_nodes=NUM_NODES + 1, wait_timeout=0.1)
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        api.run(strategy, api.grid(), 1)
+    waits = [line for line in caplog.messages if "expected nodes" in line or "waiting" in line]
+    assert waits == [
+        "dubhe: waiting up to 0 s for 25 nodes; 24 there so far",
+        "dubhe: 24 of 25 expected nodes came within 0 s; going on with them",
+    ]
+
+
+@in_both_apis
+def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
+    """A client that raises in training is missing from the mean, and the run goes on."""
+    strategy, grid = api.dubhe(), api.grid()
+    answer = grid._answer
+
+    def one_fails(message: Message) -> Any:
+        partition = grid.contexts[message.metadata.dst_node_id].node_config["partition-id"]
+        training = message.metadata.message_type == "train"
+        if training and partition == strategy.selected[0][0]:
+            message = Message(message.content, dst_node_id=1, message_type="train")
+        return answer(message)
+
+    grid._answer = one_fails
+    model = api.run(strategy, grid, 1)
+    np.testing.assert_allclose(model[0], 1 + np.mean(strategy.selected[0][1:]))
+
+
+@in_both_apis
+def test_all_nodes_register_anew_on_request(api: Api) -> None:
+    """The operator's word brings a new epoch, with the next round."""
+    strategy, grid = api.dubhe(), api.grid()
+    on_plan = strategy.on_plan
+
+    def impatient(plan: Any, seconds: float) -> None:
+        on_plan(plan, seconds)
+        if plan.server_round == 2:
+            strategy.register_anew()
+
+    strategy.on_plan = impatient
+    api.run(strategy, grid, 4)
+    first, second, third, fourth = (plan.epoch for plan in strategy.plans)
+    assert first == second != third == fourth
+    assert grid.stages.count("register") == 2
+
+
+def managed(grid: InProcessGrid) -> ClientManager:
+    """Return the clients of a grid as the older API has them."""
+    manager = SimpleClientManager()
+    for node_id in grid.get_node_ids():
+        manager.register(GridClientProxy(node_id, grid, grid.run.run_id))
+    return manager
+
+
+def test_instructions_are_the_wrapped_strategys_own() -> None:
+    """Model and config reach the chosen nodes as it made them."""
+    fit = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))
+    parameters = initial_parameters()
+    made = fit.configure_fit(1, parameters, managed(FIT.grid()))
+    assert {client.node_id for client, _ in made} == set(fit.plan.participants)
+    assert all(ins.parameters is parameters and ins.config == {"round": 1} for _, ins in made)
+    train, arrays = TRAIN.dubhe(), ArrayRecord(MODEL)
+    messages = list(train.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), TRAIN.grid()))
+    assert {m.metadata.dst_node_id for m in messages} == set(train.plan.participants)
+    for message in messages:
+        assert message.content["arrays"] == arrays
+        assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 1})
+
+
+def test_results_of_strangers_do_not_crash_aggregation() -> None:
+    """A result of a client outside the plan is aggregated last, as the wrapped strategy would."""
+    strategy, grid = FIT.dubhe(), FIT.grid()
+    client = GridClientProxy(2, grid, grid.run.run_id)
+    result = FitRes(Status(Code.OK, ""), Parameters([], "numpy.ndarray"), 5, {})
+    parameters, metrics = strategy.aggregate_fit(1, [(client, result)], [])
+    assert parameters is not None
+    assert metrics == {}
+
+
+@in_both_apis
+def test_other_attributes_are_the_wrapped_strategys(api: Api) -> None:
+    """What is not the selection's business is answered by the wrapped strategy."""
+    wrapped = api.wrapped(**api.wanting(fraction=0.5))
+    strategy = api.ours.Dubhe(wrapped, **SELECTION)
+    assert 0.5 in {getattr(strategy, name, None) for name in ("fraction_fit", "fraction_train")}
+    assert repr(strategy) == f"Dubhe({wrapped!r})"
+    with pytest.raises(AttributeError):
+        _ = strategy.no_such_thing
+
+
+def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixture) -> None:
+    """And then the wrapped strategy's own settings."""
+    strategy = TRAIN.ours.Dubhe(TRAIN.flower.FedAvg(fraction_train=0.3), **SELECTION)
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        strategy.summary()
+    rule = Paper((1, 2, 4), {1: 0.7, 2: 0.2}).describe()
+    assert caplog.messages[:6] == [
+        "\t├──> Dubhe around FedAvg:",
+        "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
+        f"\t│\t├── Rule: {rule}",
+        "\t│\t├── Determination: auto | tries (H): 4",
+        "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
+        "\t│\t└── Key: 512 bits | smallest cohort: 3",
+    ]
+    assert "0.30" in caplog.text
+
+
+def test_the_summary_names_all_wrapped_strategies(caplog: pytest.LogCaptureFixture) -> None:
+    """From the outside in, also where something else than Dubhe selects."""
+    wrapped = private(TRAIN, "ServerSideFixed", TRAIN.flower.FedAvg())
+    strategy = TRAIN.ours.Selection(wrapped, RandomSelector(6, seed=0))
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        strategy.summary()
+    first, second, *_ = caplog.messages
+    assert first.endswith(
+        "Selection around DifferentialPrivacyServerSideFixedClipping around FedAvg:"
+    )
+    assert "└── Participants (K): 6" in second
