@@ -3,12 +3,7 @@
 import numpy as np
 
 from dubhe_flwr.data import half_normal_proportions
-from dubhe_flwr.report import (
-    ClassProportions,
-    ComparisonResults,
-    FederationSummary,
-    MethodResult,
-)
+from dubhe_flwr.report import ClassProportions, ComparisonResults, FederationSummary, MethodResult
 
 NUM_CLASSES = 10
 

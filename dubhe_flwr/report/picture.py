@@ -28,11 +28,7 @@ _KNOWN_COLOURS: Final = {
     "dubhe": "#0072B2",
     "greedy": "#009E73",
 }
-_LABELS: Final = {
-    "dubhe": "Dubhe",
-    "dubhe-paper": "Dubhe (paper)",
-    "greedy": "greedy (oracle)",
-}
+_LABELS: Final = {"dubhe": "Dubhe", "dubhe-paper": "Dubhe (paper)", "greedy": "greedy (oracle)"}
 _FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#F0E442", "#999999")
 
 GLOBAL_COLOUR: Final = "#C9CCD1"

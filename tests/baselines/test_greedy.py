@@ -120,7 +120,6 @@ def test_more_than_there_are_is_refused(num_participants: int) -> None:
 @pytest.mark.parametrize("rows", [[0.5, 0.5], 1.0, [[[1.0]]], [[0.5, -0.5]], [[float("nan"), 1.0]]])
 def test_what_is_no_table_of_shares_is_refused(rows: Any) -> None:
     """One row of non-negative numbers for each client is wanted."""
-    with pytest.raises(SettingsError, match="one row of non-negative shares for each client"):
-        GreedySelector(2, rows)
-    with pytest.raises(SettingsError, match="one row of non-negative shares for each client"):
-        greedy_selection(rows, 1, np.random.default_rng(0))
+    for use in (GreedySelector, lambda n, of: greedy_selection(of, n, np.random.default_rng(0))):
+        with pytest.raises(SettingsError, match="one row of non-negative shares for each client"):
+            use(1, rows)

@@ -14,11 +14,10 @@ from dubhe_flwr.core import (
     overall_registry,
     participation_probability,
 )
-from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.plain import _Clients, plain_rounds
-from dubhe_flwr.experiments.settings import RULES
-from dubhe_flwr.experiments.study import rounds_in_memory
+from dubhe_flwr.experiments.settings import RULES, StudySettings
+from dubhe_flwr.experiments.study import draw_federation, rounds_in_memory
 from dubhe_flwr.protocol import Coordinator, NodePolicy, Settings
 from dubhe_flwr.protocol.epoch import Roster
 from dubhe_flwr.protocol.parameters import epoch_parameters
@@ -34,6 +33,8 @@ OPTIONS: dict[str, Any] = {
     "key_bits": 512,
     "max_clients": 60,
 }
+GROUPED = {"determination": "grouped"}
+FEW = {**GROUPED, "registration_interval": 50}
 NUM_ROUNDS = 7
 
 
@@ -55,10 +56,7 @@ def encrypted(
     """Return who is selected by the protocol, and the number of registrations it took."""
     nodes = [
         NodePolicy(
-            label_counts=partial(np.array, own),
-            alias=str(row),
-            seeded_draws=True,
-            min_key_bits=512,
+            label_counts=partial(np.array, own), alias=str(row), seeded_draws=True, min_key_bits=512
         )
         for row, own in enumerate(counts)
     ]
@@ -72,11 +70,7 @@ def encrypted(
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(
     "given",
-    [
-        {"determination": "tries"},
-        {"determination": "tries", "tries": 1},
-        {"determination": "grouped"},
-    ],
+    [{"determination": "tries"}, {"determination": "tries", "tries": 1}, GROUPED],
     ids=["tries", "one try", "grouped"],
 )
 def test_the_sets_are_those_under_encryption(given: dict[str, Any], seed: int) -> None:
@@ -95,23 +89,14 @@ def test_the_sets_are_those_under_encryption(given: dict[str, Any], seed: int) -
         # An agent of seven decrypts three sums: three tries, a round each, seven rounds.
         ({"registration_interval": 12, "num_participants": 4}, 7, 3),
         ({"registration_interval": 50, "max_sums_per_epoch": 5}, 12, 2),
-        (
-            {
-                "determination": "grouped",
-                "num_participants": 3,
-                "registration_interval": 50,
-                "max_sums_per_epoch": 2,
-            },
-            14,
-            2,
-        ),
+        ({**FEW, "num_participants": 3, "max_sums_per_epoch": 2}, 14, 2),
         ({"rounds_per_draw": 2}, 40, 6),
-        ({"rounds_per_draw": 2, "determination": "grouped"}, 40, 6),
+        ({**GROUPED, "rounds_per_draw": 2}, 40, 6),
         # Nobody to leave out as agent, so that nothing is determined and no agent is spent.
         ({"registration_interval": 12}, 6, 2),
-        ({"registration_interval": 12, "determination": "grouped"}, 6, 2),
+        ({**GROUPED, "registration_interval": 12}, 6, 2),
         # Groups of two sizes, and an agent with fewer sums than there could be groups.
-        ({"determination": "grouped", "num_participants": 11, "max_sums_per_epoch": 4}, 50, 6),
+        ({**GROUPED, "num_participants": 11, "max_sums_per_epoch": 4}, 50, 6),
     ],
 )
 def test_the_limits_of_the_protocol_hold_in_the_clear(
@@ -125,26 +110,16 @@ def test_the_limits_of_the_protocol_hold_in_the_clear(
     assert epochs == num_epochs
 
 
-def test_the_seed_decides() -> None:
-    """Same seed, same sets; another seed, other sets."""
-    counts = skewed(40, 0)
-    first, again, other = (
-        plain(Settings(**OPTIONS, seed=seed), counts, NUM_ROUNDS) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
-
-
-def test_without_a_seed_there_is_nothing_to_repeat() -> None:
-    """Private draws are for nodes, and the sentence asks for a seed."""
-    with pytest.raises(SettingsError, match=r"seed=None .* give a seed"):
-        next(plain_rounds(Settings(**OPTIONS), skewed(40, 0)))
-
-
-def test_more_participants_than_clients_are_refused() -> None:
-    """As the coordinator refuses them."""
-    with pytest.raises(SettingsError, match="num_participants=6 is above the 5 clients"):
-        next(plain_rounds(Settings(**OPTIONS, seed=0), skewed(5, 0)))
+@pytest.mark.parametrize(
+    ("seed", "num_clients", "sentence"),
+    [(None, 40, "seed=None .* give a seed"), (0, 5, "num_participants=6 is above the 5 clients")],
+)
+def test_what_cannot_be_repeated_is_refused(
+    seed: int | None, num_clients: int, sentence: str
+) -> None:
+    """Private draws are for nodes, and there have to be as many as train."""
+    with pytest.raises(SettingsError, match=sentence):
+        next(plain_rounds(Settings(**OPTIONS, seed=seed), skewed(num_clients, 0)))
 
 
 @pytest.mark.parametrize("determination", ["tries", "grouped", "auto"])
@@ -166,29 +141,11 @@ def test_the_search_finds_about_the_best_candidate(
     rho: float, emd: float, determination: Any
 ) -> None:
     """The true ||E p_o - p_u||_1 of all clients is as small as any on the grid allows, nearly."""
-    federation = Federation.draw(
-        "MNIST",
-        num_clients=1000,
-        num_classes=10,
-        rho=rho,
-        emd=emd,
-        generator=generator(3, "federation"),
-    )
-    counts = federation.label_counts
-    settings = Settings(
-        num_participants=20,
-        reference_set=(1, 2, 10),
-        thresholds="search",
-        **RULES["paper"],
-        determination=determination,
-        seed=1,
-    )
+    study = StudySettings.of(rho=rho, emd=emd, thresholds="search", determination=determination)
+    counts, settings = draw_federation(study).label_counts, study.protocol_settings()
     announced = settings.announced(1000)
-    roster = Roster(
-        first_round=1,
-        parameters=epoch_parameters(announced),
-        aliases={k: str(k) for k in range(1000)},
-    )
+    aliases = {k: str(k) for k in range(1000)}
+    roster = Roster(first_round=1, parameters=epoch_parameters(announced), aliases=aliases)
     found = _Clients(settings, counts).search(roster)
     shares = counts / counts.sum(axis=1, keepdims=True)
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from comparison_results import RESULTS, method_result
+from drawn import bars, heights, xs, ys
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from dubhe_flwr.report import ClassProportions
@@ -33,18 +33,11 @@ def axes() -> Axes:
 def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
     """Each class has one bar for all clients and one a method, of the right height, none hidden."""
     draw_class_proportions(axes, RESULTS)
-    containers = [bars for bars in axes.containers if isinstance(bars, BarContainer)]
-    heights = [[bar.get_height() for bar in bars] for bars in containers]
-    wanted = [RESULTS.federation.class_proportions] + [
-        method.class_proportions.mean for method in RESULTS.methods.values()
-    ]
-    np.testing.assert_allclose(heights, wanted)
-    edges = sorted(
-        (bar.get_x(), bar.get_x() + bar.get_width()) for bars in containers for bar in bars
-    )
+    shares = [method.class_proportions.mean for method in RESULTS.methods.values()]
+    np.testing.assert_allclose(heights(axes), [RESULTS.federation.class_proportions, *shares])
+    edges = sorted((b.get_x(), b.get_x() + b.get_width()) for of in bars(axes) for b in of)
     assert all(right <= left + 1e-9 for (_, right), (left, _) in pairwise(edges))
-    uniform = next(line for line in axes.lines if line.get_label() == "uniform")
-    assert np.asarray(uniform.get_ydata()).tolist() == [0.1, 0.1]
+    assert ys(next(line for line in axes.lines if line.get_label() == "uniform")) == [0.1, 0.1]
 
 
 def test_many_classes_are_lines(axes: Axes) -> None:
@@ -59,32 +52,28 @@ def test_many_classes_are_lines(axes: Axes) -> None:
     draw_class_proportions(axes, replace(RESULTS, federation=federation, methods=methods))
     lines = [line for line in axes.lines if line.get_label() != "uniform"]
     assert [line.get_label() for line in lines] == ["random", "Dubhe", "greedy (oracle)"]
-    np.testing.assert_allclose(np.asarray(lines[1].get_ydata(), dtype=float), shares)
+    assert ys(lines[1]) == pytest.approx(shares)
     assert len(axes.collections) == 3
     highest = axes.collections[0].get_paths()[0].get_extents().ymax
     assert highest == pytest.approx(shares[-1] + 0.001)
-    (bars,) = (bars for bars in axes.containers if isinstance(bars, BarContainer))
-    np.testing.assert_allclose([bar.get_height() for bar in bars], shares)
+    np.testing.assert_allclose(heights(axes), [shares])
 
 
 def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
     """Few rounds are drawn as they are: one line a method, from round 0."""
     short = {name: method_result(name, num_rounds=20) for name in RESULTS.methods}
     draw_accuracy(axes, replace(RESULTS, methods=short))
-    assert len(axes.lines) == len(short)
+    assert [xs(line) for line in axes.lines] == [list(range(21))] * len(short)
     for line, method in zip(axes.lines, short.values(), strict=True):
-        assert np.asarray(line.get_xdata()).tolist() == list(range(21))
-        np.testing.assert_allclose(
-            np.asarray(line.get_ydata(), dtype=float), np.asarray(method.accuracy, dtype=float)
-        )
+        assert ys(line) == pytest.approx(method.accuracy)
 
 
 def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None:
     """The line has a point for each round, whether or not the model was evaluated after it."""
     draw_by_round(axes, {"random": [0.0, None, None, 0.3, 0.5]}, first_round=0)
     (line,) = axes.lines
-    assert np.asarray(line.get_xdata()).tolist() == [0, 1, 2, 3, 4]
-    np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), [0.0, 0.1, 0.2, 0.3, 0.5])
+    assert xs(line) == [0, 1, 2, 3, 4]
+    assert ys(line) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.5])
 
 
 def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
@@ -92,10 +81,10 @@ def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
     draw_emd(axes, RESULTS)
     assert len(axes.lines) == 2 * len(RESULTS.methods)
     assert "moving average over 3" in axes.get_xlabel()
-    raw, smoothed = (np.asarray(line.get_ydata(), dtype=float) for line in axes.lines[:2])
-    np.testing.assert_allclose(raw, RESULTS.methods["random"].emd)
-    assert smoothed.std() < raw.std()
-    assert np.asarray(axes.lines[0].get_xdata()).tolist() == list(range(1, 41))
+    raw, smoothed = (ys(line) for line in axes.lines[:2])
+    assert raw == pytest.approx(RESULTS.methods["random"].emd)
+    assert np.std(smoothed) < np.std(raw)
+    assert xs(axes.lines[0]) == list(range(1, 41))
 
 
 def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
@@ -103,8 +92,7 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
     methods = {"greedy": replace(method_result("greedy", 3), local_emd=(1.0, 1.2, 1.1))}
     draw_local_emd(axes, replace(RESULTS, methods=methods))
     (line,) = axes.lines
-    assert np.asarray(line.get_xdata()).tolist() == [1, 2, 3]
-    assert np.asarray(line.get_ydata()).tolist() == [1.0, 1.2, 1.1]
+    assert (xs(line), ys(line)) == ([1, 2, 3], [1.0, 1.2, 1.1])
 
 
 @given(
@@ -118,9 +106,8 @@ def test_moving_average_is_that_of_the_neighbours(values: list[float], window: i
     np.testing.assert_allclose(moving_average(values, window), wanted, atol=1e-6)
 
 
-def test_percents_are_labelled_as_they_are() -> None:
+def test_percents_are_labelled_as_they_are(axes: Axes) -> None:
     """No tick between two whole percents is rounded to one of them."""
-    axes = Figure().subplots()
     for low, high in ((0.1, 0.28), (0.90, 0.93), (0.0, 1.0), (0.0, 0.002)):
         axes.set_ylim(low, high)
         label_percents(axes.yaxis)

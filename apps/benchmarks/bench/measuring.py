@@ -48,9 +48,7 @@ def seconds_of(action: Callable[[], object]) -> float:
 
 
 def interleaved(
-    actions: Mapping[str, Callable[[], object]],
-    rounds: int,
-    times: Mapping[str, int] | None = None,
+    actions: Mapping[str, Callable[[], object]], rounds: int, times: Mapping[str, int] | None = None
 ) -> dict[str, Timing]:
     """Time actions in turn, so that a change of the machine's speed meets all of them.
 

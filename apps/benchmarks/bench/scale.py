@@ -72,11 +72,7 @@ def bench_scale(
     figures = _figures(sums, epochs)
     bounds = _BOUNDS if settings.key_bits == 2048 else {}
     return BenchResults(
-        config={
-            **settings.flat(),
-            "rounds_per_draw": _ROUNDS_PER_DRAW,
-            **environment(PACKAGES),
-        },
+        config={**settings.flat(), "rounds_per_draw": _ROUNDS_PER_DRAW, **environment(PACKAGES)},
         figures={name: Figure(value, **bounds.get(name, {})) for name, value in figures.items()},
         measured={
             "sums": {str(number): of for number, of in sums.items()},

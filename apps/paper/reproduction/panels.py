@@ -130,11 +130,7 @@ def draw_curves(
 
 
 def draw_averages(
-    axes: Axes,
-    *,
-    distances: Sequence[float],
-    series: Mapping[str, Sequence[float]],
-    title: str,
+    axes: Axes, *, distances: Sequence[float], series: Mapping[str, Sequence[float]], title: str
 ) -> None:
     """Draw the mean accuracy of the last rounds over EMD_avg for each method."""
     colours = method_colours(series)

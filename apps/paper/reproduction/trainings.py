@@ -7,12 +7,7 @@ from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
-from dubhe_flwr.report import (
-    ClassProportions,
-    ComparisonResults,
-    FederationSummary,
-    MethodResult,
-)
+from dubhe_flwr.report import ClassProportions, ComparisonResults, FederationSummary, MethodResult
 from dubhe_flwr.report.picture import Panel, picture
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Found, Method, PaperSettings, finished, identity

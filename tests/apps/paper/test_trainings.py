@@ -40,22 +40,16 @@ def test_device_and_data_folder_are_no_part_of_the_identity() -> None:
     assert len(keys) == 4
 
 
-def test_full_scale_is_the_paper() -> None:
+@pytest.mark.parametrize(
+    ("name", "skew", "wanted"),
+    [
+        ("CIFAR10", "10/1.5", {"num_clients": 1000, "num_samples": 128, "epochs": 1}),
+        ("FEMNIST", "13.64/0.554", {"num_clients": 8962, "num_samples": 32, "epochs": 5}),
+    ],
+)
+def test_full_scale_is_the_paper(name: str, skew: str, wanted: dict[str, int]) -> None:
     """N, K, B, N_VC, E and Adam's learning rate of section 6.1.2; 200 rounds."""
-    options = PaperSettings(scale="full")
-    config = training_cell("CIFAR10", "10/1.5", Method("random"), 0, options)
-    wanted = {
-        "dataset": "cifar10",
-        "num_clients": 1000,
-        "num_participants": 20,
-        "batch_size": 8,
-        "num_samples": 128,
-        "epochs": 1,
-        "learning_rate": 1e-4,
-        "num_rounds": 200,
-        "norm": "batch",
-    }
-    assert wanted.items() <= config.config.items()
-    config = training_cell("FEMNIST", "13.64/0.554", Method("random"), 0, options)
-    wanted = {"num_clients": 8962, "num_samples": 32, "epochs": 5, "batch_size": 8}
-    assert wanted.items() <= config.config.items()
+    cell = training_cell(name, skew, Method("random"), 0, PaperSettings(scale="full"))
+    common = {"num_participants": 20, "batch_size": 8, "learning_rate": 1e-4, "num_rounds": 200}
+    all_wanted = {"dataset": name.lower(), "norm": "batch", **common, **wanted}
+    assert all_wanted.items() <= cell.config.items()
