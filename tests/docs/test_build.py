@@ -56,7 +56,7 @@ def test_the_options_of_commands_are_filled_in(built: Path) -> None:
     """The command line is told by itself."""
     page = (built / "reference/command_line.html").read_text()
     assert "options of dubhe" not in page
-    assert page.count("Fixes all chance: same seed, same accuracies.") == 1
+    assert page.count("Rounds between two evaluations") == 1
 
 
 def test_pages_need_no_network(built: Path) -> None:
