@@ -29,13 +29,7 @@ LETTERS: Final[Mapping[str, Any]] = {
 
 
 def study_cell(method: Method, **given: Any) -> Cell:
-    """Return the cell of a method's selections, with settings by the names of `StudySettings`.
-
-    Examples
-    --------
-    >>> study_cell(Method("greedy"), num_participants=10).name
-    '10/1.5, dirichlet, N=1000, K=10, greedy, seed 0'
-    """
+    """Return the cell of a method's selections, with settings by the names of `StudySettings`."""
     settings = StudySettings.of(**{**given, **method.settings})
     federation, wanted = settings.federation, settings.selection.num_participants
     slow = {"greedy": wanted, "dubhe": 30}.get(method.kind, 5)
@@ -50,13 +44,7 @@ def study_cell(method: Method, **given: Any) -> Cell:
 
 
 def registry_cell(**given: Any) -> Cell:
-    """Return the cell of the overall registry of a federation.
-
-    Examples
-    --------
-    >>> registry_cell(rho=5).name
-    'registry of 5/1.5, dirichlet, N=1000, seed 0'
-    """
+    """Return the cell of the overall registry of a federation."""
     settings = StudySettings.of(**given)
     federation = settings.federation
     return Cell(

@@ -50,6 +50,7 @@ def test_device_and_data_folder_are_no_part_of_the_identity() -> None:
 def test_full_scale_is_the_paper(name: str, skew: str, wanted: dict[str, int]) -> None:
     """N, K, B, N_VC, E and Adam's learning rate of section 6.1.2; 200 rounds."""
     cell = training_cell(name, skew, Method("random"), 0, PaperSettings(scale="full"))
+    assert cell.name == f"{name}-{skew}, random, seed 0"
     common = {"num_participants": 20, "batch_size": 8, "learning_rate": 1e-4, "num_rounds": 200}
     all_wanted = {"dataset": name.lower(), "norm": "batch", **common, **wanted}
     assert all_wanted.items() <= cell.config.items()
