@@ -109,7 +109,6 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         ("compare --dataset nothing", "dataset='nothing' is unknown; choose one of digits, mnist"),
         ("compare --methods random,luck", "names 'luck'; choose from random, dubhe-paper, "),
-        ("compare --num-participants 200", "num_participants=200 is above num_clients=150"),
         ("compare --engine [bold]", "engine='[bold]' is unknown"),
         ("compare --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
         ("compare --emd 5", "emd 5.0; give"),
@@ -118,9 +117,7 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
         ("study --thresholds serch", "as in 0.7,0.1, or search."),
         ("study --json /dev/null/a.json", "cannot be written"),
         ("study --reference-set 1,two", "reference_set='1,two' must be numbers"),
-        ("study --num-participants 2", "min_cohort=3 is above num_participants=2"),
         ("study --figure a.jpg", "figure='a.jpg' has to end in .png."),
-        ("study --emd 5", "emd 5.0; give"),
     ],
 )
 def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
@@ -136,14 +133,14 @@ def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None
     [
         ("compare --round 3", "--rounds"),
         ("compare --num-rounds three", "--num-rounds"),
-        ("compete", "compete"),
+        ("stdy", "Did you mean"),
     ],
 )
 def test_wrong_options_are_named(arguments: str, hint: str) -> None:
     """Exit code 2 and usage for what the parser does not know."""
     ended = call(*arguments.split())
     assert ended.code == 2
-    assert hint in ended.err
+    assert ended.err.count(hint) == 1
     assert "Usage" in ended.err
 
 
@@ -261,10 +258,3 @@ def test_what_others_may_write_is_refused_too(
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     with pytest.raises(SettingsError, match="cannot be written; give a folder that can"):
         writable_folder(tmp_path)
-
-
-def test_a_misspelt_command_is_suggested_once() -> None:
-    """What was meant is named, and only once."""
-    ended = call("stdy")
-    assert ended.code == 2
-    assert ended.err.count("Did you mean") == 1

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol.federation import Federation, node_policies, skewed_counts
+from protocol.federation import skewed_counts
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector, greedy_selection
-from dubhe_flwr.core import distance_to_uniform, label_distribution, population_distribution
+from dubhe_flwr.baselines import GreedySelector, greedy_selection
+from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import SettingsError
 
 TOLERANCE = 1e-12
@@ -67,21 +67,6 @@ def test_the_input_is_left_alone() -> None:
     before = rows.copy()
     greedy_selection(rows, 5, np.random.default_rng(0))
     np.testing.assert_array_equal(rows, before)
-
-
-def test_greedy_is_closer_to_uniform_than_random() -> None:
-    """It is the upper baseline: in every round its population is the more even one."""
-    shares = label_distribution(skewed_counts(60, num_classes=10))
-    nodes = [
-        Federation(selector, node_policies(shares))
-        for selector in (GreedySelector(10, shares, seed=7), RandomSelector(10, seed=7))
-    ]
-    for server_round in range(1, 11):
-        greedy, at_random = (
-            distance_to_uniform(population_distribution(shares[list(map(int, plan.aliases))]))
-            for plan in (nodes[0].play(server_round), nodes[1].play(server_round))
-        )
-        assert greedy < at_random
 
 
 def test_rows_belong_to_aliases() -> None:

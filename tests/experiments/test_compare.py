@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from small_comparison import run, small_settings
 
@@ -15,6 +16,12 @@ from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import COMPARED
 from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.training import TorchClient, together, train_cohort
+
+
+@pytest.fixture(scope="module", name="results")
+def small_results() -> ComparisonResults:
+    """Return what all methods reach in `small_settings()`."""
+    return run(small_settings())
 
 
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:
@@ -66,6 +73,7 @@ def test_the_config_lets_the_run_be_repeated(results: ComparisonResults) -> None
     config = results.config
     assert {"dataset", "methods", "num_clients", "seed", "rho", "emd", "key_bits"} <= set(config)
     assert set(config["versions"]) == {"python", "dubhe_flwr", "flwr", "torch", "numpy", "phe"}
+    assert config["versions"]["numpy"] == np.__version__
     assert config["device"] == "cpu"
     assert config["command"]
     assert config["date"].endswith("+00:00")
@@ -176,15 +184,14 @@ def test_a_cohort_changes_the_last_digits_alone(
     ("cohort", "device", "expected"),
     [("auto", "cuda", True), ("auto", "cpu", False), ("on", "cpu", True), ("off", "cuda", False)],
 )
-def test_clients_train_together(cohort: str, device: str, expected: bool) -> None:
-    """By default on a GPU alone; what was asked for counts."""
+def test_clients_train_together(
+    cohort: str, device: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default on a GPU alone; what was asked for counts. Ray's nodes are processes, so never."""
     assert trains_together(small_settings(cohort=cohort), device) is expected
-
-
-def test_clients_never_train_together_on_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its nodes are processes of their own."""
     monkeypatch.setattr("dubhe_flwr.experiments.settings.find_spec", lambda _name: object())
-    assert not trains_together(small_settings(engine="ray"), "cuda")
+    if cohort != "on":
+        assert not trains_together(small_settings(engine="ray", cohort=cohort), device)
 
 
 @pytest.mark.runtime

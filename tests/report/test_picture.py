@@ -1,6 +1,5 @@
 """A picture has a panel for each drawing and one legend; colours belong to methods."""
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
@@ -12,8 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.legend import Legend
 
-from dubhe_flwr.errors import DubheError
-from dubhe_flwr.report.picture import method_colours, method_label, picture, require_matplotlib
+from dubhe_flwr.report.picture import method_colours, method_label, picture
 
 
 def test_panels_stand_in_rows() -> None:
@@ -73,10 +71,3 @@ def test_a_method_is_shown_by_its_label() -> None:
     """What follows a comma is kept."""
     shown = [method_label(name) for name in ("dubhe", "random", "dubhe-paper, H=1")]
     assert shown == ["Dubhe", "random", "Dubhe (paper), H=1"]
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The base install draws nothing, and says what to install."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DubheError, match=r"dubhe-flwr\[report\]"):
-        require_matplotlib()

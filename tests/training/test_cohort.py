@@ -204,13 +204,7 @@ IN_PLACE = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5, inplace=True))
         pytest.param(Replacing(), None, CohortError, "replaces buffers", id="buffer"),
         pytest.param(tied(), None, CohortError, "shared by several modules", id="tied"),
         pytest.param(IN_PLACE, None, CohortError, "works in place", id="in place"),
-        pytest.param(
-            nn.Sequential(nn.Linear(4, 3), nn.AlphaDropout(0.5)),
-            None,
-            RuntimeError,
-            "vmap",
-            id="random",
-        ),
+        pytest.param(RANDOM, None, RuntimeError, "vmap", id="random"),
         pytest.param(nn.Linear(4, 3), torch.optim.LBFGS, CohortError, "LBFGS may mix", id="LBFGS"),
     ],
 )

@@ -78,14 +78,8 @@ def test_digits_can_be_learned() -> None:
     """A few passes over all digits give an accuracy above 0.95."""
     digits = load_dataset("digits")
     model = build_model("digits", 10, seed=0)
-    train(
-        model,
-        torch.from_numpy(digits.train_images),
-        torch.from_numpy(digits.train_labels),
-        generator=np.random.default_rng(7),
-        epochs=5,
-        optimizer=sgd(),
-    )
+    own = torch.from_numpy(digits.train_images), torch.from_numpy(digits.train_labels)
+    train(model, *own, generator=np.random.default_rng(7), epochs=5, optimizer=sgd())
     test = torch.from_numpy(digits.test_images), torch.from_numpy(digits.test_labels)
     assert evaluate(model, *test)[1] > 0.95
 
