@@ -56,38 +56,25 @@ def test_without_figures_matplotlib_is_not_needed(
     assert written == ["results.json"]
 
 
-STUDY_OPTIONS = {
-    "--num-clients": "40",
-    "--num-participants": "6",
-    "--rho": "5",
-    "--emd": "1.0",
-    "--generator": "mixture",
-    "--rule": "paper",
-    "--determination": "grouped",
-    "--tries": "4",
-    "--group-size": "3",
-    "--thresholds": "0.6,0.2",
-    "--reference-set": "1,2,8",
-    "--num-samples": "16",
-    "--num-rounds": "3",
-    "--registration-interval": "2",
-    "--seed": "5",
-    "--key-bits": "512",
-}
+STUDY = (
+    "--num-clients 40 --num-participants 6 --rho 5 --emd 1.0 --generator mixture --rule paper "
+    "--determination grouped --tries 4 --group-size 3 --thresholds 0.6,0.2 --reference-set 1,2,8 "
+    "--num-samples 16 --num-rounds 3 --registration-interval 2 --seed 5 --key-bits 512"
+)
 
 
 @pytest.mark.parametrize("mode", ["--plain", "--encrypted"])
 def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
     """All options reach the study; the table and a sentence are shown."""
-    options = [text for pair in STUDY_OPTIONS.items() for text in pair]
     files = ["--json", str(tmp_path / "new/a.json"), "--figure", str(tmp_path / "new/a.png")]
+    options = STUDY.split()
     ended = call("study", *options, mode, *files)
     assert ended.code == 0
     shown = " ".join(ended.out.split())
     assert "Over 3 rounds the mean distance" in shown
     assert ("MB down" in shown) == (mode == "--encrypted")
     config = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))["config"]
-    for name, value in STUDY_OPTIONS.items():
+    for name, value in zip(options[::2], options[1::2], strict=True):
         setting = config[name.removeprefix("--").replace("-", "_")]
         told = ",".join(map(str, setting)) if isinstance(setting, list) else str(setting)
         assert told.removesuffix(".0") == value.removesuffix(".0"), name

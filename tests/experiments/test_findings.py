@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from dubhe_flwr.data import Federation
-from dubhe_flwr.experiments.findings import (
-    federation_summary,
-    selected_data,
-)
+from dubhe_flwr.experiments.findings import federation_summary, selected_data
 
 FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))
 

@@ -1,26 +1,19 @@
 """In the clear, Dubhe selects the same clients as under encryption."""
 
-from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from protocol.federation import node_policies
 
-from dubhe_flwr.core import (
-    distance_to_uniform,
-    generator,
-    overall_registry,
-    participation_probability,
-)
+from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.plain import _Clients, plain_rounds
-from dubhe_flwr.experiments.settings import RULES, StudySettings
-from dubhe_flwr.experiments.study import draw_federation, rounds_in_memory
-from dubhe_flwr.protocol import Coordinator, NodePolicy, Settings
-from dubhe_flwr.protocol.epoch import Roster
-from dubhe_flwr.protocol.parameters import epoch_parameters
+from dubhe_flwr.experiments.plain import plain_rounds
+from dubhe_flwr.experiments.settings import RULES
+from dubhe_flwr.experiments.study import rounds_in_memory
+from dubhe_flwr.protocol import Coordinator, Settings
 
 OPTIONS: dict[str, Any] = {
     **RULES["paper"],
@@ -54,13 +47,8 @@ def encrypted(
     settings: Settings, counts: NDArray[np.int64], num_rounds: int
 ) -> tuple[list[tuple[int, ...]], int]:
     """Return who is selected by the protocol, and the number of registrations it took."""
-    nodes = [
-        NodePolicy(
-            label_counts=partial(np.array, own), alias=str(row), seeded_draws=True, min_key_bits=512
-        )
-        for row, own in enumerate(counts)
-    ]
-    plans = list(islice(rounds_in_memory(Coordinator(settings), nodes), num_rounds))
+    rounds = rounds_in_memory(Coordinator(settings), node_policies(counts))
+    plans = list(islice(rounds, num_rounds))
     for plan in plans:
         assert plan.notes == ()
         assert all(stage.dropped == {} for stage in plan.stages)
@@ -132,28 +120,3 @@ def test_a_search_finds_the_same_thresholds(num_clients: int, determination: str
     sets, num_epochs = encrypted(settings, counts, 4)
     assert plain(settings, counts, 4) == sets
     assert num_epochs == 2
-
-
-@pytest.mark.parametrize(
-    ("rho", "emd", "determination"), [(10, 1.5, "tries"), (1, 1.5, "grouped"), (20, 1.0, "grouped")]
-)
-def test_the_search_finds_about_the_best_candidate(
-    rho: float, emd: float, determination: Any
-) -> None:
-    """The true ||E p_o - p_u||_1 of all clients is as small as any on the grid allows, nearly."""
-    study = StudySettings.of(rho=rho, emd=emd, thresholds="search", determination=determination)
-    counts, settings = draw_federation(study).label_counts, study.protocol_settings()
-    announced = settings.announced(1000)
-    aliases = {k: str(k) for k in range(1000)}
-    roster = Roster(first_round=1, parameters=epoch_parameters(announced), aliases=aliases)
-    found = _Clients(settings, counts).search(roster)
-    shares = counts / counts.sum(axis=1, keepdims=True)
-
-    def distance(thresholds: Any) -> float:
-        overall, slots = overall_registry(counts, settings.codebook, thresholds)
-        probability = participation_probability(overall, announced.num_volunteers(1000))[slots]
-        return distance_to_uniform(probability @ shares / probability.sum())
-
-    distances = [distance(candidate) for candidate in settings.candidates]
-    assert distance(found) < min(distances) + 0.005
-    assert max(distances) > min(distances) + 0.01

@@ -46,15 +46,8 @@ def test_a_file_gets_a_line_now_and_then() -> None:
     assert len(lines) == 10
 
 
-SETTINGS = StudySettings.of(
-    num_clients=20,
-    num_participants=4,
-    tries=4,
-    group_size=3,
-    num_rounds=2,
-    encrypted=True,
-    key_bits=512,
-)
+SIZES = {"num_clients": 20, "num_participants": 4, "tries": 4, "group_size": 3, "num_rounds": 2}
+SETTINGS = StudySettings.of(**SIZES, encrypted=True, key_bits=512)
 
 
 def shown_of_study(*, terminal: bool) -> str:

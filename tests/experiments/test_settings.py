@@ -138,15 +138,8 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
 
 def test_everything_reaches_the_protocol() -> None:
     """Nothing that can be set is forgotten."""
-    given: dict[str, Any] = {
-        "num_participants": 30,
-        "determination": "grouped",
-        "tries": 7,
-        "group_size": 5,
-        "registration_interval": 9,
-        "key_bits": 1024,
-        "seed": 5,
-    }
+    given: dict[str, Any] = {"num_participants": 30, "determination": "grouped", "tries": 7}
+    given |= {"group_size": 5, "registration_interval": 9, "key_bits": 1024, "seed": 5}
     protocol = StudySettings.of(**given, num_clients=123).protocol_settings()
     assert {name: getattr(protocol, name) for name in given} == given
     assert protocol.max_clients == 123

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from protocol.federation import node_policies
 
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.core import coverage, distance_to_uniform, generator
@@ -17,22 +17,13 @@ from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.experiments import StudySettings
 from dubhe_flwr.experiments.plain import plain_rounds
-from dubhe_flwr.experiments.settings import RULES
 from dubhe_flwr.experiments.study import draw_federation, rounds_in_memory, study
-from dubhe_flwr.protocol import ClientSession, Coordinator, NodePolicy, Settings
+from dubhe_flwr.protocol import ClientSession, Coordinator
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-SMALL: dict[str, Any] = {
-    "num_clients": 40,
-    "num_participants": 6,
-    "emd": 1.0,
-    "num_samples": 32,
-    "tries": 4,
-    "group_size": 3,
-    "num_rounds": 5,
-    "registration_interval": 3,
-    "key_bits": 512,
-}
+SMALL: dict[str, Any] = {"num_clients": 40, "num_participants": 6, "emd": 1.0, "num_samples": 32}
+SMALL |= {"num_rounds": 5, "registration_interval": 3}
+SMALL |= {"tries": 4, "group_size": 3, "key_bits": 512}
 
 
 def small_study(**given: Any) -> StudyResults:
@@ -162,38 +153,7 @@ def test_selected_data_is_as_uniform_as_it_used_to_be(
     assert coverage(selected, 1000) >= least_coverage
 
 
-def nodes(number: int, min_key_bits: int = 512) -> list[NodePolicy]:
-    """Return nodes that hold one class or the other."""
-    return [
-        NodePolicy(
-            label_counts=partial(np.array, [9, 1] if row % 3 else [1, 9]),
-            alias=str(row),
-            seeded_draws=True,
-            min_key_bits=min_key_bits,
-        )
-        for row in range(number)
-    ]
-
-
-SETTINGS = Settings(
-    num_participants=3,
-    reference_set=(1, 2),
-    thresholds={1: 0.7},
-    **RULES["paper"],
-    tries=3,
-    key_bits=512,
-    seed=1,
-)
-
-
-def test_a_node_that_refuses_is_counted_and_left_out() -> None:
-    """One that wants larger keys does not join."""
-    refusing = nodes(11) + nodes(1, min_key_bits=2048)
-    plan = next(rounds_in_memory(Coordinator(SETTINGS), refusing))
-    joined = plan.stages[0]
-    assert (joined.sent, joined.accepted) == (12, 11)
-    assert plan.num_registered == 11
-    assert 11 not in plan.participants
+NODES = node_policies([[9, 1] if row % 3 else [1, 9] for row in range(12)])
 
 
 def test_an_error_of_a_node_is_its_reply(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,13 +167,15 @@ def test_an_error_of_a_node_is_its_reply(monkeypatch: pytest.MonkeyPatch) -> Non
         return handle(session, request)
 
     monkeypatch.setattr(ClientSession, "handle", fail)
-    plan = next(rounds_in_memory(Coordinator(SETTINGS), nodes(12)))
+    settings = StudySettings.of(num_participants=3, tries=3, key_bits=512).protocol_settings()
+    coordinator = Coordinator(replace(settings, reference_set=(1, 2), thresholds={1: 0.7}))
+    plan = next(rounds_in_memory(coordinator, NODES))
     assert plan.stages[0].dropped == {"error reply": 1}
     assert (plan.num_registered, 0 in plan.participants) == (11, False)
 
 
 def test_it_drives_any_selector() -> None:
     """Nodes say hello once, and are chosen by the selector's rule."""
-    plans = list(islice(rounds_in_memory(RandomSelector(4, seed=5), nodes(9)), 2))
+    plans = list(islice(rounds_in_memory(RandomSelector(4, seed=5), NODES), 2))
     assert [(plan.server_round, len(plan.stages)) for plan in plans] == [(1, 1), (2, 0)]
     assert all(len(set(plan.participants)) == 4 for plan in plans)

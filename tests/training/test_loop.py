@@ -158,13 +158,9 @@ def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> N
     ],
 )
 def test_what_cannot_train_is_refused(count: int, given: dict[str, Any], sentence: str) -> None:
-    """No samples, no pass, an empty batch or an unknown precision, in a sentence."""
+    """No samples, no pass, an empty batch or an unknown precision; nor evaluate nothing."""
     with pytest.raises(SettingsError, match=sentence):
         train(nn.Linear(1, 2), *samples(count), generator=np.random.default_rng(7), **given)
-
-
-def test_refuses_nothing_to_evaluate() -> None:
-    """An evaluation without samples is refused."""
     with pytest.raises(SettingsError, match="no samples to evaluate"):
         evaluate(nn.Linear(1, 2), *samples(0))
 
