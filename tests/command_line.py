@@ -2,16 +2,35 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 
 from dubhe_flwr.cli import main as dubhe
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str, main: Callable[[], None] = dubhe) -> int:
-    """Call `dubhe` or another program with arguments and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["program", *arguments])
-    with pytest.raises(SystemExit) as stopped:
+class Ended(NamedTuple):
+    """How a command ended: its exit code, and what it showed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def call(*arguments: str, main: Callable[[], None] = dubhe) -> Ended:
+    """Call `dubhe` or another program with arguments."""
+    out, err = StringIO(), StringIO()
+    with (
+        patch.object(sys, "argv", ["program", *arguments]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as stopped,
+    ):
         main()
     code = stopped.value.code
-    return code if isinstance(code, int) else int(code is not None)
+    return Ended(
+        code if isinstance(code, int) else int(code is not None), out.getvalue(), err.getvalue()
+    )

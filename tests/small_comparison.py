@@ -7,16 +7,8 @@ from dubhe_flwr.experiments.compare import compare
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report import ComparisonResults
 
-SMALL: dict[str, Any] = {
-    "num_clients": 24,
-    "num_samples": 16,
-    "num_participants": 5,
-    "tries": 5,
-    "num_rounds": 3,
-    "emd": 1.0,
-    "key_bits": 512,
-    "device": "cpu",
-}
+SMALL: dict[str, Any] = {"num_clients": 24, "num_samples": 16, "num_participants": 5, "emd": 1.0}
+SMALL |= {"num_rounds": 3, "tries": 5, "key_bits": 512, "device": "cpu"}
 
 
 def small_settings(**given: Any) -> CompareSettings:

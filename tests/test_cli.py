@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +26,22 @@ SMALL_OPTIONS = [
     for name, value in SMALL.items()
     for option in (f"--{name.replace('_', '-')}", str(value))
 ]
+FIGURES = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
 
 
-def test_compare_writes_results_and_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_writes_results_and_figures(tmp_path: Path) -> None:
     """All options reach the comparison; the table and a sentence are shown."""
-    out = tmp_path / "here"
-    arguments = ["--methods", "random, dubhe", "--seed", "3", "--rounds", "2", "--out", str(out)]
-    assert call(monkeypatch, "compare", *SMALL_OPTIONS, *arguments) == 0
-    shown = capsys.readouterr().out
-    assert "Mean" in shown
-    assert "With Dubhe the mean accuracy is" in shown.replace("\n", " ")
-    content = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    arguments = ["--methods", "random, dubhe", "--seed", "3", "--rounds", "2"]
+    ended = call("compare", *SMALL_OPTIONS, *arguments, "--out", str(tmp_path / "here"))
+    assert ended.code == 0
+    assert "Mean" in ended.out
+    assert "With Dubhe the mean accuracy is" in ended.out.replace("\n", " ")
+    content = json.loads((tmp_path / "here/results.json").read_text(encoding="utf-8"))
     assert set(content["methods"]) == {"random", "dubhe"}
-    for name, value in SMALL.items():
-        assert content["config"][name] == (2 if name == "num_rounds" else value)
-    assert content["config"]["seed"] == 3
+    wanted = {**SMALL, "num_rounds": 2, "seed": 3}
+    assert {name: content["config"][name] for name in wanted} == wanted
     assert content["config"]["command"].startswith("dubhe compare --num-clients 24")
-    assert {path.name for path in out.glob("*.png")} == {
-        "accuracy.png",
-        "class_proportions.png",
-        "emd.png",
-        "comparison.png",
-    }
+    assert {path.name for path in (tmp_path / "here").glob("*.png")} == FIGURES
 
 
 def test_without_figures_matplotlib_is_not_needed(
@@ -58,91 +51,30 @@ def test_without_figures_matplotlib_is_not_needed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     arguments = ["--methods", "random", "--rounds", "1", "--no-figures"]
-    assert call(monkeypatch, "compare", *SMALL_OPTIONS, *arguments) == 0
-    assert [path.name for path in (tmp_path / "results/compare-digits").iterdir()] == [
-        "results.json"
-    ]
+    assert call("compare", *SMALL_OPTIONS, *arguments).code == 0
+    written = [path.name for path in (tmp_path / "results/compare-digits").iterdir()]
+    assert written == ["results.json"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--dataset", "nothing"], "dataset='nothing' is unknown; choose one of digits, mnist"),
-        (["--methods", "random,luck"], "methods names 'luck'; choose from random, dubhe-paper, "),
-        (["--num-participants", "200"], "num_participants=200 is above num_clients=150"),
-        (["--engine", "[bold]"], "engine='[bold]' is unknown"),
-        (["--device", "abacus"], "device='abacus' is unknown; choose auto, cpu or cuda."),
-        (["--emd", "5"], "emd 5.0; give"),
-        (["--rho", "0.5"], "rho is 0.5;"),
-    ],
+STUDY = (
+    "--num-clients 40 --num-participants 6 --rho 5 --emd 1.0 --generator mixture --rule paper "
+    "--determination grouped --tries 4 --group-size 3 --thresholds 0.6,0.2 --reference-set 1,2,8 "
+    "--num-samples 16 --num-rounds 3 --registration-interval 2 --seed 5 --key-bits 512"
 )
-def test_what_cannot_work_is_one_sentence(
-    arguments: list[str],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Exit code 2, the remedy on stderr, no traceback."""
-    assert call(monkeypatch, "compare", *arguments) == 2
-    shown = capsys.readouterr().err
-    assert sentence in shown
-    assert shown.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        (["compare", "--round", "3"], "--rounds"),
-        (["compare", "--num-rounds", "three"], "--num-rounds"),
-        (["compete"], "compete"),
-    ],
-)
-def test_wrong_options_are_named(
-    arguments: list[str],
-    hint: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Exit code 2 and usage for what the parser does not know."""
-    assert call(monkeypatch, *arguments) == 2
-    shown = capsys.readouterr().err
-    assert hint in shown
-    assert "Usage" in shown
-
-
-STUDY_OPTIONS = {
-    "--num-clients": "40",
-    "--num-participants": "6",
-    "--rho": "5",
-    "--emd": "1.0",
-    "--generator": "mixture",
-    "--rule": "paper",
-    "--determination": "grouped",
-    "--tries": "4",
-    "--group-size": "3",
-    "--thresholds": "0.6,0.2",
-    "--reference-set": "1,2,8",
-    "--num-samples": "16",
-    "--num-rounds": "3",
-    "--registration-interval": "2",
-    "--seed": "5",
-    "--key-bits": "512",
-}
 
 
 @pytest.mark.parametrize("mode", ["--plain", "--encrypted"])
-def test_study_writes_what_is_asked_for(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
     """All options reach the study; the table and a sentence are shown."""
-    options = [text for pair in STUDY_OPTIONS.items() for text in pair]
     files = ["--json", str(tmp_path / "new/a.json"), "--figure", str(tmp_path / "new/a.png")]
-    assert call(monkeypatch, "study", *options, mode, *files) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    options = STUDY.split()
+    ended = call("study", *options, mode, *files)
+    assert ended.code == 0
+    shown = " ".join(ended.out.split())
     assert "Over 3 rounds the mean distance" in shown
     assert ("MB down" in shown) == (mode == "--encrypted")
     config = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))["config"]
-    for name, value in STUDY_OPTIONS.items():
+    for name, value in zip(options[::2], options[1::2], strict=True):
         setting = config[name.removeprefix("--").replace("-", "_")]
         told = ",".join(map(str, setting)) if isinstance(setting, list) else str(setting)
         assert told.removesuffix(".0") == value.removesuffix(".0"), name
@@ -155,33 +87,48 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     arguments = ["--num-clients", "40", "--num-participants", "6", "--rounds", "2"]
-    assert call(monkeypatch, "study", *arguments) == 0
+    assert call("study", *arguments).code == 0
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--thresholds", "0.7;0.1"], "thresholds='0.7;0.1' must be shares separated by commas"),
-        (["--thresholds", "serch"], "as in 0.7,0.1, or search."),
-        (["--json", "/dev/null/a.json"], "cannot be written"),
-        (["--reference-set", "1,two"], "reference_set='1,two' must be numbers"),
-        (["--num-participants", "2"], "min_cohort=3 is above num_participants=2"),
-        (["--figure", "a.jpg"], "figure='a.jpg' has to end in .png."),
-        (["--emd", "5"], "emd 5.0; give"),
+        ("compare --dataset nothing", "dataset='nothing' is unknown; choose one of digits, mnist"),
+        ("compare --methods random,luck", "names 'luck'; choose from random, dubhe-paper, "),
+        ("compare --engine [bold]", "engine='[bold]' is unknown"),
+        ("compare --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
+        ("compare --emd 5", "emd 5.0; give"),
+        ("compare --rho 0.5", "rho is 0.5;"),
+        ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be shares separated by commas"),
+        ("study --thresholds serch", "as in 0.7,0.1, or search."),
+        ("study --json /dev/null/a.json", "cannot be written"),
+        ("study --reference-set 1,two", "reference_set='1,two' must be numbers"),
+        ("study --figure a.jpg", "figure='a.jpg' has to end in .png."),
     ],
 )
-def test_a_study_that_cannot_work_is_one_sentence(
-    arguments: list[str],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
     """Exit code 2, the remedy on stderr, no traceback."""
-    assert call(monkeypatch, "study", *arguments) == 2
-    shown = capsys.readouterr().err
-    assert sentence in shown
-    assert shown.count("\n") == 1
+    ended = call(*arguments.split())
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("compare --round 3", "--rounds"),
+        ("compare --num-rounds three", "--num-rounds"),
+        ("stdy", "Did you mean"),
+    ],
+)
+def test_wrong_options_are_named(arguments: str, hint: str) -> None:
+    """Exit code 2 and usage for what the parser does not know."""
+    ended = call(*arguments.split())
+    assert ended.code == 2
+    assert ended.err.count(hint) == 1
+    assert "Usage" in ended.err
 
 
 def test_a_missing_package_names_its_extra() -> None:
@@ -200,23 +147,22 @@ def test_a_missing_package_names_its_extra() -> None:
 
 
 def test_figures_are_missed_before_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A missing matplotlib is told at once and not after minutes."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert call(monkeypatch, "compare", "--out", str(tmp_path / "out")) == 2
-    assert "dubhe-flwr[report]" in capsys.readouterr().err
+    ended = call("compare", "--out", str(tmp_path / "out"))
+    assert ended.code == 2
+    assert "dubhe-flwr[report]" in ended.err
     assert not (tmp_path / "out").exists()
 
 
-def test_alone_it_shows_where_to_begin(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`dubhe` is no error and names the first command."""
-    assert call(monkeypatch) == 0
-    shown = capsys.readouterr().out
-    for command in ("compare", "study"):
-        assert f"dubhe {command}" in shown
+def test_alone_it_shows_where_to_begin() -> None:
+    """`dubhe` is no error and names the commands."""
+    ended = call()
+    assert ended.code == 0
+    assert "dubhe compare" in ended.out
+    assert "dubhe study" in ended.out
 
 
 APPLICATIONS = {"dubhe": app, "python apps/paper": paper, "python apps/benchmarks": benchmarks}
@@ -230,22 +176,18 @@ def commands(name: str, command: Any = None) -> Iterator[Any]:
         yield from commands(f"{name} {child}", command.commands[child])
 
 
-ALL = [each for name in APPLICATIONS for each in commands(name)]
-
-
-@pytest.mark.parametrize(("words", "command"), ALL)
-def test_help_has_an_example(words: str, command: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` of every command shows a whole command line."""
+@pytest.mark.parametrize(
+    ("words", "command"), [each for name in APPLICATIONS for each in commands(name)]
+)
+def test_help_has_an_example_and_says_what_options_are(
+    words: str, command: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A whole command line, and for each option some words that stand for something."""
     command.main(["--help"], standalone_mode=False)
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(f"Example[^:]*: {words}", shown)
-
-
-@pytest.mark.parametrize(("words", "command"), ALL)
-def test_options_say_what_they_are(words: str, command: Any) -> None:
-    """In words of more than one letter, which stand for something."""
     for option in command.params:
-        assert len((option.help or "").split()) >= 2, (words, option.name)
+        assert len((option.help or "").split()) >= 2, option.name
 
 
 def test_a_data_set_has_defaults_of_its_own() -> None:
@@ -269,14 +211,9 @@ def test_a_data_set_has_defaults_of_its_own() -> None:
     assert options["emd"].default == 1.5
 
 
-def test_it_knows_its_version(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_knows_its_version() -> None:
     """`--version` prints the installed one."""
-    from importlib.metadata import version
-
-    assert call(monkeypatch, "--version") == 0
-    assert capsys.readouterr().out.strip() == f"dubhe-flwr {version('dubhe-flwr')}"
+    assert call("--version")[:2] == (0, f"dubhe-flwr {version('dubhe-flwr')}\n")
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
@@ -309,11 +246,3 @@ def test_what_others_may_write_is_refused_too(
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     with pytest.raises(SettingsError, match="cannot be written; give a folder that can"):
         writable_folder(tmp_path)
-
-
-def test_a_misspelt_command_is_suggested_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What was meant is named, and only once."""
-    assert call(monkeypatch, "stdy") == 2
-    assert capsys.readouterr().err.count("Did you mean") == 1

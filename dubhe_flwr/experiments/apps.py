@@ -8,14 +8,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
-from flwr.common import (
-    FitIns,
-    FitRes,
-    NDArrays,
-    Parameters,
-    Scalar,
-    ndarrays_to_parameters,
-)
+from flwr.common import FitIns, FitRes, NDArrays, Parameters, Scalar, ndarrays_to_parameters
 from flwr.server import ClientManager, ServerAppComponents, ServerConfig
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import FedAvg, FedAvgM, Strategy

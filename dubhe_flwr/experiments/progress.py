@@ -6,13 +6,7 @@ from logging import WARNING, getLogger
 from typing import Final
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dubhe_flwr.experiments.settings import STUDIED, CompareSettings, StudySettings
 from dubhe_flwr.report.picture import method_label

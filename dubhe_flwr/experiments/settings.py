@@ -329,9 +329,7 @@ class CompareSettings(ExperimentSettings):
         1, "Rounds between two evaluations; the last ones all have one.", least=1
     )
     engine: str = option(
-        "inprocess",
-        "Simulator: inprocess, or ray (Flower's own).",
-        choices=("inprocess", "ray"),
+        "inprocess", "Simulator: inprocess, or ray (Flower's own).", choices=("inprocess", "ray")
     )
     machine: MachineSettings = field(default_factory=MachineSettings)
     encrypted: bool = option(

@@ -47,23 +47,27 @@ def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
 
 @pytest.mark.parametrize("selector", SELECTORS)
 def test_exactly_k_of_those_who_are_there(selector: Any) -> None:
-    """Nodes that left are not chosen."""
+    """Nodes that left are not chosen; the others are in the order of their aliases."""
     nodes = federation(selector())
     for server_round in range(1, 8):
         present = nodes.ids[server_round % 3 :: 2]
         plan = nodes.play(server_round, present)
-        assert len(set(plan.participants)) == 3
+        rows = [nodes.ids.index(node_id) for node_id in plan.participants]
+        assert rows == sorted(set(rows))
+        assert plan.aliases == tuple(map(str, rows))
+        assert len(rows) == 3
         assert set(plan.participants) <= set(present)
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
 def test_the_order_of_ids_and_arrival_changes_nothing(selector: Any) -> None:
-    """Present nodes and replies come in any order."""
+    """Present nodes and replies come in any order; a stored state and replies can be repeated."""
     one, other = federation(selector()), federation(selector())
     outcome = other.begin(1, other.ids[::-1])
     assert isinstance(outcome, Batch)
-    replies = other.deliver(outcome)
-    assert other.step(dict(reversed(replies.items()))) == one.play(1)
+    stored, replies = other.state, other.deliver(outcome)
+    plan = other.step(dict(reversed(replies.items())))
+    assert plan == one.play(1) == other.selector.step(stored, replies)[1]
 
 
 def test_each_node_is_asked_once() -> None:
@@ -134,36 +138,23 @@ def test_nobody_is_there() -> None:
 
 
 def test_a_batch_that_never_came_back_is_forgotten() -> None:
-    """A round that is planned without a message awaits no reply."""
+    """Replies without a request are an error of the adapter; a planned round awaits none."""
     nodes = federation(RandomSelector(3, seed=7))
+    with pytest.raises(SettingsError, match="call begin_round first"):
+        nodes.step({})
     nodes.play(1, nodes.ids[:5])
+    with pytest.raises(SettingsError, match="call begin_round first"):
+        nodes.step({})
     assert isinstance(nodes.begin(2), Batch)
     assert not isinstance(nodes.begin(3, nodes.ids[:5]), Batch)
     with pytest.raises(SettingsError, match="call begin_round first"):
         nodes.step({})
 
 
-def test_a_step_needs_a_batch() -> None:
-    """Replies without a request are an error of the adapter."""
-    nodes = federation(RandomSelector(3, seed=7))
-    with pytest.raises(SettingsError, match="call begin_round first"):
-        nodes.step({})
-    nodes.play(1)
-    with pytest.raises(SettingsError, match="call begin_round first"):
-        nodes.step({})
-
-
-@pytest.mark.parametrize("num_participants", [2.5, "20", None])
+@pytest.mark.parametrize("num_participants", [2.5, "20", None, 0, -1])
 def test_what_is_no_number_of_participants_is_refused(num_participants: Any) -> None:
     """When the selector is made, in a sentence."""
-    with pytest.raises(SettingsError, match="must be a whole number"):
-        RandomSelector(num_participants)
-
-
-@pytest.mark.parametrize("num_participants", [0, -1])
-def test_nobody_to_choose_is_refused(num_participants: int) -> None:
-    """K is at least 1."""
-    with pytest.raises(SettingsError, match=f"num_participants={num_participants} must be at"):
+    with pytest.raises(SettingsError, match=r"must be (a whole number|at least 1)"):
         RandomSelector(num_participants)
 
 
@@ -176,29 +167,9 @@ def test_the_seed_is_the_operators_or_the_systems() -> None:
     assert selector.initial_state() == selector.initial_state()
 
 
-def test_a_step_can_be_repeated_from_a_stored_state() -> None:
-    """The same replies to the same state give the same plan."""
-    nodes = federation(RandomSelector(3, seed=7))
-    batch = nodes.begin(1)
-    assert isinstance(batch, Batch)
-    stored, replies = nodes.state, nodes.deliver(batch)
-    assert nodes.step(replies) == nodes.selector.step(stored, replies)[1]
-
-
 def of_ten(num_participants: int = 4, seed: int = 7) -> Federation[RollCallState]:
     """Return ten nodes and a server that chooses at random."""
     return Federation(RandomSelector(num_participants, seed), node_policies([[1, 1]] * 10))
-
-
-def test_exactly_k_distinct_clients() -> None:
-    """Every round has K of the clients that are there, in the order of their aliases."""
-    nodes = of_ten()
-    for server_round in range(1, 30):
-        plan = nodes.play(server_round)
-        rows = [nodes.ids.index(node_id) for node_id in plan.participants]
-        assert len(rows) == 4
-        assert rows == sorted(set(rows))
-        assert plan.aliases == tuple(map(str, rows))
 
 
 def test_rounds_and_seeds_differ() -> None:

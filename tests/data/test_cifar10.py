@@ -1,6 +1,7 @@
 """CIFAR-10 comes from tiles, or through torchvision."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -49,10 +50,7 @@ def test_a_missing_tile_is_named(tiles: Path) -> None:
 
 def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to fetch and where to put it."""
-
-    def fail(*_arguments: object, **_named: object) -> None:
-        raise RuntimeError("no network")
-
+    fail = Mock(side_effect=RuntimeError("no network"))
     monkeypatch.setattr(torchvision.datasets, "CIFAR10", fail)
     with pytest.raises(
         DataError, match=r"fetch cifar-10-python\.tar\.gz and put it into"

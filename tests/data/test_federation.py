@@ -26,15 +26,10 @@ def test_describes_its_counts() -> None:
 )
 def test_draws_wanted_skew(rho: float, emd: float, name: str) -> None:
     """A drawn federation has the wanted sizes and skew, and the paper's name for it."""
+    sizes = {"num_clients": 300, "num_classes": 10, "num_samples": 64}
+    rng = np.random.default_rng(7)
     federation = Federation.draw(
-        "CIFAR10",
-        num_clients=300,
-        num_classes=10,
-        rho=rho,
-        emd=emd,
-        generator=np.random.default_rng(7),
-        num_samples=64,
-        kind="mixture",
+        "CIFAR10", **sizes, rho=rho, emd=emd, generator=rng, kind="mixture"
     )
     assert federation.label_counts.shape == (300, 10)
     assert federation.num_samples == 64

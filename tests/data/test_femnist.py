@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -26,13 +27,8 @@ def write(folder: Path, **files: dict[str, Any]) -> None:
     """Write a file of each part, as LEAF does."""
     for part, users in files.items():
         (folder / part).mkdir(parents=True, exist_ok=True)
-        content = {
-            "users": list(users),
-            "num_samples": [len(of["y"]) for of in users.values()],
-            "user_data": users,
-        }
         path = folder / part / "all_data_0_niid_0_keep_0_part_9.json"
-        path.write_text(json.dumps(content), encoding="utf-8")
+        path.write_text(json.dumps({"users": list(users), "user_data": users}), encoding="utf-8")
 
 
 TRAIN = {"f0001": user([3, 10, 61, 10]), "f0002": user([1, 2]), "f0003": user([36, 35])}
@@ -52,14 +48,9 @@ def test_letters_are_found_in_every_layout(tmp_path: Path, layout: str) -> None:
     assert flat.argmax(axis=1).tolist() == [10, 61, 10, 36, 35]
     assert flat.mean() == pytest.approx(0, abs=1e-6)
     assert flat.std() == pytest.approx(1, abs=1e-5)
-
-
-def test_the_test_is_balanced(tmp_path: Path) -> None:
-    """As many images of each class as there are of the rarest."""
-    write(tmp_path, train=TRAIN, test=TEST)
-    first, second = load_dataset("femnist", tmp_path), load_dataset("femnist", tmp_path)
-    assert np.bincount(first.test_labels)[[0, 51]].tolist() == [2, 2]
-    assert np.array_equal(first.test_images, second.test_images)
+    # As many test images of each class as there are of the rarest, always the same.
+    assert np.bincount(letters.test_labels)[[0, 51]].tolist() == [2, 2]
+    assert np.array_equal(load_dataset("femnist", tmp_path).test_images, letters.test_images)
 
 
 def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,15 +77,10 @@ def test_other_layouts_are_refused(tmp_path: Path, content: str) -> None:
 def test_clients_are_the_writers(tmp_path: Path) -> None:
     """The federation of a comparison is theirs, not one that was drawn."""
     write(tmp_path, train=TRAIN, test=TEST)
-    settings = CompareSettings.for_dataset(
-        "femnist",
-        data_dir=str(tmp_path),
-        num_clients=4,
-        num_samples=3,
-        num_participants=3,
-        methods=("random",),
+    sizes = {"num_clients": 4, "num_samples": 3, "num_participants": 3}
+    scenario = scenario_of(
+        CompareSettings.for_dataset("femnist", data_dir=str(tmp_path), **sizes, methods=("random",))
     )
-    scenario = scenario_of(settings)
     held = [set(np.flatnonzero(row)) for row in scenario.federation.label_counts]
     assert all(labels <= {0, 51} or labels <= {25, 26} for labels in held)
     assert scenario.federation.label_counts.sum(axis=1).tolist() == [3] * 4
@@ -103,51 +89,40 @@ def test_clients_are_the_writers(tmp_path: Path) -> None:
 
 def rows(num_each: int) -> list[dict[str, Any]]:
     """Return images of two writers as Flower Datasets has them: white but for one pixel."""
+    images = {
+        character: np.where(np.arange(784) == character, 0, 255).astype(np.uint8).reshape(28, 28)
+        for character in (3, 10, 61)
+    }
     return [
         {"image": image, "writer_id": writer, "hsf_id": 0, "character": character}
         for writer in ("f0002_01", "f0001_09")
-        for character in (3, 10, 61)
-        for image in (
-            np.where(np.arange(784) == character, 0, 255).astype(np.uint8).reshape(28, 28),
-        )
-        * num_each
-    ]
-
-
-class Table:
-    """Stands for a `FederatedDataset`."""
-
-    def __init__(self, dataset: str, partitioners: dict[str, int]) -> None:
-        assert (dataset, partitioners) == ("flwrlabs/femnist", {})
-
-    def load_split(self, split: str) -> list[dict[str, Any]]:
-        """Return all rows."""
-        assert split == "train"
-        return rows(num_each=10)
+        for character, image in images.items()
+    ] * num_each
 
 
 def test_flower_datasets_stands_in_for_missing_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nine in ten letters of each writer are for training, and all pictures are as from LEAF."""
-    monkeypatch.setitem(sys.modules, "flwr_datasets", SimpleNamespace(FederatedDataset=Table))
+
+    def table(dataset: str, partitioners: dict[str, int]) -> Any:
+        assert (dataset, partitioners) == ("flwrlabs/femnist", {})
+        return SimpleNamespace(load_split={"train": rows(num_each=10)}.__getitem__)
+
+    monkeypatch.setitem(sys.modules, "flwr_datasets", SimpleNamespace(FederatedDataset=table))
     letters = load_dataset("femnist", tmp_path)
     assert letters.writers is not None
-    samples = len(letters.train_labels) + len(letters.test_labels)
     assert np.unique(letters.writers).tolist() == [0, 1]
     assert set(letters.train_labels) == {0, 51}
     assert 34 <= len(letters.train_labels) <= 38
-    assert samples <= 40
+    assert len(letters.train_labels) + len(letters.test_labels) <= 40
     flat = letters.train_images.reshape(len(letters.train_labels), -1)
     assert (flat.argmax(axis=1) - letters.train_labels == 10).all()
 
 
 def test_a_failed_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever went wrong, it says what to do instead."""
-
-    def fail(**_: Any) -> None:
-        raise ConnectionError("no route")
-
-    monkeypatch.setitem(sys.modules, "flwr_datasets", SimpleNamespace(FederatedDataset=fail))
+    hub = SimpleNamespace(FederatedDataset=Mock(side_effect=ConnectionError("no route")))
+    monkeypatch.setitem(sys.modules, "flwr_datasets", hub)
     with pytest.raises(DataError, match=r"could not load .* \(ConnectionError\); look at"):
         load_dataset("femnist", tmp_path)

@@ -70,8 +70,10 @@ def updated() -> Any:
     return Proxy(), FitRes(Status(Code.OK, ""), MODEL, 4, {})
 
 
-def test_skews_are_those_of_the_chosen_clients(selection: RecordedSelection) -> None:
-    """Population, distance from uniform and local skew, computed by hand."""
+def test_the_record_is_that_of_the_rounds(
+    selection: RecordedSelection, told: list[tuple[int, float | None]]
+) -> None:
+    """Skews of the chosen clients, evaluations, bytes, seconds and notes, computed by hand."""
     result = selection.result(FEDERATION)
     # p_o is (7/8, 1/8) in round 1 and (3/8, 5/8) in round 2.
     assert result.num_rounds == 2
@@ -79,18 +81,19 @@ def test_skews_are_those_of_the_chosen_clients(selection: RecordedSelection) -> 
     assert result.local_emd == pytest.approx((0.25, 0.75))
     assert result.mean_emd == pytest.approx(0.5)
     assert result.coverage == 0.75
-    assert result.class_proportions.mean == pytest.approx((5 / 8, 3 / 8))
-    assert result.class_proportions.sd == pytest.approx((1 / 4, 1 / 4))
-
-
-def test_evaluations_are_kept_and_told(
-    selection: RecordedSelection, told: list[tuple[int, float | None]]
-) -> None:
-    """Round 0 is the initial model."""
-    result = selection.result(FEDERATION)
+    # Round 0 is the initial model.
     assert result.loss == (2.0, 1.0, 0.0)
     assert result.accuracy == (0.0, 0.1, 0.2)
     assert told == [(0, 0.0), (1, 0.1), (2, 0.2)]
+    # A model of 8 bytes from two clients each.
+    assert result.selection_seconds == 1.0
+    assert (result.selection_bytes_up, result.selection_bytes_down) == (90, 300)
+    assert (result.bytes_up, result.bytes_down) == (90 + 2 * 2 * 8, 300)
+    dropped = "Replies dropped at participate: 1 (no reply)."
+    assert result.notes == (
+        *[f"Round 1: {dropped}"] * 2, "Round 2: Something happened.", f"Round 2: {dropped}",
+    )  # fmt: skip
+    assert result.fallback_rounds == (2,)
 
 
 def test_a_round_without_an_evaluation_is_kept_as_none(
@@ -107,15 +110,6 @@ def test_a_round_without_an_evaluation_is_kept_as_none(
     assert told[-1] == (3, None)
 
 
-def test_bytes_and_seconds_add_up(selection: RecordedSelection) -> None:
-    """Selection and updates of all rounds; a model of 8 bytes from two clients each."""
-    result = selection.result(FEDERATION)
-    assert result.selection_seconds == 1.0
-    assert (result.selection_bytes_up, result.selection_bytes_down) == (90, 300)
-    assert result.bytes_up == 90 + 2 * 2 * 8
-    assert result.bytes_down == 300
-
-
 def test_instructions_are_weighed(
     selection: RecordedSelection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,21 +119,6 @@ def test_instructions_are_weighed(
     monkeypatch.setattr(selection.driver, "plan_round", lambda *_, **__: plan)
     selection.configure_fit(3, MODEL, SimpleClientManager())
     assert selection.result(FEDERATION).bytes_down == 300 + 2 * 8
-
-
-def test_notes_name_the_round(selection: RecordedSelection) -> None:
-    """What did not go as planned, the replies that were dropped included."""
-    assert selection.result(FEDERATION).notes == (
-        "Round 1: Replies dropped at participate: 1 (no reply).",
-        "Round 1: Replies dropped at participate: 1 (no reply).",
-        "Round 2: Something happened.",
-        "Round 2: Replies dropped at participate: 1 (no reply).",
-    )
-
-
-def test_rounds_that_went_by_chance_are_named(selection: RecordedSelection) -> None:
-    """Nobody takes them for rounds of the method."""
-    assert selection.result(FEDERATION).fallback_rounds == (2,)
 
 
 def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:

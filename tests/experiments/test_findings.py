@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from dubhe_flwr.data import Federation
-from dubhe_flwr.experiments.findings import (
-    federation_summary,
-    plan_notes,
-    provenance,
-    selected_data,
-)
-from dubhe_flwr.protocol import Plan, StageReport
+from dubhe_flwr.experiments.findings import federation_summary, selected_data
 
 FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))
 
@@ -32,23 +26,3 @@ def test_the_federation_is_described_as_realised() -> None:
     assert summary.class_proportions == (9 / 16, 7 / 16)
     assert summary.rho == pytest.approx(9 / 7)
     assert summary.name.startswith("letters-1.3/")
-
-
-def test_what_did_not_go_as_planned_is_a_sentence_with_its_round() -> None:
-    """Notes of the selector, and replies that it dropped."""
-    report = StageReport("join", 4, 3, {"no reply": 1}, bytes_down=1, bytes_up=1)
-    plan = Plan(7, (0,), ("0",), notes=("Something happened.",), stages=(report,))
-    assert plan_notes(plan) == [
-        "Round 7: Something happened.",
-        "Round 7: Replies dropped at join: 1 (no reply).",
-    ]
-    assert plan_notes(Plan(1, (0,), ("0",))) == []
-
-
-def test_provenance_names_what_might_explain_a_difference() -> None:
-    """Versions under names that are no package names, command and date."""
-    found = provenance(["dubhe-flwr", "numpy"])
-    assert found["versions"].keys() == {"python", "dubhe_flwr", "numpy"}
-    assert found["versions"]["numpy"] == np.__version__
-    assert found["command"]
-    assert found["date"].endswith("+00:00")

@@ -17,15 +17,11 @@ def test_clients_hold_the_samples_that_the_federation_counts() -> None:
         np.testing.assert_array_equal(counts, scenario.federation.label_counts[partition])
 
 
-def test_a_process_makes_the_scenario_once() -> None:
-    """Equal settings get the very same object, so that no message loads data again."""
-    assert scenario_of(small_settings()) is scenario_of(small_settings())
-
-
 def test_the_seed_fixes_the_scenario() -> None:
-    """Same seed: same samples and model; another seed: others."""
+    """Same seed: same samples and model, made once in a process; another seed: others."""
     settings = small_settings()
     first = scenario_of(settings)
+    assert scenario_of(small_settings()) is first
     scenario_of.cache_clear()
     again = scenario_of(settings)
     assert again is not first

@@ -1,17 +1,17 @@
 """A picture has a panel for each drawing and one legend; colours belong to methods."""
 
-import sys
+from collections.abc import Sequence
+from functools import partial
 from io import BytesIO
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.legend import Legend
 
-from dubhe_flwr.errors import DubheError
-from dubhe_flwr.report.picture import method_colours, method_label, picture, require_matplotlib
+from dubhe_flwr.report.picture import method_colours, method_label, picture
 
 
 def test_panels_stand_in_rows() -> None:
@@ -29,46 +29,35 @@ def test_panels_stand_in_rows() -> None:
     assert np.ptp(pixels) > 0
 
 
-def test_the_legend_names_each_label_once() -> None:
-    """Whichever panels show it."""
+def legend_of(width: float, *panels: Sequence[str]) -> tuple[Legend, Figure]:
+    """Return the legend of a picture whose panels have some labels."""
     figures = []
 
-    def draw(label: str, axes: Axes) -> None:
-        figure = axes.get_figure()
-        assert isinstance(figure, Figure)
-        figures.append(figure)
-        axes.plot([0, 1], label=label)
-        axes.plot([1, 0], label="both")
-
-    picture([[lambda axes: draw("left", axes), lambda axes: draw("right", axes)]], (4, 3))
-    (legend,) = figures[0].legends
-    assert [text.get_text() for text in legend.get_texts()] == ["left", "both", "right"]
-
-
-@pytest.mark.parametrize("width", [4, 5.5, 7, 11, 14])
-def test_the_legend_fits_the_picture(width: float) -> None:
-    """As many names beside each other as the picture is wide, however many panels there are."""
-    figures = []
-    names = ["random", "Dubhe", "Dubhe (paper), H=10", "greedy (oracle)", "all clients", "uniform"]
-
-    def draw(axes: Axes) -> None:
+    def draw(names: Sequence[str], axes: Axes) -> None:
         figure = axes.get_figure()
         assert isinstance(figure, Figure)
         figures.append(figure)
         for name in names:
             axes.plot([0, 1], label=name)
 
-    picture([[draw]], (width, 4))
+    picture([[partial(draw, names) for names in panels]], (width, 4))
     (legend,) = figures[0].legends
+    return legend, figures[0]
+
+
+def test_the_legend_names_each_label_once() -> None:
+    """Whichever panels show it."""
+    legend, _ = legend_of(4, ["left", "both"], ["right", "both"])
+    assert [text.get_text() for text in legend.get_texts()] == ["left", "both", "right"]
+
+
+@pytest.mark.parametrize("width", [4, 5.5, 7, 11, 14])
+def test_the_legend_fits_the_picture(width: float) -> None:
+    """As many names beside each other as the picture is wide, however many panels there are."""
+    names = ["random", "Dubhe", "Dubhe (paper), H=10", "greedy (oracle)", "all clients", "uniform"]
+    legend, figure = legend_of(width, names)
     extent = legend.get_window_extent()
-    assert 0 <= extent.x0 < extent.x1 <= width * figures[0].dpi
-
-
-def test_the_user_s_settings_stay() -> None:
-    """Nothing of matplotlib is changed."""
-    with mpl.rc_context({"font.size": 3.0}):
-        picture([[lambda axes: axes.plot([0, 1])]], (2, 2))
-        assert mpl.rcParams["font.size"] == 3.0
+    assert 0 <= extent.x0 < extent.x1 <= width * figure.dpi
 
 
 def test_a_method_keeps_its_colour_in_every_company() -> None:
@@ -82,10 +71,3 @@ def test_a_method_is_shown_by_its_label() -> None:
     """What follows a comma is kept."""
     shown = [method_label(name) for name in ("dubhe", "random", "dubhe-paper, H=1")]
     assert shown == ["Dubhe", "random", "Dubhe (paper), H=1"]
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The base install draws nothing, and says what to install."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DubheError, match=r"dubhe-flwr\[report\]"):
-        require_matplotlib()

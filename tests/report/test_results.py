@@ -5,10 +5,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from comparison_results import RESULTS, method_result
+from comparison_results import RESULTS, STUDY, method_result
 from hypothesis import given
 from hypothesis import strategies as st
-from study_results import STUDY
 
 from dubhe_flwr.report import ClassProportions, MethodResult, SelectionResult
 

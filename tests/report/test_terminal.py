@@ -4,17 +4,11 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from comparison_results import RESULTS
+from comparison_results import RESULTS, STUDY
 from rich.console import Console
-from study_results import STUDY
 
 from dubhe_flwr.report.table import Table
-from dubhe_flwr.report.terminal import (
-    study_sentence,
-    study_table,
-    summary_sentence,
-    summary_table,
-)
+from dubhe_flwr.report.terminal import study_sentence, study_table, summary_sentence, summary_table
 
 DUBHE = STUDY.methods["dubhe"]
 

@@ -150,13 +150,7 @@ def _table(settings: CryptoSettings, timings: dict[str, Timing]) -> Table:
 
 
 def _short(seconds: float) -> str:
-    """Return a time in a unit that suits it.
-
-    Examples
-    --------
-    >>> _short(0.00225), _short(4.6e-6)
-    ('2.25 ms', '4.60 us')
-    """
+    """Return a time in a unit that suits it."""
     return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.2f} us"
 
 

@@ -22,7 +22,6 @@ from dubhe_flwr.report.table import Table
 
 __all__ = ["EngineSettings", "bench_engine"]
 
-_PACKAGES: Final = ("dubhe-flwr", "flwr")
 _NUM_PARTICIPANTS: Final = 20
 _MESSAGE_RATIO: Final = 50
 _LARGE: Final = 1000
@@ -69,7 +68,7 @@ def bench_engine(
         config={
             **settings.flat(),
             "num_participants": min(_NUM_PARTICIPANTS, settings.num_nodes),
-            **environment([*_PACKAGES, *(["ray"] if "ray" in rates else [])]),
+            **environment(["dubhe-flwr", "flwr", *engines[1:]]),
         },
         figures=figures,
         measured=measured,
@@ -104,14 +103,20 @@ def _measure(engine: str, num_nodes: int, repeats: int) -> dict[str, float]:
 
 
 def _exchange(grid: Grid, node_ids: Iterable[int]) -> float:
-    messages = [
-        Message(_content(), dst_node_id=node_id, message_type="train") for node_id in node_ids
-    ]
+    messages = _messages(node_ids)
     began = perf_counter()
     replies = list(grid.send_and_receive(messages))
     seconds = perf_counter() - began
     assert len(replies) == len(messages)  # noqa: S101 - a lost message would look fast
     return seconds
+
+
+def _messages(node_ids: Iterable[int]) -> list[Message]:
+    arrays = ArrayRecord([np.zeros(64, dtype=np.float32)])
+    return [
+        Message(RecordDict({"arrays": arrays}), dst_node_id=node_id, message_type="train")
+        for node_id in node_ids
+    ]
 
 
 def _echo_app() -> ClientApp:
@@ -124,15 +129,11 @@ def _echo_app() -> ClientApp:
     return app
 
 
-def _content() -> RecordDict:
-    return RecordDict({"arrays": ArrayRecord([np.zeros(64, dtype=np.float32)])})
-
-
 def _plain_calls(num_nodes: int) -> float:
     """Return the time of calling the ClientApp alone, below which no engine can go."""
     app = _echo_app()
     context = Context(run_id=1, node_id=2, node_config={}, state=RecordDict(), run_config={})
-    messages = [Message(_content(), dst_node_id=2, message_type="train") for _ in range(num_nodes)]
+    messages = _messages([2] * num_nodes)
     seconds = []
     for _ in range(5):
         began = perf_counter()
@@ -143,14 +144,10 @@ def _plain_calls(num_nodes: int) -> float:
 
 
 def _table(num_nodes: int, measured: dict[str, dict[str, float]]) -> Table:
-    rows = [
-        (
-            name,
-            f"{num_nodes / of['message_seconds']:.0f}",
-            f"{1 / of['round_seconds']:.1f}" if "round_seconds" in of else "",
-        )
-        for name, of in measured.items()
-    ]
+    rows = []
+    for name, of in measured.items():
+        rounds = f"{1 / of['round_seconds']:.1f}" if "round_seconds" in of else ""
+        rows.append((name, f"{num_nodes / of['message_seconds']:.0f}", rounds))
     return Table(
         f"{num_nodes} nodes that send back what they get: messages a second in one batch to all, "
         f"and rounds a second with {min(_NUM_PARTICIPANTS, num_nodes)} nodes; time on the clock. "

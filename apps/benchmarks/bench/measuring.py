@@ -37,20 +37,14 @@ class Timing:
 
 
 def seconds_of(action: Callable[[], object]) -> float:
-    """Return the CPU time of an action in this process.
-
-    On a machine that is shared it says more than the time on the clock; on an idle one, and in
-    one thread, they are the same.
-    """
+    """Return the CPU time of an action: on a shared machine it says more than the clock."""
     began = process_time()
     action()
     return process_time() - began
 
 
 def interleaved(
-    actions: Mapping[str, Callable[[], object]],
-    rounds: int,
-    times: Mapping[str, int] | None = None,
+    actions: Mapping[str, Callable[[], object]], rounds: int, times: Mapping[str, int] | None = None
 ) -> dict[str, Timing]:
     """Time actions in turn, so that a change of the machine's speed meets all of them.
 
@@ -80,13 +74,7 @@ def _processor() -> str:
 
 @dataclass(frozen=True)
 class Figure:
-    """One number, and a bound that it should keep; without one there is nothing to keep.
-
-    Examples
-    --------
-    >>> Figure(180.0, at_least=150).is_kept, Figure(1.2, at_most=1.1).is_kept, Figure(3.0).is_kept
-    (True, False, None)
-    """
+    """One number, and a bound that it should keep; without one there is nothing to keep."""
 
     value: float
     at_least: float | None = None
@@ -136,13 +124,9 @@ class BenchResults:
 
     def figure_table(self) -> Table:
         """Return the figures beside what is wanted of them."""
+        kept = {None: "", True: "yes", False: "no"}
         rows = [
-            (
-                name,
-                f"{figure.value:.4g}",
-                figure.wanted,
-                {None: "", True: "yes", False: "no"}[figure.is_kept],
-            )
+            (name, f"{figure.value:.4g}", figure.wanted, kept[figure.is_kept])
             for name, figure in self.figures.items()
         ]
         return Table("Figures", ("figure", "measured", "wanted", "kept"), rows)

@@ -96,12 +96,6 @@ def server_and_nodes(
     """Return a server that selects by a method, with H = 10, and its nodes.
 
     They are the same for all methods. Further settings are those of a selection.
-
-    Examples
-    --------
-    >>> server, nodes = server_and_nodes("dubhe-paper", 100, 5, key_bits=512)
-    >>> server.settings.tries, len(nodes.ids), nodes.num_real
-    (10, 100, 5)
     """
     settings = StudySettings.of(num_clients=num_clients, tries=_TRIES, **given)
     # Nodes know nothing of a simulation: they encrypt, and draw in private.
@@ -119,15 +113,7 @@ def measured_rounds(
     num_rounds: int,
     present: Collection[int] | None = None,
 ) -> list[RoundCost]:
-    """Select for some rounds, the first of which registers; `present` is as the server is told.
-
-    Examples
-    --------
-    >>> server, nodes = server_and_nodes("dubhe-paper", 40, 5, num_participants=4, key_bits=512)
-    >>> first, second = measured_rounds(server, nodes, 2)
-    >>> [(stage.stage, stage.messages) for stage in second.stages]
-    [('participate', 40), ('determine', 1)]
-    """
+    """Select for some rounds, the first of which registers; `present` is as the server is told."""
     state = coordinator.initial_state()
     here = list(nodes.ids) if present is None else present
     rounds = []

@@ -36,15 +36,10 @@ _OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.SETTLE, Stage.PART
 
 
 class RecycledNodes:
-    """Answers batches for many nodes, some of which are real, and keeps the time that those took.
+    """Answers batches for many nodes, some of which are real.
 
-    Attributes
-    ----------
-    ids : range
-        The node ids, as large as Flower's.
-    seconds : dict of str to float
-        Time that all clients together took, by stage: measured for real nodes and agents,
-        in proportion for those who repeat.
+    `seconds` is the time that all clients together took, by stage: measured for real nodes and
+    agents, in proportion for those who repeat.
     """
 
     def __init__(self, num_nodes: int, num_real: int, *, num_classes: int, key_bits: int) -> None:
@@ -108,9 +103,8 @@ class RecycledNodes:
         if self.num_real < len(self.ids):
             self._turn += 1
             index = self._turn % self.num_real
-        if request["stage"] != Stage.KEYGEN:
-            return self._handle(index, request)
-        return self._make_key(index, request)
+        handle = self._make_key if request["stage"] == Stage.KEYGEN else self._handle
+        return handle(index, request)
 
     def _make_key(self, index: int, request: Fields) -> Fields:
         """Seal the key for some thousands, and repeat what was sealed for the others."""

@@ -72,11 +72,7 @@ def bench_scale(
     figures = _figures(sums, epochs)
     bounds = _BOUNDS if settings.key_bits == 2048 else {}
     return BenchResults(
-        config={
-            **settings.flat(),
-            "rounds_per_draw": _ROUNDS_PER_DRAW,
-            **environment(PACKAGES),
-        },
+        config={**settings.flat(), "rounds_per_draw": _ROUNDS_PER_DRAW, **environment(PACKAGES)},
         figures={name: Figure(value, **bounds.get(name, {})) for name, value in figures.items()},
         measured={
             "sums": {str(number): of for number, of in sums.items()},
@@ -87,13 +83,7 @@ def bench_scale(
 
 
 def growth_exponent(seconds: Mapping[int, float]) -> float:
-    """Return the slope of a straight line through the logarithms.
-
-    Examples
-    --------
-    >>> round(growth_exponent({10: 3.0, 100: 30.0, 1000: 300.0}), 6)
-    1.0
-    """
+    """Return the slope of a straight line through the logarithms."""
     numbers, values = np.log(list(seconds.keys())), np.log(list(seconds.values()))
     return float(np.polyfit(numbers, values, 1)[0])
 

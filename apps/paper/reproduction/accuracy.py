@@ -146,7 +146,7 @@ def _report_averages(options: PaperSettings, found: Found) -> Section:
             (
                 "The paper shows these as a figure without numbers. Where EMD_avg = 0 or rho = 1 "
                 "there is little to balance, and all ways of selecting should be close."
-            ),
+            )
         ],
         [Table(_CAPTION, ("federation", *map(str, ALL)), rows)],
         _averages_picture(options, reached),

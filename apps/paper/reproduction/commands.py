@@ -85,10 +85,7 @@ def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) 
 
 
 def page(
-    made: Sequence[Section],
-    settings: PaperSettings,
-    finished: _Finished,
-    said: Sequence[str] = (),
+    made: Sequence[Section], settings: PaperSettings, finished: _Finished, said: Sequence[str] = ()
 ) -> str:
     """Return the page of some sections, with sentences on what is missing."""
     sources = [content["provenance"] for content in finished.values()]

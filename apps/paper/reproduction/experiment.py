@@ -38,14 +38,7 @@ def _datasets(field_name: str, text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperSettings(Options):
-    """What the user decides about a reproduction.
-
-    Examples
-    --------
-    >>> PaperSettings.of(scale="tiny")
-    Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: scale='tiny' is unknown; choose one of small, full.
-    """
+    """What the user decides about a reproduction."""
 
     scale: str = option(
         "small", "full: the paper's sizes; small: all of it in minutes.", choices=("small", "full")

@@ -132,12 +132,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 f"Paillier keys of {_KEY_BITS} bits. The paper encrypts a vector element by "
                 "element; here one ciphertext carries many. All times are of one thread, by "
                 "element with gmpy2, by which phe is several times faster than without."
-            ),
+            )
         ],
-        [
-            _ciphertexts(encryption),
-            _times(options, found),
-        ],
+        [_ciphertexts(encryption), _times(options, found)],
     )
 
 

@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 _BLOCK_COLOUR = (0.0, 0.447, 0.698)
-_NEAR_ACROSS, _NEAR_UP = 0.15, 0.05
 
 
 def draw_unbiasedness(
@@ -130,11 +129,7 @@ def draw_curves(
 
 
 def draw_averages(
-    axes: Axes,
-    *,
-    distances: Sequence[float],
-    series: Mapping[str, Sequence[float]],
-    title: str,
+    axes: Axes, *, distances: Sequence[float], series: Mapping[str, Sequence[float]], title: str
 ) -> None:
     """Draw the mean accuracy of the last rounds over EMD_avg for each method."""
     colours = method_colours(series)
@@ -156,15 +151,10 @@ def draw_balance(
     colours = method_colours(points)
     for name, (reached, distance) in points.items():
         axes.plot(reached, distance, "o", ms=9, color=colours[name])
-        # A name goes below its point where a neighbour just above has its own there.
-        below = any(
-            -0.03 < x - reached < _NEAR_ACROSS and 0 < y - distance < _NEAR_UP
-            for x, y in points.values()
-        )
         axes.annotate(
             method_label(name),
             (reached, distance),
-            xytext=(8, -13 if below else 5),
+            xytext=(8, 5),
             textcoords="offset points",
             fontsize=10,
         )

@@ -72,7 +72,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 f"Federations of rho = 10 and EMD_avg = 1.5, N = {CLIENTS[options.scale]}, of "
                 "which K = 20 train. EMD* is the mean of ||p_o - p_u||_1 over the rounds. After "
                 "the sign ± stands the largest distance of a seed from the mean of all."
-            ),
+            )
         ],
         [
             _distances(options, found),

@@ -7,12 +7,7 @@ from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
-from dubhe_flwr.report import (
-    ClassProportions,
-    ComparisonResults,
-    FederationSummary,
-    MethodResult,
-)
+from dubhe_flwr.report import ClassProportions, ComparisonResults, FederationSummary, MethodResult
 from dubhe_flwr.report.picture import Panel, picture
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Found, Method, PaperSettings, finished, identity
@@ -58,12 +53,6 @@ def training_cell(
     """Return the cell of a training in a data set with rho/EMD_avg, as the paper names them.
 
     At small scale digits stand for all. Further settings are as in `CompareSettings.for_dataset`.
-
-    Examples
-    --------
-    >>> full = PaperSettings(scale="full")
-    >>> training_cell("MNIST", "10/1.5", Method("dubhe-paper", 10), 0, full).name
-    'MNIST-10/1.5, dubhe-paper, H=10, seed 0'
     """
     dataset = name.lower() if options.is_full else "digits"
     rho, emd = map(float, skew.split("/"))
@@ -103,14 +92,7 @@ def trainings(
     methods: tuple[Method, ...] = ALL,
     seeds: tuple[int, ...] = (0,),
 ) -> dict[str, list[Cell]]:
-    """Return the cells of all methods in one federation; the seeds are those of full scale.
-
-    Examples
-    --------
-    >>> cells = trainings("MNIST", "10/1.5", PaperSettings())
-    >>> {name: len(of_seeds) for name, of_seeds in cells.items()}
-    {'random': 1, 'dubhe-paper, H=1': 1, 'dubhe': 1, 'greedy': 1}
-    """
+    """Return the cells of all methods in one federation; the seeds are those of full scale."""
     wanted = options.seeds or (seeds if options.is_full else (0,))
     return {
         str(method): [training_cell(name, skew, method, seed, options) for seed in wanted]

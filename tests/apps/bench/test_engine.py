@@ -5,16 +5,6 @@ from bench import engine
 from bench.engine import EngineSettings
 
 
-def test_messages_and_rounds_are_counted() -> None:
-    """Without Ray there is no ratio; the floor is measured all the same."""
-    results = engine.bench_engine(EngineSettings(num_nodes=30, repeats=2, ray=False))
-    content = results.to_dict()
-    assert content["inprocess_messages_per_second"] > 0
-    assert content["inprocess_rounds_per_second"] > 0
-    assert content["plain_calls_per_second"] > 0
-    assert "messages_ratio_vs_ray" not in content
-
-
 def test_the_ratio_is_that_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 1000 nodes at least 50 are wanted."""
     found = {

@@ -10,14 +10,10 @@ from bench.scale import ScaleSettings
 from dubhe_flwr.errors import SettingsError
 
 
-def in_this_process(measure: Any, *arguments: Any) -> Any:
-    """Measure without the seconds that a new process takes to start."""
-    return measure(*arguments)
-
-
 def test_sums_epochs_and_rounds_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """For each size; every fourth round draws, and the first one registers before."""
-    monkeypatch.setattr(scale, "_in_fresh_process", in_this_process)
+    # A new process takes seconds to start.
+    monkeypatch.setattr(scale, "_in_fresh_process", lambda measure, *given: measure(*given))
     results = scale.bench_scale(
         ScaleSettings(sizes=(40, 80), key_bits=512, num_participants=4, num_real=8)
     )

@@ -1,10 +1,9 @@
 """Ways of selecting are data that become settings, and cells know what they depend on."""
 
 import pytest
-from reproduction.experiment import Method, PaperSettings, finished, identity
+from reproduction.experiment import Method, finished, identity
 from reproduction.studies import study_cell
 
-from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import METHODS, StudySettings
 
 
@@ -38,11 +37,3 @@ def test_only_what_is_finished_is_found() -> None:
     """In the order of the cells."""
     first, second = (study_cell(Method("greedy"), seed=seed) for seed in (1, 2))
     assert list(finished([second, first], {first.key: 7})) == [7]
-
-
-def test_lists_and_names_are_checked() -> None:
-    """Before anything runs, since a command may take days."""
-    with pytest.raises(SettingsError, match="datasets names 'SVHN'; choose from MNIST"):
-        PaperSettings(datasets=("SVHN",))
-    with pytest.raises(SettingsError, match="seeds=0,-1 must be from 0 up"):
-        PaperSettings(seeds=(0, -1))

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from drawn import bars, heights, xs, ys
 from matplotlib.axes import Axes
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from reproduction.panels import (
     draw_averages,
@@ -33,12 +33,10 @@ def test_unbiasedness_is_bars_lines_and_a_baseline(axes: Axes) -> None:
         global_distance=0.5,
         title="both",
     )
-    bars = [container for container in axes.containers if isinstance(container, BarContainer)]
-    assert [[bar.get_height() for bar in of] for of in bars] == [[0.8, 0.7], [0.1, 0.05]]
-    lines = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
-    assert lines == [[0.2, 0.1], [0.02, 0.01], [0.5, 0.5]]
-    middle = bars[1][0].get_x() + bars[1][0].get_width() / 2
-    assert np.asarray(axes.lines[1].get_xdata())[0] == pytest.approx(middle)
+    assert heights(axes) == [[0.8, 0.7], [0.1, 0.05]]
+    assert [ys(line) for line in axes.lines] == [[0.2, 0.1], [0.02, 0.01], [0.5, 0.5]]
+    bar = bars(axes)[1][0]
+    assert xs(axes.lines[1])[0] == pytest.approx(bar.get_x() + bar.get_width() / 2)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["10", "20"]
 
 
@@ -64,16 +62,15 @@ def test_shares_stand_beside_uniform(axes: Axes) -> None:
         proportions={"dubhe": ClassProportions((0.6, 0.4), (0.1, 0.1))},
         all_clients=[0.9, 0.1],
     )
-    bars = [container for container in axes.containers if isinstance(container, BarContainer)]
-    assert [[bar.get_height() for bar in of] for of in bars] == [[0.9, 0.1], [0.6, 0.4]]
-    assert [0.5, 0.5] in [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
+    assert heights(axes) == [[0.9, 0.1], [0.6, 0.4]]
+    assert [0.5, 0.5] in [ys(line) for line in axes.lines]
 
 
 @pytest.mark.parametrize(("label", "first"), [("Test accuracy", 0), ("distance", 1)])
 def test_accuracies_begin_before_the_first_round(axes: Axes, label: str, first: int) -> None:
     """Other series have no value for the initial model."""
     draw_curves(axes, series={"random": [0.1, 0.2, 0.3]}, title="title", label=label)
-    assert np.asarray(axes.lines[0].get_xdata()).tolist() == [first, first + 1, first + 2]
+    assert xs(axes.lines[0]) == [first, first + 1, first + 2]
     assert axes.get_ylabel() == label
 
 
@@ -82,10 +79,7 @@ def test_averages_are_a_line_a_method(axes: Axes) -> None:
     draw_averages(
         axes, distances=[0.0, 1.5], series={"random": [0.9, 0.6], "dubhe": [0.9, 0.8]}, title="x"
     )
-    assert [np.asarray(line.get_ydata()).tolist() for line in axes.lines] == [
-        [0.9, 0.6],
-        [0.9, 0.8],
-    ]
+    assert [ys(line) for line in axes.lines] == [[0.9, 0.6], [0.9, 0.8]]
     assert axes.get_xticks().tolist() == [0.0, 1.5]
 
 
@@ -94,7 +88,6 @@ def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:
     points = {"random": (0.9, 0.6), "dubhe": (0.4, 0.1)}
     draw_balance(axes, points=points, num_rounds=20, title="balance")
     assert axes.get_xlabel() == "Clients that trained within 20 rounds"
-    drawn = [line.get_xydata() for line in axes.lines]
-    assert np.asarray(drawn).reshape(-1, 2).tolist() == [[0.9, 0.6], [0.4, 0.1]]
+    assert [(*xs(line), *ys(line)) for line in axes.lines] == list(points.values())
     assert [text.get_text() for text in axes.texts] == ["random", "Dubhe"]
     assert axes.get_ylim()[0] == 0.0

@@ -23,6 +23,7 @@ def ignore(_share: float) -> None:
 def test_a_cell_is_a_study_of_one_method(method: Method) -> None:
     """The sets are those of the study with the same settings."""
     cell = study_cell(method, **SMALL)
+    assert cell.name == f"10/1.5, dirichlet, N=60, K=8, {method}, seed 2"
     result = cell.measure(MachineSettings(), ignore).result
     whole = study(StudySettings.of(**SMALL, **method.settings))
     assert result["emd"] == whole.methods[method.kind].emd
