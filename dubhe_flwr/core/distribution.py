@@ -32,17 +32,12 @@ FIXED_POINT_SCALE: Final = 2**20
 
 
 def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_l``: the share of each class.
+    """Return ``p_l``: the share of each class, in rows that sum to 1.
 
     Parameters
     ----------
     label_counts : array_like of int, shape (..., C)
         Samples of each class; every row holds at least one sample.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., C)
-        Rows that sum to 1.
 
     Raises
     ------
@@ -66,16 +61,7 @@ def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_g``: the class proportions of all clients' data together.
-
-    Parameters
-    ----------
-    label_counts : array_like of int, shape (N, C)
-        Samples of each class at each client.
-
-    Returns
-    -------
-    ndarray of float64, shape (C,)
+    """Return ``p_g``, shape (C,): the class proportions of all label counts (N, C) together.
 
     Examples
     --------
@@ -86,16 +72,7 @@ def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_o = sum_{k in S} p_l^k / |S|``: the mean over the selected clients.
-
-    Parameters
-    ----------
-    label_distributions : array_like of float, shape (K, C)
-        ``p_l`` of the selected clients.
-
-    Returns
-    -------
-    ndarray of float64, shape (C,)
+    """Return ``p_o = sum_{k in S} p_l^k / |S|``: the mean of the selected clients' ``p_l`` (K, C).
 
     Examples
     --------
@@ -106,12 +83,7 @@ def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float6
 
 
 def distance_to_uniform(distribution: ArrayLike) -> float:
-    """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2.
-
-    Parameters
-    ----------
-    distribution : array_like of float, shape (C,)
-        Shares that sum to 1.
+    """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2, of shares (C,) that sum to 1.
 
     Examples
     --------
@@ -123,18 +95,11 @@ def distance_to_uniform(distribution: ArrayLike) -> float:
 
 
 def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
-    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2.
+    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2, of shapes (N, C) and (C,).
 
     With ``p_g`` as reference this is EMD_avg, the discrepancy among clients (the paper's formula
     lacks the 1/N that its range of 0 to 2 implies). With ``p_o`` and the selected clients it is
     the local-skew term of the bound in eq. 3.
-
-    Parameters
-    ----------
-    label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of each client.
-    reference : array_like of float, shape (C,)
-        The distribution to compare with.
 
     Examples
     --------
@@ -146,12 +111,7 @@ def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
 
 
 def imbalance_ratio(distribution: ArrayLike) -> float:
-    """Return ``rho``: the largest share divided by the smallest, infinite if a class is empty.
-
-    Parameters
-    ----------
-    distribution : array_like of float, shape (C,)
-        Shares or counts.
+    """Return ``rho``: the largest share or count over the smallest, infinite if a class is empty.
 
     Examples
     --------
@@ -164,14 +124,7 @@ def imbalance_ratio(distribution: ArrayLike) -> float:
 
 
 def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
-    """Return the share of all clients that were selected at least once.
-
-    Parameters
-    ----------
-    selected_sets : iterable of iterables of int
-        The clients of each round.
-    num_clients : int
-        N, all clients of the federation.
+    """Return the share of all clients that were in at least one of the selected sets.
 
     Examples
     --------
@@ -185,22 +138,18 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
     """Return ``p_l`` in integers of sum ``FIXED_POINT_SCALE``, by the largest remainder.
 
     Only integers are encrypted, so that no exponent of a float travels in the clear. The fixed
-    sum lets whoever decrypts a sum of distributions count how many were added.
+    sum lets whoever decrypts a sum of distributions count how many were added. Ties between
+    remainders go to the lower class.
 
     Parameters
     ----------
     label_counts : array_like of int, shape (C,)
-        Samples of each class, non-negative, not all zero; their total is below 2**42.
-
-    Returns
-    -------
-    ndarray of int64, shape (C,)
-        Ties between remainders go to the lower class.
+        Samples of each class.
 
     Raises
     ------
     SettingsError
-        If a count is negative, or there is no sample or more than can be.
+        If a count is negative, or there is no sample, or 2**42 or more in all.
 
     Examples
     --------
@@ -221,17 +170,7 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def with_square(distribution: ArrayLike) -> NDArray[np.int64]:
-    """Return ``p_l`` and behind it ``||p_l||_2^2``, all in fixed point.
-
-    Parameters
-    ----------
-    distribution : array_like of int, shape (C,)
-        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``.
-
-    Returns
-    -------
-    ndarray of int64, shape (C + 1,)
-        The square is rounded to the nearest integer.
+    """Return ``p_l`` and behind it ``||p_l||_2^2``, shape (C + 1,), all in rounded fixed point.
 
     Examples
     --------
@@ -255,18 +194,11 @@ def balanced_distribution(
     Parameters
     ----------
     distribution : array_like of int, shape (C,)
-        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``.
+        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``, as is the result.
     target : array_like of float, shape (C,)
         ``t``, which sums to 1.
-    weight : float
-        ``w``: how much the client counts, relative to the mean.
-    largest_weight : float
-        The largest weight that a client may have.
-
-    Returns
-    -------
-    ndarray of int64, shape (C,)
-        ``q`` in integers of sum ``FIXED_POINT_SCALE``.
+    weight, largest_weight : float
+        ``w``: how much the client counts, relative to the mean; and the most that one may count.
 
     Examples
     --------

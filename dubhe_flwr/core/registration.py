@@ -1,4 +1,4 @@
-"""Registration: the category of a client and its one-hot registry (Algorithm 1)."""
+"""Registration (Algorithm 1) and participation (eq. 6): from label counts to a probability."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -17,6 +17,7 @@ __all__ = [
     "default_thresholds",
     "dominating_category",
     "overall_registry",
+    "participation_probability",
     "registry",
 ]
 
@@ -134,18 +135,7 @@ def dominating_category(
 
 
 def registry(category: Category, codebook: Codebook) -> NDArray[np.int64]:
-    """Return ``R``: the one-hot vector of a category (eq. 5).
-
-    Parameters
-    ----------
-    category : tuple of int
-        ``u``: the dominating classes, ascending.
-    codebook : Codebook
-        Says which slot stands for the category.
-
-    Returns
-    -------
-    ndarray of int64, shape (l,)
+    """Return ``R``: the one-hot vector of a category, shape (l,) (eq. 5).
 
     Examples
     --------
@@ -166,10 +156,8 @@ def overall_registry(
     ----------
     label_counts : array_like of int, shape (N, C)
         Samples of each class at each client.
-    codebook : Codebook
-        Holds the reference set ``G``.
-    thresholds : mapping of int to float
-        ``sigma_i`` for each size but ``C``, checked by `check_thresholds`.
+    codebook, thresholds
+        As for `dominating_category`.
 
     Returns
     -------
@@ -184,11 +172,29 @@ def overall_registry(
     >>> overall.tolist(), slots.tolist()
     ([1, 1, 1], [0, 2, 1])
     """
-    slots = np.array(
-        [
-            codebook.rank(dominating_category(counts, codebook, thresholds))
-            for counts in np.asarray(label_counts)
-        ],
-        dtype=np.int64,
+    categories = (
+        dominating_category(row, codebook, thresholds) for row in np.asarray(label_counts)
     )
+    slots = np.fromiter(map(codebook.rank, categories), dtype=np.int64)
     return np.bincount(slots, minlength=codebook.length), slots
+
+
+def participation_probability(
+    overall_registry: ArrayLike, num_participants: int
+) -> NDArray[np.float64]:
+    """Return ``P = min(1, K / (R_A(u) * ||R_A||_0))`` for each category (eq. 6), shape (l,).
+
+    Every non-empty category is then expected to send as many clients as any other, and K
+    clients take part in all as long as no probability is capped at 1 (eqs. 7 and 8). Where the
+    category is empty the probability is 0.
+
+    Examples
+    --------
+    >>> participation_probability([10, 0, 40], num_participants=4)
+    array([0.2 , 0.  , 0.05])
+    """
+    counts = np.asarray(overall_registry, dtype=np.int64)
+    filled = counts > 0
+    probability = np.zeros(counts.shape)
+    probability[filled] = num_participants / (counts[filled] * np.count_nonzero(filled))
+    return np.minimum(1.0, probability)

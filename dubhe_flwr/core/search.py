@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
-from dubhe_flwr.core.participation import participation_probability
+from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["best_candidate", "candidate_grid", "search_contribution"]
@@ -22,26 +22,12 @@ _MAX_CANDIDATES: Final = 64
 
 
 def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
-    """Return a coarse grid of thresholds for a reference set.
+    """Return a coarse grid of thresholds for a reference set: ``sigma_i`` for each size but ``C``.
 
-    The grid is coarse because two neighbouring candidates differ by the few clients between them:
-    a finer one would tell the agent about these, and would hardly be better.
-
-    Parameters
-    ----------
-    codebook : Codebook
-        Holds the reference set ``G``.
-
-    Returns
-    -------
-    list of dict of int to float
-        ``sigma_i`` of each candidate for each size but ``C``: 0.5, 0.7 or 0.9 for one dominating
-        class; 0.2, 0.4 or 0.6 of the largest possible share ``1 / i`` for more.
-
-    Raises
-    ------
-    SettingsError
-        If there are more than 64.
+    They are 0.5, 0.7 or 0.9 for one dominating class; 0.2, 0.4 or 0.6 of the largest possible
+    share ``1 / i`` for more. The grid is coarse because two neighbouring candidates differ by the
+    few clients between them: a finer one would tell the agent about these, and would hardly be
+    better. More than 64 candidates are a `SettingsError`.
 
     Examples
     --------
@@ -101,15 +87,8 @@ def search_contribution(
 def best_candidate(sums: ArrayLike) -> int:
     """Return the candidate with the least ``||E[p_o] - p_u||_1``, the first of equal ones.
 
-    Parameters
-    ----------
-    sums : array_like of int, shape (n, C + 1)
-        Sums of the contributions of all clients.
-
-    Raises
-    ------
-    SettingsError
-        If no client would take part under some candidate.
+    The sums of the contributions of all clients have the shape (n, C + 1). It is a `SettingsError`
+    if no client would take part under some candidate.
 
     Examples
     --------

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dubhe_flwr.errors import DecryptionError, SettingsError
-from dubhe_flwr.he.public_key import check_key_bits, ciphertext_bytes
+from dubhe_flwr.he.public_key import HEADROOM_BITS, check_key_bits, ciphertext_bytes
 
 __all__ = ["Field", "Layout"]
 
 MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits a signed 64-bit integer
-HEADROOM_BITS = 3  # phe treats the plaintexts of the upper two thirds as negative or as overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +30,10 @@ class Field:
     name : str
         Name of the vector, unique in its layout.
     num_slots : int
-        Number of counters.
+        Number of counters, at least 1.
     max_value : int
-        Largest value that one client may put in a slot: 1 for the one-hot registry, the fixed sum
-        for a rounded label distribution.
-
-    Raises
-    ------
-    SettingsError
-        If the name is empty or a number is below 1.
+        Largest value that one client may put in a slot, at least 1: 1 for the one-hot registry, the
+        fixed sum for a rounded label distribution.
 
     Examples
     --------
@@ -142,7 +136,7 @@ class Layout:
         return self.num_ciphertexts(name) * self.ciphertext_bytes
 
     def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
-        """Pack the counters of one client.
+        """Pack the counters of one client, one plaintext for each ciphertext that the field spans.
 
         Parameters
         ----------
@@ -150,11 +144,6 @@ class Layout:
             The field.
         values : ndarray of int, shape (num_slots,)
             The counters, each in 0..max_value.
-
-        Returns
-        -------
-        list of int
-            One plaintext for each ciphertext that the field spans.
 
         Raises
         ------
@@ -184,7 +173,7 @@ class Layout:
     def unpack(
         self, name: str, plaintexts: Sequence[int], num_addends: int
     ) -> npt.NDArray[np.int64]:
-        """Unpack the sum of the counters of several clients.
+        """Unpack the sum of the counters of several clients, shape (num_slots,).
 
         Parameters
         ----------
@@ -193,17 +182,10 @@ class Layout:
         plaintexts : sequence of int
             One plaintext for each ciphertext that the field spans.
         num_addends : int
-            Number of clients in the sum, in 1..max_clients.
-
-        Returns
-        -------
-        ndarray of int64, shape (num_slots,)
-            The sums of the counters.
+            Number of clients in the sum, in 1..max_clients; else it is a `SettingsError`.
 
         Raises
         ------
-        SettingsError
-            If `num_addends` is out of range.
         DecryptionError
             If the plaintexts cannot be such a sum: wrong in number, with bits outside the slots,
             or with a slot above `num_addends * max_value`. It carries no detail.
@@ -237,13 +219,7 @@ class Layout:
         return np.array(slots, dtype=np.int64)
 
     def digest(self) -> bytes:
-        """Return the SHA-256 digest of the layout, to be bound into the context of an epoch.
-
-        Examples
-        --------
-        >>> Layout(2048, 1000, (Field("registry", 56, 1),)).digest().hex()[:16]
-        '7d9a4321d49de8dd'
-        """
+        """Return the SHA-256 digest of the layout, to be bound into the context of an epoch."""
         description = {
             "key_bits": self.key_bits,
             "max_clients": self.max_clients,

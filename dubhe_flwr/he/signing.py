@@ -33,12 +33,6 @@ class TrustedKeys:
     ------
     SettingsError
         If there are none, one stands twice, or one is not a public Ed25519 key.
-
-    Examples
-    --------
-    >>> key = Ed25519PrivateKey.generate()
-    >>> len(TrustedKeys([key.public_key()]))
-    1
     """
 
     __slots__ = ("_by_signer",)
@@ -63,13 +57,7 @@ class TrustedKeys:
         return public_key.public_bytes_raw() in self._by_signer
 
     def signer(self, statement: bytes, signature: bytes | None) -> bytes:
-        """Return the public bytes of the trusted key that signed a statement.
-
-        Raises
-        ------
-        UntrustedError
-            If none did.
-        """
+        """Return the public bytes of the trusted key that signed; `UntrustedError` if none did."""
         if signature is None or len(signature) != SIGNATURE_BYTES:
             raise UntrustedError("There is no signature.")
         key = self._by_signer.get(signature[:_SIGNER_BYTES])

@@ -31,10 +31,6 @@ def modelled_covariance(
     probes, images : ndarray, shape (n, m)
         Directions, and the matrix times them.
 
-    Returns
-    -------
-    ndarray, shape (n, n)
-
     Examples
     --------
     >>> p, none = np.array([0.5, 0.3, 0.2]), np.empty((3, 0))

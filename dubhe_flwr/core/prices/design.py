@@ -75,23 +75,9 @@ class PriceDesign:
     def advance(
         self, numbers: PriceNumbers, state: PriceState, sums: ArrayLike, num_clients: int
     ) -> PriceState:
-        """Take up the sums over all clients.
+        """Take up the sums over all N clients, who gave their numbers for a state.
 
-        Parameters
-        ----------
-        numbers : PriceNumbers
-            How they are packed.
-        state : PriceState
-            The state for which the clients gave their numbers.
-        sums : array_like of int, shape (num_slots,)
-            The sums.
-        num_clients : int
-            ``N``: clients in the sums.
-
-        Returns
-        -------
-        PriceState
-            The same on every node and platform.
+        The new state is the same on every node and platform.
 
         Raises
         ------
@@ -129,7 +115,7 @@ class PriceDesign:
         num_clients: int,
         dither: float | None = None,
     ) -> float:
-        """Return the probability with which a client volunteers.
+        """Return the probability with which one of N clients volunteers.
 
         Parameters
         ----------

@@ -1,15 +1,14 @@
 """What there is to know of prices in the middle of an epoch: the same for all nodes, and public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
-from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Floats, Query
-from dubhe_flwr.core.prices.sums import PriceNumbers
+from dubhe_flwr.core.prices.sums import SHORTER_STEPS, Floats, PriceNumbers, Query
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
@@ -20,13 +19,7 @@ _NUM_SCALARS: Final = 8
 
 
 def rounded(values: ArrayLike) -> tuple[float, ...]:
-    """Round to multiples of 2^-14, coarse enough for platforms to agree.
-
-    Examples
-    --------
-    >>> rounded([1.0 / 3.0]) == rounded([(1.0 + 1e-12) / 3.0])
-    True
-    """
+    """Round to multiples of 2^-14, coarse enough for platforms to agree."""
     return tuple((np.rint(np.asarray(values) * _GRID) / _GRID).tolist())
 
 
@@ -48,15 +41,7 @@ def directions(rows: Floats, num_classes: int, number: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a client stands: ``x = w (p - t)`` and its weight w.
-
-    Parameters
-    ----------
-    x : ndarray, shape (C,)
-        Components that sum to 0.
-    weight : float (default: 1)
-        ``w``.
-    """
+    """Where a client stands: ``x = w (p - t)``, shape (C,) with sum 0, and its weight w."""
 
     x: Floats
     weight: float = 1.0
@@ -128,14 +113,7 @@ class PriceState:
 
     @classmethod
     def first(cls, numbers: PriceNumbers) -> Self:
-        """Return the state of a first epoch: all are equally likely.
-
-        Examples
-        --------
-        >>> state = PriceState.first(PriceNumbers(num_classes=2, max_clients=9))
-        >>> len(state.as_floats()), state.query().opening
-        (14, True)
-        """
+        """Return the state of a first epoch: all are equally likely."""
         num_features, num_probes = numbers.num_features, numbers.num_probes
         probes = np.empty(0)
         if num_probes:
@@ -209,17 +187,8 @@ class PriceState:
 
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on the numbers alone."""
-        scalars = (
-            float(self.evaluations),
-            float(self.settled),
-            self.reach,
-            self.shift,
-            self.mean_weight,
-            self.radius,
-            self.kappa,
-            self.base_kappa,
-        )
-        return (*scalars, *self.base, *self.point, *self.probes)
+        *scalars, base, point, probes = astuple(self)
+        return (*map(float, scalars), *base, *point, *probes)
 
     @classmethod
     def from_floats(cls, numbers: PriceNumbers, values: Sequence[float]) -> Self:
@@ -231,18 +200,6 @@ class PriceState:
         if not np.all(np.isfinite(values)):
             raise SettingsError("A state of prices has a number that is not finite; register anew.")
         evaluations, settled, *scalars = values[:_NUM_SCALARS]
-        reach, shift, mean_weight, radius, kappa, base_kappa = scalars
         vectors = tuple(values[_NUM_SCALARS:])
-        return cls(
-            evaluations=int(evaluations),
-            settled=bool(settled),
-            reach=reach,
-            shift=shift,
-            mean_weight=mean_weight,
-            radius=radius,
-            kappa=kappa,
-            base_kappa=base_kappa,
-            base=vectors[:width],
-            point=vectors[width : 2 * width],
-            probes=vectors[2 * width :],
-        )
+        rest: list[Any] = [*scalars, vectors[:width], vectors[width : 2 * width]]
+        return cls(int(evaluations), bool(settled), *rest, vectors[2 * width :])

@@ -5,9 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from dubhe_flwr.core.prices.evaluation import Evaluation, Floats
 from dubhe_flwr.core.prices.state import PriceState, directions, rounded
-from dubhe_flwr.core.prices.sums import PriceNumbers
+from dubhe_flwr.core.prices.sums import Evaluation, Floats, PriceNumbers
 
 __all__ = ["Problem", "first_guess", "newton_step", "radius_for", "shorter_step"]
 
@@ -27,19 +26,7 @@ _SLACK: Final = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a step needs to know beside the state and the sums.
-
-    Parameters
-    ----------
-    numbers : PriceNumbers
-        What was summed.
-    num_volunteers : float
-        ``V``.
-    num_clients : int
-        ``N``.
-    pull : float
-        ``r kappa``, the same for all kappa.
-    """
+    """What a step needs to know beside the state and the sums: V, N and ``pull = r kappa``."""
 
     numbers: PriceNumbers
     num_volunteers: float
@@ -56,14 +43,8 @@ class Problem:
 def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
     """Return the prices that were right if the probabilities were linear in them.
 
-    Parameters
-    ----------
-    problem : Problem
-        What is to be solved.
-    state : PriceState
-        Its kappa is that of the prices to find, or 0 where clients do not differ.
-    seen : Evaluation
-        Of the opening, where all were equally likely.
+    The state has the kappa of the prices to find, or 0 where clients do not differ. What was seen
+    is of the opening, where all were equally likely.
     """
     numbers, share = problem.numbers, problem.num_volunteers / problem.num_clients
     even = float(np.log(share) - np.log1p(-share))
@@ -97,17 +78,7 @@ def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
 
 
 def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState | None:
-    """Return where to go on if the dual is lower after a shorter step; None if it is not.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is to be solved.
-    state : PriceState
-        The state for which clients gave their numbers.
-    seen : Evaluation
-        What they say.
-    """
+    """Return where to go on if the dual is lower after a shorter step; None if it is not."""
     ridge, points = problem.ridge(state.kappa), state.query().points
     softplus = seen.softplus / problem.num_volunteers
     values = softplus - points[:, 0] + points[:, 1:] ** 2 @ ridge / 2
@@ -119,17 +90,7 @@ def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> Price
 
 
 def newton_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
-    """Take a Newton step from the point, after a correction of a.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is to be solved.
-    state : PriceState
-        The state for which clients gave their numbers.
-    seen : Evaluation
-        What they say.
-    """
+    """Take a Newton step from the point, after a correction of a."""
     wanted = problem.num_volunteers
     found = max(seen.volunteers, 1e-6 * wanted)
     a, b = state.point[0], np.array(state.point[1:])

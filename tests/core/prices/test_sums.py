@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dubhe_flwr.core.prices import Position, PriceNumbers, PriceState
-from dubhe_flwr.core.prices.evaluation import Evaluation
+from dubhe_flwr.core.prices.sums import Evaluation
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Field, Layout
 
