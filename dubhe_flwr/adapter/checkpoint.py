@@ -52,12 +52,8 @@ class CheckpointDirectory:
     def open(self) -> Checkpoint | None:
         """Return the checkpoint of the last completed round, None before the first one.
 
-        From now on the directory belongs to this process.
-
-        Raises
-        ------
-        CheckpointError
-            If it cannot be written to, another process uses it, or its files are damaged.
+        From now on the directory belongs to this process. `CheckpointError` if it cannot be written
+        to, another process uses it, or its files are damaged.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,10 +81,7 @@ class CheckpointDirectory:
     def save(self, server_round: int, content: Mapping[str, Tree]) -> None:
         """Keep the state after a round, and forget earlier ones; once for a round.
 
-        Raises
-        ------
-        OSError
-            If the disk is full or read-only. The checkpoint before is still there.
+        If that is an `OSError`, the checkpoint before is still there.
         """
         path = self.path / f"round-{server_round:06d}"
         if path.exists():
@@ -160,13 +153,7 @@ def _new_file(path: Path) -> IO[bytes]:
 
 
 def _lock(path: Path) -> None:
-    """Hold a file until this process ends, however it ends.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process holds it.
-    """
+    """Hold a file until this process ends; `BlockingIOError` if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     place = os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino
     try:

@@ -30,24 +30,9 @@ def fill_or_trim(
     """Bring the volunteers of one try to exactly K clients (section 5.2).
 
     Too many are cut, too few are filled from the other eligible ones, both uniformly at random.
+    The yes of a client that is not eligible does not count. Both masks have shape (N,); the
+    result has indices, ascending: all eligible ones if there are fewer than K.
 
-    Parameters
-    ----------
-    volunteers, eligible : ndarray of bool, shape (N,)
-        Which clients drew a yes, and which may be chosen at all; the yes of another one does not
-        count.
-    num_participants : int
-        ``K``.
-    rng : numpy.random.Generator
-        Randomness of the server for this try.
-
-    Returns
-    -------
-    ndarray of int64, shape (K,)
-        Indices of the chosen clients, ascending; all eligible ones if there are fewer than K.
-
-    Examples
-    --------
     >>> yes, all_of_them = np.array([0, 1, 0, 1, 0], dtype=bool), np.ones(5, dtype=bool)
     >>> fill_or_trim(yes, all_of_them, 2, np.random.default_rng(0)).tolist()
     [1, 3]
@@ -103,8 +88,6 @@ def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> 
     who say yes in any of H tries would contain nearly all clients of a high probability and H
     times as many of a low one. More than half of all clients would leave no room for balance.
 
-    Examples
-    --------
     >>> expected_volunteers(20, 20, 1000), expected_volunteers(100, 20, 1000)
     (400, 500)
     """
@@ -117,8 +100,6 @@ def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
     They are ``K // q``, and one more in ``K % q`` of them; ascending. A `group_size` that is not
     from 1 to `num_participants` is a `SettingsError`.
 
-    Examples
-    --------
     >>> group_sizes(20, 3).tolist()
     [3, 3, 3, 3, 4, 4]
     """
@@ -146,18 +127,13 @@ def cut_into_groups(
     Parameters
     ----------
     pool : ndarray of int64, shape (n,)
-        Indices of clients, at least K.
+        Indices of clients, at least K; those of each group are ascending.
     num_participants, group_size : int
         ``K``, and ``g``: fewest clients in a group.
     max_groups : int
         Most sums that the agent may be asked to decrypt, at least ``K // g``.
     rng : numpy.random.Generator
         Randomness of the server for this round.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Indices of the clients of each group, ascending.
 
     Raises
     ------
@@ -201,8 +177,6 @@ def groups_of_round(
     They are cut by `cut_into_groups` from all eligible clients that drew a yes in any try, filled
     up to K where they are few. The arguments are those of `tries_of_round` and `cut_into_groups`.
 
-    Examples
-    --------
     >>> everyone = np.ones(8, dtype=bool)
     >>> [len(g) for g in groups_of_round(everyone[:, None], everyone, 4, 2, max_groups=3,
     ...                                      seed=7, server_round=1)]

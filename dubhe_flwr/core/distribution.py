@@ -32,20 +32,10 @@ FIXED_POINT_SCALE: Final = 2**20
 
 
 def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_l``: the share of each class, in rows that sum to 1.
+    """Return ``p_l``: the share of each class, in rows of sum 1, from counts of shape (..., C).
 
-    Parameters
-    ----------
-    label_counts : array_like of int, shape (..., C)
-        Samples of each class; every row holds at least one sample.
+    A count that is negative or no number, and a row without samples, is a `SettingsError`.
 
-    Raises
-    ------
-    SettingsError
-        If a count is negative or no number, or a row is empty.
-
-    Examples
-    --------
     >>> label_distribution([6, 2, 0])
     array([0.75, 0.25, 0.  ])
     """
@@ -63,8 +53,6 @@ def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
 def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
     """Return ``p_g``, shape (C,): the class proportions of all label counts (N, C) together.
 
-    Examples
-    --------
     >>> global_distribution([[2, 0], [1, 1]])
     array([0.75, 0.25])
     """
@@ -74,8 +62,6 @@ def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
 def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float64]:
     """Return ``p_o = sum_{k in S} p_l^k / |S|``: the mean of the selected clients' ``p_l`` (K, C).
 
-    Examples
-    --------
     >>> population_distribution([[1.0, 0.0], [0.5, 0.5]])
     array([0.75, 0.25])
     """
@@ -85,8 +71,6 @@ def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float6
 def distance_to_uniform(distribution: ArrayLike) -> float:
     """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2, of shares (C,) that sum to 1.
 
-    Examples
-    --------
     >>> distance_to_uniform([0.75, 0.25])
     0.5
     """
@@ -101,8 +85,6 @@ def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
     lacks the 1/N that its range of 0 to 2 implies). With ``p_o`` and the selected clients it is
     the local-skew term of the bound in eq. 3.
 
-    Examples
-    --------
     >>> average_emd([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])
     1.0
     """
@@ -113,8 +95,6 @@ def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
 def imbalance_ratio(distribution: ArrayLike) -> float:
     """Return ``rho``: the largest share or count over the smallest, infinite if a class is empty.
 
-    Examples
-    --------
     >>> imbalance_ratio([0.5, 0.3, 0.2])
     2.5
     """
@@ -126,8 +106,6 @@ def imbalance_ratio(distribution: ArrayLike) -> float:
 def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
     """Return the share of all clients that were in at least one of the selected sets.
 
-    Examples
-    --------
     >>> coverage([[0, 1], [1, 2]], num_clients=4)
     0.75
     """
@@ -139,20 +117,9 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
 
     Only integers are encrypted, so that no exponent of a float travels in the clear. The fixed
     sum lets whoever decrypts a sum of distributions count how many were added. Ties between
-    remainders go to the lower class.
+    remainders go to the lower class. Label counts of shape (C,) that are negative, or not from 1 to
+    below 2**42 in all, are a `SettingsError`.
 
-    Parameters
-    ----------
-    label_counts : array_like of int, shape (C,)
-        Samples of each class.
-
-    Raises
-    ------
-    SettingsError
-        If a count is negative, or there is no sample, or 2**42 or more in all.
-
-    Examples
-    --------
     >>> fixed_point_distribution([1, 1, 1]).tolist()
     [349526, 349525, 349525]
     """
@@ -172,8 +139,6 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
 def with_square(distribution: ArrayLike) -> NDArray[np.int64]:
     """Return ``p_l`` and behind it ``||p_l||_2^2``, shape (C + 1,), all in rounded fixed point.
 
-    Examples
-    --------
     >>> (with_square(fixed_point_distribution([3, 1])) / FIXED_POINT_SCALE).tolist()
     [0.75, 0.25, 0.625]
     """
@@ -190,18 +155,9 @@ def balanced_distribution(
 
     ``q = u + w (p_l - t) / r`` with r such that no share is negative. The q of several clients are
     as far from uniform together as their weighted data is from the target, up to the factor r.
+    ``p_l`` and q are integers of sum ``FIXED_POINT_SCALE``, shape (C,); the target ``t`` sums to 1;
+    the weight ``w`` says how much the client counts, relative to the mean.
 
-    Parameters
-    ----------
-    distribution : array_like of int, shape (C,)
-        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``, as is the result.
-    target : array_like of float, shape (C,)
-        ``t``, which sums to 1.
-    weight, largest_weight : float
-        ``w``: how much the client counts, relative to the mean; and the most that one may count.
-
-    Examples
-    --------
     >>> p_l = fixed_point_distribution([3, 1])
     >>> bool((balanced_distribution(p_l, [0.5, 0.5], 1.0, 1.0) == p_l).all())
     True

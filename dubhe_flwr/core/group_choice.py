@@ -58,8 +58,6 @@ def scaled_scores(sums: ArrayLike, local_skew: float = 0.0) -> NDArray[np.int64]
 def best_scored_try(sums: ArrayLike, local_skew: float = 0.0) -> int:
     """Return the first try with the least of the `scaled_scores`: ``h*`` of section 5.3.
 
-    Examples
-    --------
     >>> best_scored_try([[10, 10, 20], [10, 10, 10]], local_skew=0.1)
     1
     """
@@ -69,10 +67,11 @@ def best_scored_try(sums: ArrayLike, local_skew: float = 0.0) -> int:
 def best_groups(
     sums: ArrayLike, sizes: ArrayLike, wanted_sizes: ArrayLike, local_skew: float = 0.0
 ) -> NDArray[np.int64]:
-    """Return the groups whose clients together have the least score.
+    """Return the groups whose clients together have the least score, as indices, shape (q,).
 
     All combinations are compared if there are few. Otherwise groups are added one by one to many
     starting points, each time the best one, and then exchanged as long as that lowers the score.
+    The result is ascending, and the same for the same input.
 
     Parameters
     ----------
@@ -81,17 +80,7 @@ def best_groups(
     sizes : array_like of int, shape (M,)
         Clients in each group.
     wanted_sizes : array_like of int, shape (q,)
-        Sizes of the groups to choose, from `group_sizes`.
-
-    Returns
-    -------
-    ndarray of int64, shape (q,)
-        Indices of the chosen groups, ascending; the same for the same input.
-
-    Raises
-    ------
-    SettingsError
-        If there are fewer groups of a size than are wanted.
+        Sizes of the groups to choose, from `group_sizes`; `SettingsError` if there are fewer.
 
     Examples
     --------

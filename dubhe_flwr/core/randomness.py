@@ -57,8 +57,6 @@ def seeded_draws(
     Whoever knows the seed can tell from a client's yes or no on which side of the number its
     probability lies; this is for simulations only.
 
-    Examples
-    --------
     >>> block = seeded_draws(7, "3", first_round=1, num_rounds=2, tries=4)
     >>> bool((block[1] == seeded_draws(7, "3", first_round=2, num_rounds=1, tries=4)).all())
     True
@@ -75,8 +73,6 @@ def seeded_draws(
 def private_draws(tries: int) -> NDArray[np.float64]:
     """Return uniform numbers in [0, 1) from the operating system, one for each try.
 
-    Examples
-    --------
     >>> private_draws(3).shape
     (3,)
     """

@@ -29,8 +29,6 @@ def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
     few clients between them: a finer one would tell the agent about these, and would hardly be
     better. More than 64 candidates are a `SettingsError`.
 
-    Examples
-    --------
     >>> grid = candidate_grid(Codebook((1, 2, 10)))
     >>> len(grid), grid[0], {1: 0.7, 2: 0.1} in grid
     (9, {1: 0.5, 2: 0.1}, True)
@@ -55,10 +53,8 @@ def search_contribution(
     ----------
     distribution : array_like of int, shape (C,)
         ``p_l`` in fixed point, from `fixed_point_distribution`.
-    slots : array_like of int, shape (n,)
-        Slot of the client's category under each candidate.
-    overall_registries : array_like of int, shape (n, l)
-        ``R_A`` under each candidate.
+    slots, overall_registries : array_like of int, shapes (n,) and (n, l)
+        Slot of the client's category, and ``R_A``, under each candidate.
     num_participants : int
         ``K``.
 
@@ -90,8 +86,6 @@ def best_candidate(sums: ArrayLike) -> int:
     The sums of the contributions of all clients have the shape (n, C + 1). It is a `SettingsError`
     if no client would take part under some candidate.
 
-    Examples
-    --------
     >>> best_candidate([[30, 10, 40], [11, 10, 21], [5, 5, 10]])
     2
     """

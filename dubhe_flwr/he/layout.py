@@ -60,7 +60,8 @@ class Layout:
     """The place of every counter in the ciphertexts of an epoch.
 
     Every field starts in a ciphertext of its own and spans as many as it needs; a slot never
-    straddles two. Slot 0 takes the lowest bits of the first plaintext.
+    straddles two. Slot 0 takes the lowest bits of the first plaintext. Whatever cannot work, such
+    as sums that could exceed 62 bits, is a `SettingsError`.
 
     Parameters
     ----------
@@ -70,12 +71,6 @@ class Layout:
         Largest number of vectors that are ever summed.
     fields : tuple of Field
         The vectors, with different names.
-
-    Raises
-    ------
-    SettingsError
-        If the key size is unfit, there are no clients or fields, a name stands twice, or a sum
-        could exceed 62 bits.
 
     Examples
     --------
@@ -138,18 +133,8 @@ class Layout:
     def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
         """Pack the counters of one client, one plaintext for each ciphertext that the field spans.
 
-        Parameters
-        ----------
-        name : str
-            The field.
-        values : ndarray of int, shape (num_slots,)
-            The counters, each in 0..max_value.
-
-        Raises
-        ------
-        SettingsError
-            If the shape, the type or a value is unfit. The message names no value, since the
-            counters are the client's secret.
+        The counters are integers in 0..max_value, shape (num_slots,), or it is a `SettingsError`.
+        It names no value, since the counters are the client's secret.
         """
         field = self.field(name)
         counters = np.asarray(values)
@@ -173,25 +158,13 @@ class Layout:
     def unpack(
         self, name: str, plaintexts: Sequence[int], num_addends: int
     ) -> npt.NDArray[np.int64]:
-        """Unpack the sum of the counters of several clients, shape (num_slots,).
+        """Unpack the sum of the counters of so many clients, shape (num_slots,).
 
-        Parameters
-        ----------
-        name : str
-            The field.
-        plaintexts : sequence of int
-            One plaintext for each ciphertext that the field spans.
-        num_addends : int
-            Number of clients in the sum, in 1..max_clients; else it is a `SettingsError`.
+        If the plaintexts, one for each ciphertext, cannot be such a sum, it is a `DecryptionError`:
+        wrong in number, with bits outside the slots, or with a slot above `num_addends *
+        max_value`. It carries no detail. A number of clients above `max_clients` is a
+        `SettingsError`.
 
-        Raises
-        ------
-        DecryptionError
-            If the plaintexts cannot be such a sum: wrong in number, with bits outside the slots,
-            or with a slot above `num_addends * max_value`. It carries no detail.
-
-        Examples
-        --------
         >>> layout = Layout(512, 7, (Field("registry", 3, 1),))
         >>> layout.pack("registry", np.array([1, 0, 1])) == [0b_001_000_001]
         True

@@ -122,22 +122,10 @@ class PublicKey:
     def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
         """Return the encrypted sum of encrypted vectors, slot by slot: their product modulo n^2.
 
-        Parameters
-        ----------
-        vectors : iterable of bytes
-            Vectors of `num_ciphertexts` ciphertexts each; any iterable, of any length but 0.
-        num_ciphertexts : int, default=1
-            Number of ciphertexts in each vector, and in the sum.
+        There are one or many vectors, of `num_ciphertexts` ciphertexts each, as in the sum, or it
+        is a `SettingsError`. One that is of a wrong length, out of range, or not a unit is an
+        `InvalidCiphertextError`.
 
-        Raises
-        ------
-        InvalidCiphertextError
-            If a vector is of a wrong length, out of range, or not a unit.
-        SettingsError
-            If there are no vectors, or they have no ciphertext.
-
-        Examples
-        --------
         >>> from dubhe_flwr.he import generate_secret_key
         >>> secret_key = generate_secret_key(512)
         >>> vectors = (secret_key.encrypt([count, 1]) for count in range(5))

@@ -74,7 +74,7 @@ class RecipientKey:
         return self._private_key.public_key().public_bytes_raw()
 
     def decrypt(self, sealed: bytes, info: bytes) -> bytes:
-        """Open an HPKE message; if it does not open it is a `SealError`, which carries no detail."""
+        """Open an HPKE message; if it does not open it is a `SealError` without a detail."""
         try:
             return SUITE.decrypt(sealed, self._private_key, info=info)
         except InvalidTag:

@@ -80,8 +80,6 @@ class SecretKey:
 
         If any check fails, it is a `SealError`, which carries no detail.
 
-        Examples
-        --------
         >>> secret_key = generate_secret_key(512)
         >>> again = SecretKey.from_bytes(secret_key.to_bytes(), secret_key.public_key)
         >>> again.decrypt(secret_key.encrypt([5]))
@@ -99,7 +97,7 @@ class SecretKey:
         return cls(public_key, p)
 
     def encrypt(self, plaintexts: Sequence[int]) -> bytes:
-        """Encrypt integers, each with fresh randomness of the operating system, to be put end to end.
+        """Encrypt integers, each with fresh randomness of the operating system, as one vector.
 
         An integer outside 0..n-1 is a `SettingsError`, which does not name it.
         """
@@ -117,8 +115,8 @@ class SecretKey:
     def decrypt(self, vector: bytes) -> list[int]:
         """Decrypt a vector to integers in 0..n-1, after checking each of its ciphertexts.
 
-        The result for 0, n or n^2 would factor n. A wrong length, and a number that is out of range or
-        no unit, are a `DecryptionError`, which carries no detail.
+        The result for 0, n or n^2 would factor n. A wrong length, and a number out of range or no
+        unit, are a `DecryptionError`, which carries no detail.
         """
         num_ciphertexts = len(vector) // self.public_key.ciphertext_bytes
         if not self.public_key.is_valid(vector, num_ciphertexts):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubhe_flwr.adapter.generators import generator_states, restore_generators
+from dubhe_flwr.adapter.packing import generator_states, restore_generators
 from dubhe_flwr.errors import CheckpointError
 
 torch = pytest.importorskip("torch")

@@ -12,7 +12,7 @@ from flwr.common import FitIns, FitRes, ndarrays_to_parameters, parameters_to_nd
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 
-from dubhe_flwr.server.batched import sent_together
+from dubhe_flwr.server.clients import sent_together
 from dubhe_flwr.simulation import InProcessGrid
 from dubhe_flwr.simulation.meeting import meet
 

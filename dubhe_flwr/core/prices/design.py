@@ -77,14 +77,8 @@ class PriceDesign:
     ) -> PriceState:
         """Take up the sums over all N clients, who gave their numbers for a state.
 
-        The new state is the same on every node and platform.
-
-        Raises
-        ------
-        RefusedError
-            If no clients can have given such numbers.
-        SettingsError
-            If V is not below N.
+        The new state is the same on every node and platform. If no clients can have given such
+        numbers it is a `RefusedError`, and if V is not below N a `SettingsError`.
         """
         if self.num_volunteers >= num_clients:
             raise SettingsError(
@@ -117,22 +111,10 @@ class PriceDesign:
     ) -> float:
         """Return the probability with which one of N clients volunteers.
 
-        Parameters
-        ----------
-        state : PriceState
-            Settled or not; equal probabilities where nothing was summed.
-        position : Position
-            Of the client.
-        num_clients : int
-            ``N``.
-        dither : float, optional
-            Uniform in [0, 1), the client's own: it chooses between the two nearest of 16 levels,
-            such that the probability is right on average. Without it there are no levels.
-
-        Returns
-        -------
-        float
-            From 0.02 V / N to 1 - 0.02 (1 - V / N).
+        It is from 0.02 V / N to 1 - 0.02 (1 - V / N), and the same for all where nothing was
+        summed. The dither is uniform in [0, 1), the client's own: it chooses between the two
+        nearest of 16 levels, such that the probability is right on average. Without it there are no
+        levels.
         """
         share = min(1.0, self.num_volunteers / num_clients)
         if share == 1.0 or not state.evaluations or not state.kappa:

@@ -26,8 +26,6 @@ def rounded(values: ArrayLike) -> tuple[float, ...]:
 def directions(rows: Floats, num_classes: int, number: int) -> Floats:
     """Return the first orthonormal columns that the rows span, rounded; in classes their sum is 0.
 
-    Examples
-    --------
     >>> directions(np.array([[2.0, 0.0], [1.0, 0.0]]), num_classes=2, number=1).round(3)
     array([[-0.707],
            [ 0.707]])
@@ -58,11 +56,6 @@ class Position:
             ``t``: the distribution that is wanted of all who train together.
         weight : float (default: 1)
             ``w``: the client's data as a multiple of what clients have on average.
-
-        Examples
-        --------
-        >>> Position.of([2**20, 0], target=[0.5, 0.5], weight=2.0).x.tolist()
-        [1.0, -1.0]
         """
         shares = np.asarray(distribution, dtype=np.float64) / FIXED_POINT_SCALE
         return cls(weight * (shares - np.asarray(target, dtype=np.float64)), weight)
@@ -201,5 +194,6 @@ class PriceState:
             raise SettingsError("A state of prices has a number that is not finite; register anew.")
         evaluations, settled, *scalars = values[:_NUM_SCALARS]
         vectors = tuple(values[_NUM_SCALARS:])
-        rest: list[Any] = [*scalars, vectors[:width], vectors[width : 2 * width]]
-        return cls(int(evaluations), bool(settled), *rest, vectors[2 * width :])
+        base, point = vectors[:width], vectors[width : 2 * width]
+        fields: list[Any] = [int(evaluations), bool(settled), *scalars, base, point]
+        return cls(*fields, vectors[2 * width :])
