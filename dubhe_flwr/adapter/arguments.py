@@ -44,11 +44,6 @@ class Options:
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp that is started again
         with the same directory goes on with the next round.
-
-    Raises
-    ------
-    SettingsError
-        If a value cannot work.
     """
 
     equal_weights: bool = False

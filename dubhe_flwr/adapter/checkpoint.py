@@ -4,9 +4,10 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class CheckpointDirectory:
             (_ARRAYS, lambda file: np.savez(file, **arrays)),
             (_SUMS, lambda file: file.write("".join(sums).encode())),
         ):
-            with _new_file(unfinished / name) as file:
+            with open(unfinished / name, "xb", opener=partial(os.open, mode=0o600)) as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -145,11 +146,6 @@ def _sum_of(path: Path) -> str:
     """Return the line of a file as `sha256sum` writes it."""
     with path.open("rb") as file:
         return f"{file_digest(file, 'sha256').hexdigest()}  {path.name}\n"
-
-
-def _new_file(path: Path) -> IO[bytes]:
-    """Open a file that only this user can read."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _lock(path: Path) -> None:

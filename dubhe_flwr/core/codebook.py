@@ -28,11 +28,7 @@ class Codebook:
     reference_set : iterable of int
         ``G``: the possible numbers of dominating classes, from 1 up. Its largest element is the
         number of classes ``C``, at least 2, which stands for clients without a dominating class.
-
-    Raises
-    ------
-    SettingsError
-        If an element is below 1 or there is only one class.
+        Others are a `SettingsError`.
 
     Examples
     --------

@@ -122,7 +122,8 @@ def cut_into_groups(
     """Cut a pool into disjoint random groups of the sizes that make up K clients.
 
     Where groups of two sizes are needed, both are formed as often as they are needed in
-    proportion. The clients that are left over take no part in the round.
+    proportion. The clients that are left over take no part in the round. Numbers with which that
+    cannot be done are a `SettingsError`.
 
     Parameters
     ----------
@@ -134,11 +135,6 @@ def cut_into_groups(
         Most sums that the agent may be asked to decrypt, at least ``K // g``.
     rng : numpy.random.Generator
         Randomness of the server for this round.
-
-    Raises
-    ------
-    SettingsError
-        If the pool is too small, or `max_groups` or `group_size` are out of range.
 
     Examples
     --------

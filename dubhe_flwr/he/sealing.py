@@ -127,15 +127,9 @@ def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext
 
     The recipient's public key has 32 bytes, the result `sealed_bytes(key_bits)`.
 
-    Raises
-    ------
-    MalformedMessageError
-        If `recipient_public` is not a public key, or one of the few that fix the shared secret.
-    SettingsError
-        If the context is of another modulus.
+    If `recipient_public` is not a public key, or one of the few that fix the shared secret, it is a
+    `MalformedMessageError`; a context of another modulus is a `SettingsError`.
 
-    Examples
-    --------
     >>> from dubhe_flwr.he import generate_secret_key
     >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()
     >>> public_key = secret_key.public_key
@@ -162,11 +156,8 @@ def open_sealed(
 ) -> SecretKey:
     """Open what `seal` gave, by what the recipient knows of the epoch, and check the modulus.
 
-    Raises
-    ------
-    SealError
-        If the seal is of another recipient, epoch, agent, modulus or layout, was changed on the
-        way, or holds no prime of the modulus. It carries no detail.
+    It is a `SealError`, which carries no detail, if the seal is of another recipient, epoch, agent,
+    modulus or layout, was changed on the way, or holds no prime of the modulus.
     """
     if context.modulus_digest != public_key.digest():
         raise SealError

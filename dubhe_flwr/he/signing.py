@@ -24,15 +24,8 @@ SIGNATURE_BYTES: Final = _SIGNER_BYTES + 64
 class TrustedKeys:
     """The public keys whose signatures count.
 
-    Parameters
-    ----------
-    public_keys : iterable of Ed25519PublicKey
-        One for each node, in any order.
-
-    Raises
-    ------
-    SettingsError
-        If there are none, one stands twice, or one is not a public Ed25519 key.
+    They are one for each node, in any order. It is a `SettingsError` if there are none, one stands
+    twice, or one is not a public Ed25519 key.
     """
 
     __slots__ = ("_by_signer",)
@@ -80,12 +73,7 @@ class PinnedKeys:
     signing_key : Ed25519PrivateKey
         The node's own.
     trusted_keys : iterable of Ed25519PublicKey or TrustedKeys
-        Those of all nodes, this one included.
-
-    Raises
-    ------
-    SettingsError
-        If a key is of another kind, or the node's own is not among the trusted ones.
+        Those of all nodes; `SettingsError` if this one's is not among them.
 
     Examples
     --------

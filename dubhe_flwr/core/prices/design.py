@@ -34,11 +34,6 @@ class PriceDesign:
     local_skew : float (default: 0)
         Price of the skew of those who train.
 
-    Raises
-    ------
-    SettingsError
-        If a setting is out of range.
-
     Examples
     --------
     Half of the clients hold class 0 and a tenth class 1; the others hold both:

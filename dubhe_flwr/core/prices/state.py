@@ -194,6 +194,6 @@ class PriceState:
             raise SettingsError("A state of prices has a number that is not finite; register anew.")
         evaluations, settled, *scalars = values[:_NUM_SCALARS]
         vectors = tuple(values[_NUM_SCALARS:])
-        base, point = vectors[:width], vectors[width : 2 * width]
-        fields: list[Any] = [int(evaluations), bool(settled), *scalars, base, point]
-        return cls(*fields, vectors[2 * width :])
+        fields: list[Any] = [int(evaluations), bool(settled), *scalars]
+        fields += vectors[:width], vectors[width : 2 * width], vectors[2 * width :]
+        return cls(*fields)

@@ -105,11 +105,6 @@ class PriceNumbers:
         Largest weight of a node. With 1 all weigh the same and x is all there is to a node; above
         it the weight is another feature.
 
-    Raises
-    ------
-    SettingsError
-        If a number is out of range.
-
     Examples
     --------
     >>> numbers = PriceNumbers(num_classes=10, max_clients=2000)
