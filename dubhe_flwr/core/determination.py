@@ -52,19 +52,9 @@ def tries_of_round(
 ) -> list[Clients]:
     """Return the exactly K clients of each of the H tries of a round, as `fill_or_trim` does.
 
-    Parameters
-    ----------
-    decisions : ndarray of bool, shape (N, H)
-        The clients' own draws; clients are in an order that does not depend on arrival.
-    eligible : ndarray of bool, shape (N,)
-        Which clients may be chosen in this round.
-    num_participants : int
-        ``K``.
-    seed, server_round : int
-        Fix the randomness of the server.
+    Decisions are the clients' own draws, shape (N, H), in an order of clients that does not depend
+    on arrival. The seed of the server and the round fix its randomness.
 
-    Examples
-    --------
     >>> decisions = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
     >>> [t.tolist() for t in tries_of_round(decisions, np.ones(4, dtype=bool), 2, 7, 1)]
     [[0, 1], [2, 3]]

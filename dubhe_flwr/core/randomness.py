@@ -22,17 +22,9 @@ _TRIES_IN_BLOCK: Final = 32
 def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator:
     """Return the generator of a seed and a path: Philox, keyed by their SHA-256.
 
-    Parameters
-    ----------
-    seed : int
-        The seed of the whole run.
-    *path : str or int
-        What the numbers are for.
-    skip : int (default: 0)
-        Numbers in [0, 1) to leave out, a multiple of 4, at no cost.
+    The path says what the numbers are for. Of numbers in [0, 1) so many may be left out at no cost,
+    a multiple of 4.
 
-    Examples
-    --------
     >>> first = generator(7, "participation", "client-3", 1).random()
     >>> first == generator(7, "participation", "client-3", 1).random()
     True

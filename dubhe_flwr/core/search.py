@@ -49,22 +49,10 @@ def search_contribution(
 ) -> NDArray[np.int64]:
     """Return what a client adds to the sums of each candidate: ``P_k p_l^k`` and ``P_k``.
 
-    Parameters
-    ----------
-    distribution : array_like of int, shape (C,)
-        ``p_l`` in fixed point, from `fixed_point_distribution`.
-    slots, overall_registries : array_like of int, shapes (n,) and (n, l)
-        Slot of the client's category, and ``R_A``, under each candidate.
-    num_participants : int
-        ``K``.
+    From its ``p_l`` in fixed point, shape (C,), and under each of n candidates the slot of its
+    category and ``R_A``, shapes (n,) and (n, l); the result, shape (n, C + 1), is rounded to units
+    of ``1 / FIXED_POINT_SCALE``.
 
-    Returns
-    -------
-    ndarray of int64, shape (n, C + 1)
-        Rounded to units of ``1 / FIXED_POINT_SCALE``.
-
-    Examples
-    --------
     >>> p_l = [FIXED_POINT_SCALE, 0]
     >>> search_contribution(p_l, [0, 2], [[4, 6, 0], [1, 1, 8]], 3) / FIXED_POINT_SCALE
     array([[0.375, 0.   , 0.375],

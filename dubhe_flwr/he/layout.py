@@ -29,16 +29,9 @@ class Field:
     ----------
     name : str
         Name of the vector, unique in its layout.
-    num_slots : int
-        Number of counters, at least 1.
-    max_value : int
-        Largest value that one client may put in a slot, at least 1: 1 for the one-hot registry, the
-        fixed sum for a rounded label distribution.
-
-    Examples
-    --------
-    >>> Field("registry", num_slots=56, max_value=1)
-    Field(name='registry', num_slots=56, max_value=1)
+    num_slots, max_value : int
+        Number of counters, and the largest value that one client may put in a slot; each at least
+        1. It is 1 for the one-hot registry, the fixed sum for a rounded label distribution.
     """
 
     name: str

@@ -158,13 +158,8 @@ class SecretKey:
 def generate_secret_key(key_bits: int = 2048) -> SecretKey:
     """Draw a new key from the randomness of the operating system.
 
-    Parameters
-    ----------
-    key_bits : int, default=2048
-        Size of the modulus; a multiple of 16 from 512 on. Below 2048 is for tests only.
+    The modulus has `key_bits` bits, a multiple of 16 from 512 on. Below 2048 is for tests only.
 
-    Examples
-    --------
     >>> generate_secret_key(512).public_key.bits
     512
     """

@@ -24,11 +24,6 @@ def modelled_covariance(
 
     The variances, shape (n,), may have a component of another kind behind the C classes. Probes and
     images, shape (n, m), are directions and the matrix times them.
-
-    >>> p, none = np.array([0.5, 0.3, 0.2]), np.empty((3, 0))
-    >>> exact = np.diag(p) - np.outer(p, p)
-    >>> bool(np.allclose(modelled_covariance(np.diag(exact), 3, none, none), exact))
-    True
     """
     wanted = np.maximum(variances, 1e-12)
     of_classes = wanted[:num_classes]
