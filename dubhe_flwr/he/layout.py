@@ -94,11 +94,6 @@ class Layout:
                     f"{MAX_SLOT_BITS} is the most: lower its max_value or max_clients."
                 )
 
-    @property
-    def ciphertext_bytes(self) -> int:
-        """Size of one ciphertext in bytes."""
-        return ciphertext_bytes(self.key_bits)
-
     def field(self, name: str) -> Field:
         """Return the field of that name; `SettingsError` if there is none."""
         for field in self.fields:
@@ -121,7 +116,7 @@ class Layout:
 
     def field_bytes(self, name: str) -> int:
         """Size of the encrypted field in bytes."""
-        return self.num_ciphertexts(name) * self.ciphertext_bytes
+        return self.num_ciphertexts(name) * ciphertext_bytes(self.key_bits)
 
     def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
         """Pack the counters of one client, one plaintext for each ciphertext that the field spans.

@@ -102,7 +102,6 @@ def test_sizes_of_reference_fields(
 ) -> None:
     """Fields of the paper's experiments take the expected room at 2048 bits."""
     layout = Layout(2048, max_clients, (field,))
-    assert layout.ciphertext_bytes == 512
     assert layout.slot_bits(field.name) == slot_bits
     assert layout.num_ciphertexts(field.name) == num_ciphertexts
     assert layout.field_bytes(field.name) == 512 * num_ciphertexts
