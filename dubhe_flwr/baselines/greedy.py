@@ -1,15 +1,15 @@
 """Greedy selection (Astraea): an oracle that sees every client's label distribution."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.labels import label_table, rows_of
-from dubhe_flwr.baselines.roll_call import RollCallSelector
+from dubhe_flwr.baselines.oracle import label_table, rows_of
+from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["GreedySelector", "greedy_selection"]
+__all__ = ["GreedySelector", "entropy", "greedy_selection", "most_even"]
 
 
 def greedy_selection(
@@ -32,7 +32,7 @@ def greedy_selection(
     Returns
     -------
     ndarray of int64, shape (K,)
-        Indices of the chosen clients, in the order of choice.
+        Indices of the chosen clients, in the order of choice; ties go to the lower index.
 
     Raises
     ------
@@ -45,29 +45,40 @@ def greedy_selection(
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
     [0, 2]
     """
-    distributions = label_table(label_distributions)
-    if not 1 <= num_participants <= len(distributions):
+    return most_even(label_distributions, num_participants, rng, lambda sums, size: sums / size)
+
+
+def most_even(
+    labels: ArrayLike,
+    num_participants: int,
+    rng: np.random.Generator,
+    shares: Callable[[NDArray[np.float64], int], NDArray[np.float64]],
+) -> NDArray[np.int64]:
+    """Choose a random client, then again and again the one with the largest `entropy`.
+
+    That of the `shares` of the summed labels of as many clients: log C - KL(shares || uniform).
+    """
+    table = label_table(labels)
+    if not 1 <= num_participants <= len(table):
         raise SettingsError(
-            f"num_participants={num_participants} must be from 1 to the {len(distributions)} rows "
-            "of label_distributions."
+            f"num_participants={num_participants} must be from 1 to the {len(table)} rows of "
+            "the labels."
         )
-    chosen = [int(rng.integers(len(distributions)))]
-    total = distributions[chosen[0]].copy()
-    free = np.ones(len(distributions), dtype=bool)
-    free[chosen] = False
+    chosen = [int(rng.integers(len(table)))]
     while len(chosen) < num_participants:
-        populations = (total + distributions) / (len(chosen) + 1)
-        # KL(p || uniform) = log C + sum p log p; 0 log 0 = 0.
-        logarithms = np.log(populations, out=np.zeros_like(populations), where=populations > 0)
-        divergence = np.where(free, (populations * logarithms).sum(axis=1), np.inf)
-        best = int(np.argmin(divergence))
-        chosen.append(best)
-        free[best] = False
-        total += distributions[best]
+        entropies = entropy(shares(table[chosen].sum(axis=0) + table, len(chosen) + 1))
+        entropies[chosen] = -np.inf
+        chosen.append(int(np.argmax(entropies)))
     return np.array(chosen, dtype=np.int64)
 
 
-class GreedySelector(RollCallSelector):
+def entropy(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``-sum_c p_c ln p_c`` over the last axis, in nats."""
+    logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)  # 0 ln 0 = 0
+    return np.asarray(-(shares * logarithms).sum(axis=-1))
+
+
+class GreedySelector(RollCall):
     """Chooses by `greedy_selection`; simulation only, since no client may give its labels away.
 
     Parameters
@@ -86,8 +97,10 @@ class GreedySelector(RollCallSelector):
         super().__init__(num_participants, seed)
         self._label_distributions = label_table(label_distributions)
 
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the greedy choice; an alias without a row is a `SettingsError`."""
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose anew, and leave the state as it is."""
         rows = self._label_distributions[rows_of(aliases, len(self._label_distributions))]
-        chosen = greedy_selection(rows, min(self.num_participants, len(aliases)), rng)
-        return np.sort(chosen)
+        number = min(self.num_participants, len(aliases))
+        return state, np.sort(greedy_selection(rows, number, rng))

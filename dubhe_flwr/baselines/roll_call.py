@@ -2,7 +2,7 @@
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.baselines.past import Past
 from dubhe_flwr.core import generator
-from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
 from dubhe_flwr.protocol import (
     Batch,
     Plan,
@@ -27,7 +26,62 @@ from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
-__all__ = ["RandomSelector", "RollCall", "RollCallSelector", "RollCallState"]
+__all__ = ["Past", "RandomSelector", "RollCall", "RollCallState"]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The choices of all rounds so far: how many rounds, and how often each alias was chosen.
+
+    In `times`, who was chosen last stands last.
+
+    Examples
+    --------
+    >>> past = Past().followed_by(["3", "1"]).followed_by(["3"])
+    >>> past.num_rounds, dict(past.times)
+    (2, {'1': 1, '3': 2})
+    """
+
+    num_rounds: int = 0
+    times: Mapping[str, int] = field(default_factory=dict)
+
+    def followed_by(self, aliases: Iterable[str]) -> "Past":
+        """Return the past after another round, whose clients are given in the order of choice."""
+        times = dict(self.times)
+        for alias in aliases:
+            times[alias] = times.pop(alias, 0) + 1
+        return Past(self.num_rounds + 1, times)
+
+    def times_of(self, rows: Iterable[int]) -> NDArray[np.int64]:
+        """Return how often each of some clients was chosen, whose aliases are these numbers."""
+        return np.array([self.times.get(str(row), 0) for row in rows], dtype=np.int64)
+
+    def recent(self, number: int) -> list[int]:
+        """Return up to that many rows that were chosen last, the latest one last."""
+        return [int(alias) for alias in self.times][max(len(self.times) - number, 0) :]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dictionary that JSON takes."""
+        return {
+            "num_rounds": self.num_rounds,
+            "aliases": list(self.times),
+            "times": list(self.times.values()),
+        }
+
+    @classmethod
+    def from_json(cls, saved: object, where: str) -> "Past":
+        """Return what `to_json` wrote, or raise a `CheckpointError` that names `where` it is."""
+        values = check_keys(saved, ["num_rounds", "aliases", "times"], where)
+        num_rounds = from_json(int, values["num_rounds"], f"{where}.num_rounds")
+        aliases = from_json(tuple[str, ...], values["aliases"], f"{where}.aliases")
+        times = from_json(tuple[int, ...], values["times"], f"{where}.times")
+        fit = len(aliases) == len(times) == len(set(aliases))
+        if not fit or min((num_rounds, *times)) < (1 if times else 0):
+            raise CheckpointError(
+                f"{where}: {len(times)} counts of {len(set(aliases))} clients in {num_rounds} "
+                "rounds do not fit together; the state was changed or damaged."
+            )
+        return cls(num_rounds, dict(zip(aliases, times, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +89,7 @@ class RollCallState:
     """Who is known by which alias, whom the selector chose, and the round that is being planned.
 
     The sets are of node ids: those that are not willing, those that are there, and those that may
-    be chosen. `past` is empty where the choice does not depend on it. A batch that was sent awaits
-    replies.
+    be chosen. `past` is empty where the choice does not depend on it.
     """
 
     seed: int
@@ -75,23 +128,9 @@ class RollCall(Selector[RollCallState]):
     def select(
         self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
     ) -> tuple[RollCallState, NDArray[np.int64]]:
-        """Choose among the clients that are there.
+        """Return the state after the choice, and the indices of those chosen, ascending.
 
-        Parameters
-        ----------
-        state : RollCallState
-            The state before the choice.
-        aliases : sequence of str
-            The clients, in the order of their aliases; at least one.
-        rng : numpy.random.Generator
-            Randomness of this round.
-
-        Returns
-        -------
-        state : RollCallState
-            The state after it.
-        chosen : ndarray of int64
-            Indices of the chosen clients, ascending.
+        The clients that are there, at least one, are in the order of their aliases.
         """
 
     def initial_state(self) -> RollCallState:
@@ -141,10 +180,9 @@ class RollCall(Selector[RollCallState]):
         accepted, report = accept_replies(state.batch, replies, accept_all)
         willing = {node: reply.alias for node, reply in accepted.items() if reply.willing}
         aliases = {**state.aliases, **willing}
-        order = alias_order(aliases)
         state = replace(
             state,
-            aliases={node_id: aliases[node_id] for node_id in order},
+            aliases={node_id: aliases[node_id] for node_id in alias_order(aliases)},
             refused=state.refused | (accepted.keys() - willing.keys()),
             batch=None,
         )
@@ -170,40 +208,20 @@ class RollCall(Selector[RollCallState]):
         )
 
 
-class RollCallSelector(RollCall):
-    """Chooses anew in each round, whatever it chose before."""
-
-    @abstractmethod
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the indices of the chosen clients, ascending.
-
-        Parameters
-        ----------
-        aliases : sequence of str
-            The clients that are there, in the order of their aliases; at least one.
-        rng : numpy.random.Generator
-            Randomness of this round.
-        """
-
-    def select(
-        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
-    ) -> tuple[RollCallState, NDArray[np.int64]]:
-        """Choose, and leave the state as it is."""
-        return state, self.choose(aliases, rng)
-
-
-class RandomSelector(RollCallSelector):
+class RandomSelector(RollCall):
     """Chooses K clients uniformly at random in each round.
 
     Parameters
     ----------
     num_participants : int
-        ``K``.
+        ``K``; where fewer clients are there, all of them are chosen.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """
 
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return K indices, or all if there are fewer clients."""
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose anew, and leave the state as it is."""
         number = min(self.num_participants, len(aliases))
-        return np.sort(rng.choice(len(aliases), number, replace=False))
+        return state, np.sort(rng.choice(len(aliases), number, replace=False))

@@ -7,7 +7,7 @@ import pytest
 
 from dubhe_flwr.baselines import FedCbsSelector
 from dubhe_flwr.baselines.fedcbs import class_imbalance, first_probabilities, next_probabilities
-from dubhe_flwr.baselines.past import Past
+from dubhe_flwr.baselines.roll_call import Past
 
 COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
 

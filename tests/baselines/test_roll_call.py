@@ -186,9 +186,8 @@ def test_everybody_is_as_likely() -> None:
     selector = RandomSelector(4)
     aliases = [str(row) for row in range(10)]
     rng = np.random.default_rng(0)
-    counts = np.bincount(
-        np.concatenate([selector.choose(aliases, rng) for _ in range(2000)]), minlength=10
-    )
+    drawn = [selector.select(selector.initial_state(), aliases, rng)[1] for _ in range(2000)]
+    counts = np.bincount(np.concatenate(drawn), minlength=10)
     assert counts.sum() == 8000
     sigma = np.sqrt(2000 * 0.4 * 0.6)
     assert np.abs(counts - 800).max() < 6 * sigma
