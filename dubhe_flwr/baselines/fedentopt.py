@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.baselines.greedy import most_even
+from dubhe_flwr.baselines.greedy import greedy_selection
 from dubhe_flwr.baselines.oracle import OracleSelector
 from dubhe_flwr.baselines.roll_call import Past
 
@@ -46,9 +46,5 @@ class FedEntOptSelector(OracleSelector):
         most = len(rows) - self.num_participants
         buffer = past.recent(min(round(_BUFFER_SHARE * len(rows)), most))
         free = np.flatnonzero(~np.isin(rows, buffer))
-        counts = self._label_counts[rows[free]]
-        return free[most_even(counts, self.num_participants, rng, _shares)]
-
-
-def _shares(sums: NDArray[np.float64], _size: int) -> NDArray[np.float64]:
-    return np.asarray(sums / sums.sum(axis=-1, keepdims=True))
+        # KL(p || uniform) = ln C - H(p), and H is what the paper maximises.
+        return free[greedy_selection(self._label_counts[rows[free]], self.num_participants, rng)]

@@ -1,6 +1,6 @@
 """Greedy selection (Astraea): an oracle that sees every client's label distribution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,7 +9,7 @@ from dubhe_flwr.baselines.oracle import label_table, rows_of
 from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["GreedySelector", "entropy", "greedy_selection", "most_even"]
+__all__ = ["GreedySelector", "greedy_selection"]
 
 
 def greedy_selection(
@@ -23,7 +23,8 @@ def greedy_selection(
     Parameters
     ----------
     label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of all clients, in the clear.
+        ``p_l`` of all clients, in the clear; or their label counts, where clients count by their
+        number of samples.
     num_participants : int
         ``K``, at most N.
     rng : numpy.random.Generator
@@ -45,37 +46,26 @@ def greedy_selection(
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
     [0, 2]
     """
-    return most_even(label_distributions, num_participants, rng, lambda sums, size: sums / size)
-
-
-def most_even(
-    labels: ArrayLike,
-    num_participants: int,
-    rng: np.random.Generator,
-    shares: Callable[[NDArray[np.float64], int], NDArray[np.float64]],
-) -> NDArray[np.int64]:
-    """Choose a random client, then again and again the one with the largest `entropy`.
-
-    That of the `shares` of the summed labels of as many clients: log C - KL(shares || uniform).
-    """
-    table = label_table(labels)
+    table = label_table(label_distributions)
     if not 1 <= num_participants <= len(table):
         raise SettingsError(
             f"num_participants={num_participants} must be from 1 to the {len(table)} rows of "
-            "the labels."
+            "label_distributions."
         )
     chosen = [int(rng.integers(len(table)))]
     while len(chosen) < num_participants:
-        entropies = entropy(shares(table[chosen].sum(axis=0) + table, len(chosen) + 1))
-        entropies[chosen] = -np.inf
-        chosen.append(int(np.argmax(entropies)))
+        divergence = _divergence(table[chosen].sum(axis=0) + table)
+        divergence[chosen] = np.inf
+        chosen.append(int(np.argmin(divergence)))
     return np.array(chosen, dtype=np.int64)
 
 
-def entropy(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``-sum_c p_c ln p_c`` over the last axis, in nats."""
+def _divergence(label_counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return KL(p || p_u) - ln C of label counts (..., C), that is minus the entropy of p."""
+    # Of label distributions the total is exactly as many as they are.
+    shares = label_counts / label_counts.sum(axis=-1, keepdims=True).round(9)
     logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)  # 0 ln 0 = 0
-    return np.asarray(-(shares * logarithms).sum(axis=-1))
+    return np.asarray((shares * logarithms).sum(axis=-1))
 
 
 class GreedySelector(RollCall):
@@ -86,7 +76,8 @@ class GreedySelector(RollCall):
     num_participants : int
         ``K``.
     label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of all clients; row i belongs to the client with alias (partition-id) i.
+        ``p_l`` of all clients, or their label counts; row i belongs to the client with alias
+        (partition-id) i.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """

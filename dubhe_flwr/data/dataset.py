@@ -28,11 +28,6 @@ class Dataset:
         Class of each image.
     writers : ndarray of int64, shape (M,), optional
         Whose each training image is, where the data come from people; numbered from 0 without gaps.
-
-    Raises
-    ------
-    DataError
-        If images and labels do not belong together or a label is out of range.
     """
 
     name: str

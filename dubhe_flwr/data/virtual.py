@@ -39,13 +39,6 @@ def assign_samples(
     ndarray of int64, shape (N, N_VC)
         Indices into the data set, in random order within each client.
 
-    Raises
-    ------
-    DataError
-        If a class is wanted of which the data set has no sample.
-    SettingsError
-        If the clients want different numbers of samples.
-
     Examples
     --------
     >>> labels = np.array([0, 0, 1, 1])
@@ -96,11 +89,6 @@ def split_writers(
     ndarray of int64, shape (N, N_VC)
         Indices into the samples.
 
-    Raises
-    ------
-    SettingsError
-        If there are fewer clients than writers, or no samples.
-
     Examples
     --------
     >>> samples = split_writers([0, 0, 0, 0, 1], 3, 2, np.random.default_rng(7))
@@ -146,11 +134,6 @@ class VirtualClientSampler:
         ``N_VC``, the samples of a round, and the size of the node's own data set.
     seed : int
         Fixes the order of the walk.
-
-    Raises
-    ------
-    SettingsError
-        If either number is below 1.
 
     Examples
     --------

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.experiments.baseline import baseline
 from dubhe_flwr.experiments.findings import plan_notes, selected_data
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
-from dubhe_flwr.experiments.settings import DUBHE, CompareSettings
-from dubhe_flwr.protocol import Coordinator, Plan, Selector
+from dubhe_flwr.experiments.settings import CompareSettings
+from dubhe_flwr.experiments.study import selector_of
+from dubhe_flwr.protocol import Plan, Selector
 from dubhe_flwr.report import MethodResult
 from dubhe_flwr.server import Selection
 from dubhe_flwr.training import get_parameters
@@ -77,13 +77,7 @@ class RecordedSelection(Selection):
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
-        """Aggregate, and take note of what the updates weigh.
-
-        Raises
-        ------
-        DubheError
-            If a client failed to train: a comparison with fewer clients would be none.
-        """
+        """Aggregate, and take note of what the updates weigh; a failed client is an error."""
         self._training_seconds += time.perf_counter() - self._training_began
         if failures:
             raise DubheError(
@@ -121,8 +115,7 @@ class RecordedSelection(Selection):
             bytes_down=self._update_bytes_down + selection_bytes_down,
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
-            notes=tuple(note for plan in self._plans for note in plan_notes(plan)),
-            fallback_rounds=tuple(plan.server_round for plan in self._plans if plan.fallback),
+            **plan_notes(self._plans),
         )
 
 
@@ -159,7 +152,7 @@ def build_strategy(
     )
     return RecordedSelection(
         averaging,
-        _selector(method, scenario),
+        selector_of(method, scenario.settings, scenario.federation),
         expected_nodes=scenario.federation.num_clients,
         on_round=on_round,
     )
@@ -172,14 +165,6 @@ def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
         return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
 
     return ServerApp(server_fn=server_fn)
-
-
-def _selector(method: str, scenario: Scenario) -> Selector[Any]:
-    settings = scenario.settings
-    if method in DUBHE:
-        return Coordinator(settings.protocol_settings(method))
-    wanted, seed = settings.selection.num_participants, settings.federation.seed
-    return baseline(method, wanted, scenario.federation, seed)
 
 
 def _client(settings: CompareSettings, context: Context) -> Client:

@@ -56,14 +56,18 @@ def federation_summary(federation: Federation) -> FederationSummary:
     )
 
 
-def plan_notes(plan: Plan) -> list[str]:
-    """Return what did not go as planned in a round, in sentences."""
-    dropped = [
-        f"Replies dropped at {stage.stage}: {number} ({reason})."
-        for stage in plan.stages
-        for reason, number in stage.dropped.items()
-    ]
-    return [f"Round {plan.server_round}: {note}" for note in (*plan.notes, *dropped)]
+def plan_notes(plans: Iterable[Plan]) -> dict[str, Any]:
+    """Return the fields of `Selected` that tell what did not go as planned."""
+    notes, fallback_rounds = [], []
+    for plan in plans:
+        dropped = [
+            f"Replies dropped at {stage.stage}: {number} ({reason})."
+            for stage in plan.stages
+            for reason, number in stage.dropped.items()
+        ]
+        notes += [f"Round {plan.server_round}: {note}" for note in (*plan.notes, *dropped)]
+        fallback_rounds += [plan.server_round] if plan.fallback else []
+    return {"notes": tuple(notes), "fallback_rounds": tuple(fallback_rounds)}
 
 
 def provenance(packages: Iterable[str], program: str = "dubhe") -> dict[str, Any]:

@@ -109,13 +109,6 @@ def scenario_of(settings: CompareSettings) -> Scenario:
     """Return the scenario of these settings, made once in each process.
 
     Simulated nodes call this where they run, so that no images travel with their messages.
-
-    Raises
-    ------
-    SettingsError
-        If the wanted skew is out of reach.
-    DataError
-        If the data set is missing.
     """
     of_clients = settings.federation
     dataset = _dataset(settings.dataset, settings.machine.data_dir)

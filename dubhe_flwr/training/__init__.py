@@ -2,9 +2,16 @@
 
 from dubhe_flwr.training.client import Samples, TorchClient
 from dubhe_flwr.training.cohort import train_cohort
-from dubhe_flwr.training.loop import OptimizerFactory, adam, evaluate, sgd, train
+from dubhe_flwr.training.loop import (
+    OptimizerFactory,
+    adam,
+    evaluate,
+    limited_threads,
+    resolve_device,
+    sgd,
+    train,
+)
 from dubhe_flwr.training.models import build_model, get_parameters, set_parameters
-from dubhe_flwr.training.runtime import limited_threads, resolve_device
 from dubhe_flwr.training.together import Cohort
 
 __all__ = [

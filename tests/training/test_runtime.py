@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training.runtime import isolated_rng, limited_threads, resolve_device
+from dubhe_flwr.training.loop import isolated_rng, limited_threads, resolve_device
 
 CPU = torch.device("cpu")
 

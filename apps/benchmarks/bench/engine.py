@@ -15,7 +15,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from bench.measuring import BenchResults, Figure, environment
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.experiments.engine import simulate
+from dubhe_flwr.experiments.compare import simulate
 from dubhe_flwr.experiments.options import Options, option
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report.table import Table

@@ -144,10 +144,10 @@ def _plain_loop(model: nn.Module, client: TorchClient) -> None:
     optimizer = adam()(model.parameters())
     model.train()
     order = torch.randperm(len(labels), device=images.device)
-    for batch in torch.split(order, client.batch_size):
+    for batch in torch.split(order, client.settings["batch_size"]):
         optimizer.zero_grad()
         with torch.autocast(
-            images.device.type, torch.bfloat16, enabled=client.precision == "bfloat16"
+            images.device.type, torch.bfloat16, enabled=client.settings["precision"] == "bfloat16"
         ):
             loss = cross_entropy(model(images[batch]), labels[batch])
         loss.backward()  # type: ignore[no-untyped-call]
