@@ -90,7 +90,7 @@ class FedCbsSelector(OracleSelector):
         self, rows: NDArray[np.int64], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """Return one client after the other, drawn without replacement."""
-        counts, times = self._label_counts[rows], past.times_of(rows.tolist()) + 1
+        counts, times = self._label_counts[rows], past.times_of(rows) + 1
         probabilities = first_probabilities(counts, times, past.num_rounds + 1)
         left, chosen = np.arange(len(rows)), np.empty(0, dtype=np.int64)
         while True:

@@ -35,7 +35,7 @@ class FedEntOptSelector(OracleSelector):
     --------
     >>> selector = FedEntOptSelector(2, [[8, 0], [8, 0], [0, 8], [0, 8]], seed=7)
     >>> rng = np.random.default_rng(0)
-    >>> sorted(selector.choose(np.arange(4), Past(1, {"0": 1, "3": 1}), rng).tolist())
+    >>> sorted(selector.choose(np.arange(4), Past(1, {0: 1, 3: 1}), rng).tolist())
     [1, 2]
     """
 

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.baselines.oracle import OracleSelector, label_table
 from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import label_distribution
-from dubhe_flwr.errors import SettingsError
 
 __all__ = ["FlipsSelector", "label_clusters", "take_turns"]
 
@@ -32,15 +31,10 @@ def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
     each number the best of ten starts (k-means++) counts. A thousand clients of ten classes take
     seconds, nine thousand of 52 classes minutes.
     """
-    try:
-        # An extra, imported where it is needed.
-        from sklearn.cluster import KMeans  # noqa: PLC0415
-        from sklearn.metrics import davies_bouldin_score  # noqa: PLC0415
-    except ImportError as error:
-        raise SettingsError(
-            "FLIPS needs scikit-learn for k-means; install it with `pip install "
-            "'dubhe-flwr[torch]'`."
-        ) from error
+    # An extra, imported where it is needed.
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+    from sklearn.metrics import davies_bouldin_score  # noqa: PLC0415
+
     distributions = label_distribution(label_table(label_counts))
     num_clients, num_classes = distributions.shape
     most = min(
@@ -106,17 +100,12 @@ class FlipsSelector(OracleSelector):
         Samples of each class at all clients; row i belongs to the client with alias
         (partition-id) i.
     seed : int, optional (default: from the operating system)
-        Fixes the choices; the clusters follow from the labels alone.
-
-    Raises
-    ------
-    SettingsError
-        If a value cannot work, or scikit-learn is missing.
+        Fixes the choices; the clusters follow from the labels alone, by scikit-learn.
 
     Examples
     --------
     >>> selector = FlipsSelector(2, [[9, 1], [9, 1], [1, 9], [1, 9]], seed=7)
-    >>> past = Past(2, {"0": 2, "3": 2})
+    >>> past = Past(2, {0: 2, 3: 2})
     >>> sorted(selector.choose(np.arange(4), past, np.random.default_rng(0)).tolist())
     [1, 2]
     """
@@ -134,6 +123,6 @@ class FlipsSelector(OracleSelector):
         first = next((int(self._clusters[row]) + 1 for row in past.recent(1)), 0)
         order = rng.permutation(len(rows))  # so that ties are broken at random
         shuffled = rows[order]
-        times = past.times_of(shuffled.tolist())
+        times = past.times_of(shuffled)
         chosen = take_turns(self._clusters[shuffled], times, self.num_participants, first)
         return order[chosen]

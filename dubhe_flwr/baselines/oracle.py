@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.baselines.roll_call import Past, RollCall, RollCallState
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import check_keys, from_json
+from dubhe_flwr.protocol.saved import check_keys, from_json, to_json
 
 __all__ = ["OracleSelector", "label_table", "rows_of"]
 
@@ -56,12 +56,12 @@ class OracleSelector(RollCall):
             chosen = np.arange(len(rows))
         else:
             chosen = self.choose(rows, state.past, rng)
-        past = state.past.followed_by(aliases[index] for index in chosen.tolist())
+        past = state.past.followed_by(rows[chosen].tolist())
         return replace(state, past=past), np.sort(chosen)
 
     def state_dict(self, state: RollCallState) -> dict[str, Any]:
         """Return the seed and the past; the nodes are asked for their aliases again."""
-        return {"seed": state.seed, "past": state.past.to_json()}
+        return {"seed": state.seed, "past": to_json(state.past)}
 
     def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> RollCallState:
         """Return the state that was saved, without the nodes' aliases."""
@@ -69,7 +69,7 @@ class OracleSelector(RollCall):
         values = check_keys(saved, ["seed", "past"], "selector")
         return RollCallState(
             from_json(int, values["seed"], "selector.seed"),
-            past=Past.from_json(values["past"], "selector.past"),
+            past=from_json(Past, values["past"], "selector.past"),
         )
 
 

@@ -4,14 +4,14 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import index
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
+from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import (
     Batch,
     Plan,
@@ -29,59 +29,34 @@ from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 __all__ = ["Past", "RandomSelector", "RollCall", "RollCallState"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Past:
-    """The choices of all rounds so far: how many rounds, and how often each alias was chosen.
-
-    In `times`, who was chosen last stands last.
+    """How many rounds there were, and how often each row was chosen; the last one stands last.
 
     Examples
     --------
-    >>> past = Past().followed_by(["3", "1"]).followed_by(["3"])
+    >>> past = Past().followed_by([3, 1]).followed_by([3])
     >>> past.num_rounds, dict(past.times)
-    (2, {'1': 1, '3': 2})
+    (2, {1: 1, 3: 2})
     """
 
     num_rounds: int = 0
-    times: Mapping[str, int] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict)
 
-    def followed_by(self, aliases: Iterable[str]) -> "Past":
+    def followed_by(self, rows: Iterable[int]) -> "Past":
         """Return the past after another round, whose clients are given in the order of choice."""
         times = dict(self.times)
-        for alias in aliases:
-            times[alias] = times.pop(alias, 0) + 1
+        for row in rows:
+            times[row] = times.pop(row, 0) + 1
         return Past(self.num_rounds + 1, times)
 
-    def times_of(self, rows: Iterable[int]) -> NDArray[np.int64]:
-        """Return how often each of some clients was chosen, whose aliases are these numbers."""
-        return np.array([self.times.get(str(row), 0) for row in rows], dtype=np.int64)
+    def times_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how often each of some clients was chosen."""
+        return np.array([self.times.get(row, 0) for row in rows.tolist()], dtype=np.int64)
 
     def recent(self, number: int) -> list[int]:
-        """Return up to that many rows that were chosen last, the latest one last."""
-        return [int(alias) for alias in self.times][max(len(self.times) - number, 0) :]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a dictionary that JSON takes."""
-        return {
-            "num_rounds": self.num_rounds,
-            "aliases": list(self.times),
-            "times": list(self.times.values()),
-        }
-
-    @classmethod
-    def from_json(cls, saved: object, where: str) -> "Past":
-        """Return what `to_json` wrote, or raise a `CheckpointError` that names `where` it is."""
-        values = check_keys(saved, ["num_rounds", "aliases", "times"], where)
-        num_rounds = from_json(int, values["num_rounds"], f"{where}.num_rounds")
-        aliases = from_json(tuple[str, ...], values["aliases"], f"{where}.aliases")
-        times = from_json(tuple[int, ...], values["times"], f"{where}.times")
-        fit = len(aliases) == len(times) == len(set(aliases))
-        if not fit or min((num_rounds, *times)) < (1 if times else 0):
-            raise CheckpointError(
-                f"{where}: {len(times)} counts of {len(set(aliases))} clients in {num_rounds} "
-                "rounds do not fit together; the state was changed or damaged."
-            )
-        return cls(num_rounds, dict(zip(aliases, times, strict=True)))
+        """Return up to that many clients that were chosen last, the latest one last."""
+        return list(self.times)[max(len(self.times) - number, 0) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +84,11 @@ class RollCall(Selector[RollCallState]):
     """
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:
-        try:
-            self._num_participants = index(num_participants)
-        except TypeError:
+        if not isinstance(num_participants, Integral) or num_participants < 1:
             raise SettingsError(
-                f"num_participants={num_participants!r} must be a whole number."
-            ) from None
-        if num_participants < 1:
-            raise SettingsError(f"num_participants={num_participants} must be at least 1.")
+                f"num_participants={num_participants!r} must be a whole number of at least 1."
+            )
+        self._num_participants = int(num_participants)
         self._seed = secrets.randbits(63) if seed is None else seed
 
     @property

@@ -124,9 +124,8 @@ class Federation:
 def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]:
     """Return global class proportions ``p_g``, descending, of a half normal over the class index.
 
-    The density of a half normal at 0, 1, ..., C-1, with the variance chosen so that the first
-    class is ``rho`` times as frequent as the last: class ``c`` has a share proportional to
-    ``rho ** -(c / (C - 1)) ** 2``.
+    Class ``c`` of 0 to C-1 has a share proportional to ``rho ** -(c / (C - 1)) ** 2``, so that the
+    first class is ``rho`` times as frequent as the last.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.data.dataset import Dataset, optional
+from dubhe_flwr.data.dataset import Dataset
 from dubhe_flwr.data.femnist import load_femnist
 from dubhe_flwr.errors import DataError, SettingsError
 
@@ -72,11 +72,14 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
 
 
 def _load_digits(_data_dir: Path) -> Dataset:
-    bunch = optional("digits", "sklearn.datasets").load_digits()
+    # Scikit-learn, torchvision and Pillow come with an extra.
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+
+    bunch = load_digits()
     images = _normalised("digits", bunch.images / 16)
     labels = bunch.target.astype(np.int64)
-    split = optional("digits", "sklearn.model_selection").train_test_split
-    train_images, test_images, train_labels, test_labels = split(
+    train_images, test_images, train_labels, test_labels = train_test_split(
         images, labels, test_size=0.2, stratify=labels, random_state=0
     )
     return Dataset("digits", 10, train_images, train_labels, test_images, test_labels)
@@ -110,22 +113,24 @@ def _load_cifar10(data_dir: Path) -> Dataset:
 
 def _by_torchvision(kind: str, root: Path, missing: str, wanted: str) -> list[Any]:
     """Return training and test set, downloaded if they are not there."""
-    maker = getattr(optional(kind.lower(), "torchvision.datasets"), kind)
+    from torchvision import datasets  # noqa: PLC0415
+
     try:
-        return [maker(root, train=part, download=True) for part in (True, False)]
+        return [getattr(datasets, kind)(root, train=part, download=True) for part in (True, False)]
     except (OSError, RuntimeError) as error:
         raise DataError(f"{missing} and could not be downloaded; fetch {wanted}.") from error
 
 
 def _from_tiles(folder: Path) -> Dataset:
     """Load CIFAR-10 from pictures that hold rows of images each."""
-    opened = optional("cifar10", "PIL.Image").open
+    from PIL import Image  # noqa: PLC0415
+
     parts: list[NDArray[Any]] = []
     try:
         with np.load(folder / "labels.npz") as labels:
             for part in ("train", "test"):
                 tiles = [
-                    np.asarray(opened(path).convert("RGB"))
+                    np.asarray(Image.open(path).convert("RGB"))
                     for path in sorted(folder.glob(f"{part}_*.webp"))
                 ]
                 parts += [np.concatenate([_cut(tile) for tile in tiles]), labels[f"y_{part}"]]
@@ -159,7 +164,7 @@ def _dataset(name: str, train: Any, train_labels: Any, test: Any, test_labels: A
 def _normalised(name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
     """Return images (M, height, width[, channels]) as (M, channels, height, width)."""
     mean, deviation = (np.asarray(moment, pixels.dtype) for moment in _PIXEL_MOMENTS[name])
-    scaled = ((pixels - mean) / deviation).astype(np.float32)
+    scaled: NDArray[np.float32] = ((pixels - mean) / deviation).astype(np.float32)
     if scaled.ndim == 3:
         return scaled[:, np.newaxis]
     return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))

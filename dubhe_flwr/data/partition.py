@@ -73,11 +73,6 @@ def client_distributions(
     ndarray of int64, shape (N, C)
         Label counts; each row sums to ``num_samples``.
 
-    Raises
-    ------
-    SettingsError
-        If ``emd`` is out of reach; the message names the range.
-
     Examples
     --------
     >>> counts = client_distributions(
@@ -238,8 +233,7 @@ def _rows_of_sum_1(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 def _fit_mean(weighted: _Weighted, proportions: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fit the mean over the clients to ``p_g`` by iterative proportional fitting.
 
-    The steps shrink and the best pass is kept, because near skew 1 the mean moves by whole
-    clients. The part of a client by which it may miss ``p_g`` is left to the rounding.
+    The steps shrink and the best pass is kept: near skew 1 the mean moves by whole clients.
     """
     weights = np.ones_like(proportions)
     best, least_error = np.empty(0), np.inf

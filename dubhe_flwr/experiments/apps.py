@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.experiments.findings import plan_notes, selected_data
+from dubhe_flwr.experiments.findings import selected_data
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.experiments.study import selector_of
@@ -33,9 +33,8 @@ __all__ = ["RecordedSelection", "build_client_app", "build_server_app", "build_s
 class RecordedSelection(Selection):
     """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
 
-    The strategy reports the model's `accuracy` wherever it evaluates it on the server. `on_round`
-    is told each round and the accuracy after it, None without an evaluation; round 0 is that of
-    the initial model.
+    `on_round` is told each round and the accuracy after it, None where the strategy does not
+    evaluate the model; round 0 is that of the initial model.
     """
 
     def __init__(
@@ -101,31 +100,26 @@ class RecordedSelection(Selection):
 
     def result(self, federation: Federation) -> MethodResult:
         """Return how the rounds so far went; row i of the federation has the alias i."""
-        selected = [[int(alias) for alias in plan.aliases] for plan in self._plans]
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
         return MethodResult(
             num_rounds=len(self._plans),
             accuracy=tuple(accuracy for _, accuracy in self._evaluations),
             loss=tuple(loss for loss, _ in self._evaluations),
-            **selected_data(selected, federation),
+            **selected_data(self._plans, federation),
             selection_seconds=self._selection_seconds,
             training_seconds=self._training_seconds,
             bytes_up=self._update_bytes_up + selection_bytes_up,
             bytes_down=self._update_bytes_down + selection_bytes_down,
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
-            **plan_notes(self._plans),
         )
 
 
 def build_client_app(settings: CompareSettings) -> ClientApp:
     """Return the app of all nodes; it holds the settings and nothing else."""
-    mod = DubheMod(
-        partial(_label_counts, settings),
-        simulated=True,
-        min_key_bits=min(2048, settings.selection.key_bits),
-    )
+    least = min(2048, settings.selection.key_bits)
+    mod = DubheMod(partial(_label_counts, settings), simulated=True, min_key_bits=least)
     return ClientApp(client_fn=partial(_client, settings), mods=[mod])
 
 

@@ -32,7 +32,10 @@ def option(
 def same(settings: type["Options"], name: str, **told: Any) -> Any:
     """Return a field that is like one of other settings, but for what is told."""
     (like,) = (own for own in settings.flat_fields() if own.name == name)
-    return field(default=like.default, metadata={**like.metadata, **told})
+    return field(
+        default=told.pop("default", like.default),
+        metadata={**like.metadata, "choices": _choices(like), **told},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +61,11 @@ class Options:
     def __post_init__(self) -> None:
         """Check the own fields; the others' settings have checked theirs."""
         for own in fields(self):
-            value, least = getattr(self, own.name), own.metadata.get("least")
-            is_literal = get_origin(own.type) is Literal
-            choices = get_args(own.type) if is_literal else own.metadata.get("choices")
+            value, least, choices = (
+                getattr(self, own.name),
+                own.metadata.get("least"),
+                _choices(own),
+            )
             if choices and value not in choices:
                 raise SettingsError(
                     f"{own.name}={value!r} is unknown; choose one of {', '.join(choices)}."
@@ -116,6 +121,11 @@ def numbers_of(kind: Callable[[str], Any], example: str) -> Callable[[str, str],
 
 
 numbers = numbers_of(int, "1,2,10")
+
+
+def _choices(own: Field[Any]) -> Sequence[str]:
+    is_literal = get_origin(own.type) is Literal
+    return get_args(own.type) if is_literal else own.metadata.get("choices", ())
 
 
 def _inner(own: Field[Any]) -> type[Options] | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -87,11 +87,10 @@ class Scenario:
     def _test_data(self) -> tuple[Tensor, Tensor]:
         return self._on_device(self.dataset.test_images, self.dataset.test_labels)
 
-    def _on_device(
-        self, images: NDArray[np.float32], labels: NDArray[np.int64]
-    ) -> tuple[Tensor, Tensor]:
+    def _on_device(self, *arrays: NDArray[Any]) -> tuple[Tensor, Tensor]:
         device = resolve_device(self.settings.machine.device)
-        return torch.from_numpy(images).to(device), torch.from_numpy(labels).to(device)
+        images, labels = (torch.from_numpy(array).to(device) for array in arrays)
+        return images, labels
 
     @cached_property
     def _workbench(self) -> nn.Module:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, cast
 from dubhe_flwr.core import generator
 from dubhe_flwr.data import DATASETS, Federation, PartitionKind
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options, names, numbers, numbers_of, option
+from dubhe_flwr.experiments.options import Options, names, numbers, numbers_of, option, same
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.rules import Paper, Prices, Rule
 
@@ -56,16 +56,9 @@ class FederationSettings(Options):
 
     def draw(self, name: str, num_classes: int) -> Federation:
         """Return the federation; `SettingsError` if its skew is out of reach."""
-        return Federation.draw(
-            name,
-            num_clients=self.num_clients,
-            num_classes=num_classes,
-            rho=self.rho,
-            emd=self.emd,
-            generator=generator(self.seed, "federation"),
-            num_samples=self.num_samples,
-            kind=self.generator,
-        )
+        own = self.flat()
+        kind, rng = own.pop("generator"), generator(own.pop("seed"), "federation")
+        return Federation.draw(name, num_classes=num_classes, generator=rng, kind=kind, **own)
 
 
 _LONGEST_INTERVAL: Final = 50
@@ -204,7 +197,7 @@ class ExperimentSettings(Options):
     )
     encrypted: bool = option(
         default=False,
-        about="Encrypt, as real nodes do; without it the same sets, sooner.",
+        about="Encrypt, as real nodes do; plain selects the same sets sooner.",
         spelt=("--encrypted/--plain",),
     )
 
@@ -220,15 +213,12 @@ class ExperimentSettings(Options):
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
         selection = replace(self.selection, **DUBHE[method])
+        same_names = ("num_participants", "determination", "tries", "registration_interval")
         return Settings(
-            num_participants=selection.num_participants,
+            **{name: selection.flat()[name] for name in (*same_names, "key_bits")},
             rule=selection.participation,
-            determination=selection.determination,
-            tries=selection.tries,
             group_size=selection.group_size or None,
-            registration_interval=selection.flat()["registration_interval"],
             max_registered=max(Settings.max_registered, self.federation.num_clients),
-            key_bits=selection.key_bits,
             seed=self.federation.seed,
             simulation="encrypted" if self.encrypted else "plain",
         )
@@ -286,11 +276,7 @@ class CompareSettings(ExperimentSettings):
         "inprocess", "Simulator: inprocess, or ray (Flower's own)."
     )
     machine: MachineSettings = field(default_factory=MachineSettings)
-    encrypted: bool = option(
-        default=True,
-        about="Encrypt, as real nodes do; plain selects the same sets sooner.",
-        spelt=("--encrypted/--plain",),
-    )
+    encrypted: bool = same(ExperimentSettings, "encrypted", default=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,12 +18,7 @@ from dubhe_flwr.baselines import (
 from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.experiments.findings import (
-    federation_summary,
-    plan_notes,
-    provenance,
-    selected_data,
-)
+from dubhe_flwr.experiments.findings import federation_summary, provenance, selected_data
 from dubhe_flwr.experiments.settings import DUBHE, STUDIED, ExperimentSettings, StudySettings
 from dubhe_flwr.protocol import (
     Batch,
@@ -100,11 +95,10 @@ def _result(
         "bytes_down": sum(plan.bytes_down for plan in plans),
     }
     return SelectionResult(
-        **selected_data(selected, federation),
+        **selected_data(plans, federation),
         coverage_100=coverage(selected[:_EARLY_ROUNDS], federation.num_clients),
         effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
         seconds=seconds,
-        **plan_notes(plans),
         **(exchanged if encrypted else {}),
     )
 

@@ -136,10 +136,9 @@ def draw_by_round(
     window = 1
     for name, measured in series.items():
         rounds = np.arange(first_round, first_round + len(measured))
-        known = [
-            (at, value) for at, value in zip(rounds, measured, strict=True) if value is not None
-        ]
-        values = np.interp(rounds, *zip(*known, strict=True))
+        pairs = [pair for pair in zip(rounds, measured, strict=True) if pair[1] is not None]
+        known, reached = np.array(pairs, dtype=np.float64).T
+        values = np.interp(rounds, known, reached)
         if len(values) - 1 + first_round >= _SMOOTHED_FROM:
             window = max(2, len(values) // 12)
             axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)

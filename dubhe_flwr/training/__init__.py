@@ -1,7 +1,6 @@
 """Local training with torch: a Flower client, and the loop and models it is made of."""
 
 from dubhe_flwr.training.client import Samples, TorchClient
-from dubhe_flwr.training.cohort import train_cohort
 from dubhe_flwr.training.loop import (
     OptimizerFactory,
     adam,
@@ -28,5 +27,4 @@ __all__ = [
     "set_parameters",
     "sgd",
     "train",
-    "train_cohort",
 ]

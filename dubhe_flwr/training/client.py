@@ -110,8 +110,8 @@ class TorchClient(NumPyClient):
                 self._load(parameters)
                 loss = train(self.model, *self.train_data, generator=draw(), **self.settings)
             else:
-                loss = trained.loss
-                load_state(self.model, trained.state)
+                state, loss = trained
+                load_state(self.model, state)
             return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
 
     def _training(self, parameters: NDArrays, draw: "partial[np.random.Generator]") -> Training:

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, dropout
 from torch.optim import ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam, RMSprop
 from torch.overrides import TorchFunctionMode
 
-from dubhe_flwr.errors import CohortError, SettingsError
+from dubhe_flwr.errors import CohortError
 from dubhe_flwr.training.loop import (
     OptimizerFactory,
     adam,
@@ -40,58 +40,17 @@ def train_cohort(
     batch_size: int = 8,
     optimizer: OptimizerFactory | None = None,
     precision: str = "float32",
-) -> tuple[list[list[Tensor]], list[float]]:
-    """Train a model for each of K clients, all in the same steps.
+) -> list[tuple[list[Tensor], float]]:
+    """Return state and loss of each of K clients after training, all in the same steps.
 
     The updates are those of `dubhe_flwr.training.train` with each client's samples and generator,
     within the tolerance of floating-point numbers: order of the samples and dropout are the same.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        The classifier, on the device to train on. What its parameters and buffers hold is neither
-        used nor kept.
-    states : sequence of sequence of Tensor, length K
-        What each client begins with: parameters and buffers, in the order of the state dict.
-    samples : sequence of tuple of Tensor, length K
-        Images and labels of each client, equally many for all.
-    generators : sequence of numpy.random.Generator, length K
-        Source of each client's randomness.
-    epochs, batch_size, optimizer, precision
-        As in `train`, for each client.
-
-    Returns
-    -------
-    states : list of list of Tensor
-        What each client ends with, in the order of the state dict.
-    losses : list of float
-        Mean over the steps of the loss of each client's batch, before the step.
-
-    Raises
-    ------
-    SettingsError
-        If clients differ in their number of samples, or `train` would refuse the settings.
-    CohortError
-        If the model or the optimizer cannot be trained this way; torch may raise an error of its
-        own, where what is computed depends on values.
-
-    Examples
-    --------
-    >>> model = nn.Linear(2, 2)
-    >>> samples = [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 0]))]
-    >>> starts = [list(model.state_dict().values())] * 2
-    >>> generators = [np.random.default_rng(seed) for seed in range(2)]
-    >>> states, losses = train_cohort(model, starts, samples, generators=generators)
-    >>> [tuple(tensor.shape) for tensor in states[0]], len(losses)
-    ([(2, 2), (2,)], 2)
+    What the model holds is neither used nor kept. `states` is what each client begins with, in the
+    order of the state dict; all clients have equally many samples. A `CohortError` says why a model
+    or an optimizer cannot be trained so; torch has errors of its own where what is computed depends
+    on values.
     """
-    counts = {len(labels) for _, labels in samples}
-    if len(counts) != 1:
-        raise SettingsError(
-            f"Clients with {sorted(counts)} samples take different numbers of steps; train them "
-            "one by one, or give all of them equally many."
-        )
-    (count,) = counts
+    count = len(samples[0][1])
     check_training(count, epochs, batch_size, precision)
     device = next(model.parameters()).device
     mixed = mixed_precision(device, precision)
@@ -140,7 +99,7 @@ def train_cohort(
         history.append(losses.detach())
     means = torch.stack(history).mean(dim=0).tolist()
     ends = [stacked[name].detach().unbind() for name in model.state_dict()]
-    return [list(state) for state in zip(*ends, strict=True)], means
+    return [(list(state), loss) for *state, loss in zip(*ends, means, strict=True)]
 
 
 def _stacked(model: nn.Module, states: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:

@@ -44,8 +44,8 @@ def build_model(
     seed : int
         Fixes the initial parameters; torch's own random numbers are left as they were.
     norm : {"batch", "group"}, default "batch"
-        Normalisation within ResNet18; with ``group`` 16 channels are normalised together, of one
-        image alone, so that clients share no statistics. The other models have none.
+        Of ResNet18; with ``group`` 16 channels of one image are normalised together, so that
+        clients share no statistics.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from logging import WARNING
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
@@ -34,12 +34,8 @@ class Training:
     num_threads: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What came of a training: parameters and buffers as in the state dict, and the loss."""
-
-    state: Sequence[Tensor]
-    loss: float
+Trained: TypeAlias = tuple[Sequence[Tensor], float]
+"""What came of a training: parameters and buffers as in the state dict, and the loss."""
 
 
 class Cohort:
@@ -100,17 +96,16 @@ class Cohort:
         return groups
 
 
-def _train(trainings: Sequence[Training]) -> list[Trained]:
+def _train(trainings: Sequence[Training]) -> Sequence[Trained]:
     first = trainings[0]
     with limited_threads(first.num_threads):
-        states, losses = train_cohort(
+        return train_cohort(
             first.model,
             [training.state for training in trainings],
             [training.samples for training in trainings],
             generators=[training.new_generator() for training in trainings],
             **first.settings,
         )
-    return [Trained(state, loss) for state, loss in zip(states, losses, strict=True)]
 
 
 def _kind(model: nn.Module) -> object:

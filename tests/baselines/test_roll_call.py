@@ -154,7 +154,7 @@ def test_a_batch_that_never_came_back_is_forgotten() -> None:
 @pytest.mark.parametrize("num_participants", [2.5, "20", None, 0, -1])
 def test_what_is_no_number_of_participants_is_refused(num_participants: Any) -> None:
     """When the selector is made, in a sentence."""
-    with pytest.raises(SettingsError, match=r"must be (a whole number|at least 1)"):
+    with pytest.raises(SettingsError, match="must be a whole number of at least 1"):
         RandomSelector(num_participants)
 
 
