@@ -4,7 +4,6 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,7 @@ class RollCall(Selector[RollCallState]):
     """
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:
-        if not isinstance(num_participants, Integral) or num_participants < 1:
+        if not isinstance(num_participants, int | np.integer) or num_participants < 1:
             raise SettingsError(
                 f"num_participants={num_participants!r} must be a whole number of at least 1."
             )

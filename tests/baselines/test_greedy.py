@@ -22,7 +22,7 @@ def divergence(members: list[list[float]]) -> float:
     """Return KL(p || p_u) of the classes of some rows together, term by term."""
     total = [sum(of_class) for of_class in zip(*members, strict=True)]
     shares = [number / sum(total) for number in total]
-    return sum(share * log(share * len(shares)) for share in shares if share > 0)
+    return float(sum(share * log(share * len(shares)) for share in shares if share > 0))
 
 
 @pytest.mark.parametrize("by_counts", [False, True])
@@ -102,7 +102,7 @@ def test_who_was_chosen_rests() -> None:
 def test_half_of_those_who_are_there_rest(there: range, free: set[int]) -> None:
     """The oldest ones leave the buffer first; those who left keep their place in it."""
     selector = FedEntOptSelector(1, np.eye(6), seed=7)
-    past = Past(4, {"3": 1, "1": 1, "0": 1, "5": 1})
+    past = Past(4, {3: 1, 1: 1, 0: 1, 5: 1})
     rng = np.random.default_rng(0)
     first = {int(selector.choose(np.array(there), past, rng)[0]) for _ in range(100)}
     assert first == free

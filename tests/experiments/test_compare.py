@@ -16,7 +16,8 @@ from dubhe_flwr.experiments.compare import compare, trains_together
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import COMPARED
 from dubhe_flwr.report import ComparisonResults, MethodResult
-from dubhe_flwr.training import TorchClient, together, train_cohort
+from dubhe_flwr.training import TorchClient, together
+from dubhe_flwr.training.cohort import train_cohort
 
 
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:

@@ -37,7 +37,7 @@ def test_present_gpu_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("device", ["gpu", "", "cuda:x", "cuda:-1"])
 def test_unknown_device_is_refused(device: str) -> None:
     """A word that is no device is refused with those that are."""
-    with pytest.raises(SettingsError, match="choose 'auto', 'cpu' or 'cuda'"):
+    with pytest.raises(SettingsError, match="is unknown; choose auto, cpu or cuda"):
         resolve_device(device)
 
 
