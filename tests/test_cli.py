@@ -115,22 +115,6 @@ def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None
     assert ended.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        ("compare --round 3", "--rounds"),
-        ("compare --num-rounds three", "--num-rounds"),
-        ("stdy", "Did you mean"),
-    ],
-)
-def test_wrong_options_are_named(arguments: str, hint: str) -> None:
-    """Exit code 2 and usage for what the parser does not know."""
-    ended = call(*arguments.split())
-    assert ended.code == 2
-    assert ended.err.count(hint) == 1
-    assert "Usage" in ended.err
-
-
 def test_a_missing_package_names_its_extra() -> None:
     """Without torch the base install says what to install."""
     script = (

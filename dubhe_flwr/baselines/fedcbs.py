@@ -78,12 +78,6 @@ class FedCbsSelector(OracleSelector):
 
     In the paper QCID is computed from inner products of all pairs of clients, which come out of
     homomorphic encryption; here from the labels themselves, with the same value.
-
-    Examples
-    --------
-    >>> selector = FedCbsSelector(2, [[8, 0], [7, 1], [0, 8]], seed=7)
-    >>> sorted(selector.choose(np.arange(3), Past(), np.random.default_rng(0)).tolist())
-    [1, 2]
     """
 
     def choose(

@@ -30,13 +30,6 @@ class FedEntOptSelector(OracleSelector):
       and at most N - K. Here it is 0.5 N, with N the clients that are there in the round.
     - The buffer changes between rounds, not within one.
     - Nodes that leave keep their place in the buffer.
-
-    Examples
-    --------
-    >>> selector = FedEntOptSelector(2, [[8, 0], [8, 0], [0, 8], [0, 8]], seed=7)
-    >>> rng = np.random.default_rng(0)
-    >>> sorted(selector.choose(np.arange(4), Past(1, {0: 1, 3: 1}), rng).tolist())
-    [1, 2]
     """
 
     def choose(

@@ -28,8 +28,7 @@ def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
         DB = 1/k sum_i max_(j != i) (s_i + s_j) / ||m_i - m_j||
 
     with ``m_i`` the centre of cluster i and ``s_i`` the mean distance of its clients to it; for
-    each number the best of ten starts (k-means++) counts. A thousand clients of ten classes take
-    seconds, nine thousand of 52 classes minutes.
+    each number the best of ten starts (k-means++) counts.
     """
     # An extra, imported where it is needed.
     from sklearn.cluster import KMeans  # noqa: PLC0415

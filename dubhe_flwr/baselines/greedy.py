@@ -35,11 +35,6 @@ def greedy_selection(
     ndarray of int64, shape (K,)
         Indices of the chosen clients, in the order of choice; ties go to the lower index.
 
-    Raises
-    ------
-    SettingsError
-        If K is not from 1 to N, or the distributions are not rows of non-negative numbers.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -30,14 +30,7 @@ __all__ = ["Past", "RandomSelector", "RollCall", "RollCallState"]
 
 @dataclass(frozen=True)
 class Past:
-    """How many rounds there were, and how often each row was chosen; the last one stands last.
-
-    Examples
-    --------
-    >>> past = Past().followed_by([3, 1]).followed_by([3])
-    >>> past.num_rounds, dict(past.times)
-    (2, {1: 1, 3: 2})
-    """
+    """How many rounds there were, and how often each row was chosen; the last one stands last."""
 
     num_rounds: int = 0
     times: Mapping[int, int] = field(default_factory=dict)
@@ -62,8 +55,8 @@ class Past:
 class RollCallState:
     """Who is known by which alias, whom the selector chose, and the round that is being planned.
 
-    The sets are of node ids: those that are not willing, those that are there, and those that may
-    be chosen. `past` is empty where the choice does not depend on it.
+    The sets are of node ids: those that are not willing, and those that may be chosen. `past` is
+    empty where the choice does not depend on it.
     """
 
     seed: int
@@ -71,7 +64,6 @@ class RollCallState:
     aliases: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     server_round: int = 0
-    present: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
     batch: Batch | None = None
 
@@ -126,14 +118,10 @@ class RollCall(Selector[RollCallState]):
         eligible: Collection[int] | None = None,
     ) -> tuple[RollCallState, Batch | Plan]:
         """Choose among the known nodes, after asking the unknown ones for their aliases."""
-        state = replace(
-            state,
-            server_round=server_round,
-            present=frozenset(present),
-            eligible=frozenset(present if eligible is None else eligible),
-            batch=None,
-        )
-        unknown = sorted(state.present - state.aliases.keys() - state.refused)
+        here = frozenset(present)
+        may = here if eligible is None else here & frozenset(eligible)
+        state = replace(state, server_round=server_round, eligible=may, batch=None)
+        unknown = sorted(here - state.aliases.keys() - state.refused)
         if not unknown:
             return self._plan(state, ())
         header = Envelope(secrets.token_bytes(EPOCH_ID_BYTES), Stage.HELLO.value, sequence=1)
@@ -162,7 +150,7 @@ class RollCall(Selector[RollCallState]):
     def _plan(
         self, state: RollCallState, stages: tuple[StageReport, ...]
     ) -> tuple[RollCallState, Plan]:
-        here = [node_id for node_id in state.aliases if node_id in state.present & state.eligible]
+        here = [node_id for node_id in state.aliases if node_id in state.eligible]
         if not here:
             raise QuorumError(
                 f"Round {state.server_round}: no node is there and willing; wait for more nodes."

@@ -53,7 +53,7 @@ def compare(
         config={
             **settings.flat(),
             "device": str(device),
-            "cohort": _told(cohort),
+            "cohort": "off" if cohort is None else cohort.told,
             **provenance(_PACKAGES),
         },
         federation=federation_summary(scenario.federation),
@@ -62,15 +62,13 @@ def compare(
 
 
 def trains_together(settings: CompareSettings, device: str) -> bool:
-    """Return whether the clients of a round are to train together.
+    """Return whether the clients of a round are to train together, by default on a GPU.
 
-    On a CPU they are not unless that is asked for: networks with convolutions take longer so, and
-    one after the other they give the same results on both engines, to the last bit.
+    On a CPU networks with convolutions take longer so, and results are not those of Ray to the
+    last bit.
     """
-    wanted = settings.machine.cohort
-    if wanted == "auto":
-        return settings.engine == "inprocess" and device == "cuda"
-    return wanted == "on"
+    by_default = settings.engine == "inprocess" and device == "cuda"
+    return {"on": True, "off": False}.get(settings.machine.cohort, by_default)
 
 
 def simulate(
@@ -82,11 +80,7 @@ def simulate(
     on_gpu: bool = False,
     cohort: Cohort | None = None,
 ) -> None:
-    """Run a Flower app to its end, on the engine ``inprocess`` or ``ray``.
-
-    With `on_gpu` each of Ray's workers has a quarter of a GPU. A cohort trains the clients of a
-    round together, in this process.
-    """
+    """Run a Flower app to its end; `on_gpu` each of Ray's workers has a quarter of a GPU."""
     if engine == "inprocess":
         run_in_process(server_app, client_app, num_supernodes, cohort=cohort)
         return
@@ -101,10 +95,3 @@ def simulate(
             "client_resources": {"num_cpus": 1, "num_gpus": _GPU_SHARE if on_gpu else 0.0},
         },
     )
-
-
-def _told(cohort: Cohort | None) -> str:
-    """Return what the results say of training together."""
-    if cohort is None:
-        return "off"
-    return "on" if cohort.failure is None else f"off after {cohort.failure}"

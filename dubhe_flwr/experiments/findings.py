@@ -51,15 +51,10 @@ def _notes(plan: Plan) -> list[str]:
 
 def federation_summary(federation: Federation) -> FederationSummary:
     """Return the figures of a federation that its results name, as realised."""
-    return FederationSummary(
-        name=federation.name,
-        num_clients=federation.num_clients,
-        num_classes=federation.num_classes,
-        num_samples=federation.num_samples,
-        rho=federation.rho,
-        emd=federation.emd,
-        class_proportions=tuple(federation.global_distribution.tolist()),
-    )
+    names = ("name", "num_clients", "num_classes", "num_samples", "rho", "emd")
+    shares = tuple(federation.global_distribution.tolist())
+    own = {name: getattr(federation, name) for name in names}
+    return FederationSummary(**own, class_proportions=shares)
 
 
 def provenance(packages: Iterable[str], program: str = "dubhe") -> dict[str, Any]:

@@ -40,31 +40,15 @@ def same(settings: type["Options"], name: str, **told: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Settings made of `option` fields and of other settings, whose fields all have one name each.
-
-    Examples
-    --------
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class Size(Options):
-    ...     num_clients: int = option(5, "N.", least=1)
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class Trial(Options):
-    ...     size: Size = field(default_factory=Size)
-    ...     engine: Literal["ray", "inprocess"] = option("ray", "Simulator.")
-    >>> Trial.of(num_clients=7, engine=None).flat()
-    {'num_clients': 7, 'engine': 'ray'}
-    >>> Trial.of(num_clients=0)
-    Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: num_clients=0 must be at least 1.
-    """
+    """Settings made of `option` fields and of other settings; no name is in two of them."""
 
     def __post_init__(self) -> None:
         """Check the own fields; the others' settings have checked theirs."""
         for own in fields(self):
-            value, least, choices = (
+            value, choices, least = (
                 getattr(self, own.name),
-                own.metadata.get("least"),
                 _choices(own),
+                own.metadata.get("least"),
             )
             if choices and value not in choices:
                 raise SettingsError(

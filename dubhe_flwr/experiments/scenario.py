@@ -34,6 +34,7 @@ from dubhe_flwr.training import (
 __all__ = ["Scenario", "scenario_of"]
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
+_SAME_NAMES: Final = ("epochs", "batch_size", "num_threads", "precision")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +63,11 @@ class Scenario:
         return TorchClient(
             self._workbench,
             (images[own], labels[own]),
-            epochs=training.epochs,
-            batch_size=training.batch_size,
+            **{name: getattr(training, name) for name in _SAME_NAMES},
             optimizer=_OPTIMIZERS[training.optimizer](training.rate),
             device=self.settings.machine.device,
             seed=self.settings.federation.seed,
             alias=str(partition),
-            num_threads=training.num_threads,
-            precision=training.precision,
         )
 
     def test(self, parameters: NDArrays) -> tuple[float, float]:

@@ -61,25 +61,13 @@ class FederationSettings(Options):
         return Federation.draw(name, num_classes=num_classes, generator=rng, kind=kind, **own)
 
 
-_LONGEST_INTERVAL: Final = 50
-_shares = numbers_of(float, "0.7,0.1")
-
-
 def _shares_or_search(name: str, text: str) -> tuple[float, ...] | str:
     return text if text == "search" else numbers_of(float, "0.7,0.1, or search")(name, text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionSettings(Options):
-    """How Dubhe selects. Thresholds are in the order of the reference set, without the last one.
-
-    Examples
-    --------
-    >>> SelectionSettings(tries=40).flat()["registration_interval"]
-    25
-    >>> SelectionSettings(rule="paper").participation.describe()
-    'paper: reference set (G) (1, 2, 10), thresholds {1: 0.7, 2: 0.1}'
-    """
+    """How Dubhe selects. Thresholds are in the order of the reference set, without the last one."""
 
     num_participants: int = option(20, "K: clients that are selected in a round.", least=1)
     rule: Literal["prices", "paper"] = option(
@@ -88,7 +76,10 @@ class SelectionSettings(Options):
     coverage: float = option(Prices.coverage, "Prices: that of calling the same clients again.")
     local_skew: float = option(Prices.local_skew, "Prices: that of the clients' own skew.")
     target: tuple[float, ...] | None = option(
-        None, "Prices: wanted share of each class.", parse=_shares, shown="all alike"
+        None,
+        "Prices: wanted share of each class.",
+        parse=numbers_of(float, "0.7,0.3"),
+        shown="all alike",
     )
     determination: Literal["auto", "tries", "grouped"] = option(
         "auto", "What Dubhe's agent chooses from: tries, grouped, or auto, groups where they pay."
@@ -118,7 +109,7 @@ class SelectionSettings(Options):
         """Return all values, with what None stands for."""
         # More tries a round, earlier a new epoch: the budget of draws stays what it is.
         most = Settings.max_draws_per_epoch // (self.tries or 20)
-        interval = self.registration_interval or max(1, min(_LONGEST_INTERVAL, most))
+        interval = self.registration_interval or max(1, min(50, most))
         return super().flat() | {"registration_interval": interval}
 
     @property
@@ -249,16 +240,7 @@ _OF_DATASET: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(ExperimentSettings):
-    """What a comparison is made of; use `for_dataset`.
-
-    Examples
-    --------
-    >>> CompareSettings.for_dataset("mnist", num_rounds=5).federation.num_clients
-    1000
-    >>> CompareSettings.for_dataset("digits", methods=())
-    Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: methods='' must name at least one method, each once.
-    """
+    """What a comparison is made of; use `for_dataset`."""
 
     dataset: str = option(
         "digits", f"Data set: one of {', '.join(DATASETS)}.", choices=tuple(DATASETS)
@@ -312,13 +294,6 @@ class CompareSettings(ExperimentSettings):
         return cls.of(**{"dataset": name, "num_rounds": 60, **_OF_DATASET.get(name, {}), **own})
 
     def is_evaluated(self, server_round: int) -> bool:
-        """Return whether the model after this round is tested; round 0 is the initial model.
-
-        Examples
-        --------
-        >>> settings = CompareSettings.for_dataset("mnist", num_rounds=20, evaluate_every=10)
-        >>> [number for number in range(21) if settings.is_evaluated(number)]
-        [0, 10, 16, 17, 18, 19, 20]
-        """
+        """Return whether the model after this round is tested; round 0 is the initial model."""
         at_the_end = server_round > self.num_rounds - max(5, self.num_rounds / 4)
         return at_the_end or server_round % self.evaluate_every == 0

@@ -33,7 +33,7 @@ class ClassProportions:
 
 @dataclass(frozen=True)
 class FederationSummary:
-    """The federation in which all methods trained.
+    """The federation in which all methods trained, as realised.
 
     Parameters
     ----------
@@ -41,10 +41,8 @@ class FederationSummary:
         Data set, ``rho`` and EMD_avg, as in the paper: ``mnist-10/1.5``.
     num_clients, num_classes, num_samples : int
         ``N``, ``C`` and ``N_VC``, the samples of each client.
-    rho : float
-        Realised imbalance ratio of the classes.
-    emd : float
-        Realised EMD_avg of the clients.
+    rho, emd : float
+        Imbalance ratio of the classes, and EMD_avg of the clients.
     class_proportions : tuple of float, length C
         ``p_g``.
     """

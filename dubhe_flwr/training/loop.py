@@ -153,13 +153,7 @@ def evaluate(
 
 
 def resolve_device(device: str = "auto") -> torch.device:
-    """Return the device to train on; ``auto`` is the GPU if there is one.
-
-    Examples
-    --------
-    >>> resolve_device("cpu")
-    device(type='cpu')
-    """
+    """Return the device to train on; ``auto`` is the GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, index = device.partition(":")

@@ -50,16 +50,16 @@ class Cohort:
     ----------
     failure : str or None
         Why clients no longer train together.
-
-    Examples
-    --------
-    >>> Cohort()([])
-    []
     """
 
     def __init__(self) -> None:
         self.failure: str | None = None
         self._said_different = False
+
+    @property
+    def told(self) -> str:
+        """``on``, or since what failure it is off."""
+        return "on" if self.failure is None else f"off after {self.failure}"
 
     def __call__(self, trainings: Sequence[Training]) -> list[Trained | None]:
         """Return what came of each training; None leaves it to the client itself."""

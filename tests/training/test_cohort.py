@@ -153,14 +153,6 @@ def test_mixed_precision() -> None:
         torch.testing.assert_close(end, one, atol=5e-3, rtol=5e-2)
 
 
-def test_torchs_own_numbers_are_left() -> None:
-    """After a training with dropout, torch draws what it would have drawn without."""
-    model = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
-    before = torch.get_rng_state()
-    together(model, starts(model, 2), [samples_of(4, (4,), seed) for seed in range(2)])
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 class Unsteady(nn.Module):
     """Computes what depends on its values."""
 

@@ -93,18 +93,6 @@ def test_those_that_differ_train_apart(sizes: list[int]) -> None:
     assert sizes == [3, 2, 2, 2, 2]
 
 
-def test_it_is_said_once_that_all_differ(
-    sizes: list[int], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Clients with different numbers of samples train one by one."""
-    clients, cohort = [client_of(0, count=count) for count in (7, 8, 9)], Cohort()
-    for _ in range(2):
-        assert_same(fitted(clients, cohort), fitted(clients, None))
-    assert sizes == []
-    assert len(caplog.records) == 1
-    assert "no two of them have the same model" in caplog.text
-
-
 class Unsteady(nn.Sequential):
     """Computes what depends on its values."""
 

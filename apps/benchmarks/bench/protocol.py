@@ -237,11 +237,11 @@ def _stages(method: str, num_clients: int, costs: Sequence[RoundCost], num_real:
 
 def _rows(prefix: str, cost: RoundCost) -> list[tuple[str, ...]]:
     """Return a row for each stage, and one for all."""
-    sums = (
+    messages, down, up = (
         sum(getattr(stage, name) for stage in cost.stages)
         for name in ("messages", "bytes_down", "bytes_up")
     )
-    total = StageCost("all", *sums, cost.server_seconds, cost.client_seconds)
+    total = StageCost("all", messages, down, up, cost.server_seconds, cost.client_seconds)
     return [
         (
             prefix + stage.stage,
