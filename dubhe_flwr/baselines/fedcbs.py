@@ -69,15 +69,11 @@ class FedCbsSelector(OracleSelector):
 
     The paper leaves open, or has as an experiment's setting:
 
-    - beta_m = m and lambda = 10, as in the paper's experiments.
-    - T_n counts from 1, since the term of exploration has no value for clients that were never
-      chosen; k counts the rounds from 1.
-    - For the second client the paper divides by the first one's whole weight, exploration and all.
-      That is one number for all candidates, which cancels as the numerator does.
-    - QCID below 1e-12 is taken as 1e-12, so that balanced sets are alike.
-
-    In the paper QCID is computed from inner products of all pairs of clients, which come out of
-    homomorphic encryption; here from the labels themselves, with the same value.
+    - beta_m = m and lambda = 10, as in the paper's experiments; k counts the rounds from 1, and so
+      does T_n, since the term of exploration has no value for clients that were never chosen.
+    - What the paper divides by that is one number for all candidates cancels.
+    - QCID below 1e-12 is taken as 1e-12, so that balanced sets are alike. The paper computes it
+      from encrypted inner products of all pairs of clients, with the same value.
     """
 
     def choose(

@@ -85,11 +85,9 @@ class FlipsSelector(OracleSelector):
     - The number of clusters: the paper looks for the elbow of the Davies-Bouldin index over
       repeated k-means. Here it is the minimum, which no one has to read from a curve.
     - Who comes first of those that were picked equally often: at random in each round.
-    - Turns go on from round to round: the next round begins with the cluster after the last
-      one's. Clusters of which nobody is there, or is left, are passed over.
+    - Turns go on from round to round, from the cluster after the last one's.
 
-    Left out is what the paper does about stragglers: it chooses more clients than it needs, from
-    the clusters of those that were late. Here nobody is late.
+    Left out is what the paper does about stragglers: here nobody is late.
 
     Parameters
     ----------
@@ -97,7 +95,7 @@ class FlipsSelector(OracleSelector):
         ``K``.
     label_counts : array_like of float, shape (N, C)
         Samples of each class at all clients; row i belongs to the client with alias
-        (partition-id) i.
+        (partition-id) i. Give shares where training averages clients with equal weights.
     seed : int, optional (default: from the operating system)
         Fixes the choices; the clusters follow from the labels alone, by scikit-learn.
 

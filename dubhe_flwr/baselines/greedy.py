@@ -1,15 +1,19 @@
-"""Greedy selection (Astraea): an oracle that sees every client's label distribution."""
+"""Greedy selection (Astraea), and FedEntOpt, which lets recent clients rest from it."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.oracle import label_table, rows_of
-from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
+from dubhe_flwr.baselines.oracle import OracleSelector, label_table, rows_of
+from dubhe_flwr.baselines.roll_call import Past, RollCall, RollCallState
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["GreedySelector", "greedy_selection"]
+__all__ = ["FedEntOptSelector", "GreedySelector", "greedy_selection"]
+
+_BUFFER_SHARE: Final = 0.5
+"""Q / N of FedEntOpt: the clients that rest."""
 
 
 def greedy_selection(
@@ -66,15 +70,8 @@ def _divergence(label_counts: NDArray[np.float64]) -> NDArray[np.float64]:
 class GreedySelector(RollCall):
     """Chooses by `greedy_selection`; simulation only, since no client may give its labels away.
 
-    Parameters
-    ----------
-    num_participants : int
-        ``K``.
-    label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of all clients, or their label counts; row i belongs to the client with alias
-        (partition-id) i.
-    seed : int, optional (default: from the operating system)
-        Fixes the choices.
+    Row i of the label distributions (or counts) belongs to the client with alias (partition-id) i;
+    the seed fixes the choices.
     """
 
     def __init__(
@@ -90,3 +87,31 @@ class GreedySelector(RollCall):
         rows = self._label_distributions[rows_of(aliases, len(self._label_distributions))]
         number = min(self.num_participants, len(aliases))
         return state, np.sort(greedy_selection(rows, number, rng))
+
+
+class FedEntOptSelector(OracleSelector):
+    """Raises the entropy of the labels among clients that are not in a first-in-first-out buffer.
+
+    The first client is random. With ``L`` the summed label counts of those chosen so far, the next
+    one is the client m of largest ``H((L + l^(m)) / ||L + l^(m)||_1)``. The chosen ones enter the
+    buffer, which holds the last Q. After Lutz et al. 2025, "Optimizing Federated Learning by
+    Entropy-Based Client Selection", Algorithm 1 (https://arxiv.org/abs/2411.01240). Parameters
+    are those of `FlipsSelector`.
+
+    The paper leaves open, or has as an experiment's setting:
+
+    - Q: the paper's experiments have 0.5 N (Dirichlet clients) to 0.7 N (clients of two classes)
+      and at most N - K. Here it is 0.5 N, with N the clients that are there in the round.
+    - The buffer changes between rounds, not within one.
+    - Nodes that leave keep their place in the buffer.
+    """
+
+    def choose(
+        self, rows: NDArray[np.int64], past: Past, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return the choice among those who rested long enough."""
+        most = len(rows) - self.num_participants
+        buffer = past.recent(min(round(_BUFFER_SHARE * len(rows)), most))
+        free = np.flatnonzero(~np.isin(rows, buffer))
+        # KL(p || uniform) = ln C - H(p), and H is what the paper maximises.
+        return free[greedy_selection(self._label_counts[rows[free]], self.num_participants, rng)]

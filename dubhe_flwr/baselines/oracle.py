@@ -19,17 +19,7 @@ class OracleSelector(RollCall):
     """Sees every client's labels and remembers whom it chose; a subclass says how it chooses.
 
     For simulation only, since no client may give its labels away. What it remembers is part of
-    the state, so that a run can be resumed.
-
-    Parameters
-    ----------
-    num_participants : int
-        ``K``.
-    label_counts : array_like of float, shape (N, C)
-        Samples of each class at all clients; row i belongs to the client with alias
-        (partition-id) i. Give shares where training averages clients with equal weights.
-    seed : int, optional (default: from the operating system)
-        Fixes the choices.
+    the state, so that a run can be resumed. The arguments are those of `FlipsSelector`.
     """
 
     def __init__(

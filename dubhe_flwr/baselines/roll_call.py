@@ -168,12 +168,12 @@ class RollCall(Selector[RollCallState]):
 
 
 class RandomSelector(RollCall):
-    """Chooses K clients uniformly at random in each round.
+    """Chooses K clients uniformly at random in each round, or all where there are fewer.
 
     Parameters
     ----------
     num_participants : int
-        ``K``; where fewer clients are there, all of them are chosen.
+        ``K``.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """

@@ -28,7 +28,7 @@ class Federation:
     dataset : str
         Name of the data set that the samples come from.
     label_counts : ndarray of int64, shape (N, C)
-        Samples of each class at each client; every client holds ``N_VC`` samples.
+        Samples of each class at each client, ``N_VC`` in all at each.
 
     Examples
     --------
@@ -132,12 +132,10 @@ def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]
     >>> half_normal_proportions(3, rho=16).round(3)
     array([0.64, 0.32, 0.04])
     """
-    if num_classes < 2:
-        raise SettingsError(f"num_classes is {num_classes}; a skew needs at least 2 classes.")
-    if not 1 <= rho < math.inf:
+    if num_classes < 2 or not 1 <= rho < math.inf:
         raise SettingsError(
-            f"rho is {rho}; it is the largest class divided by the smallest, so give a finite "
-            "number of at least 1."
+            f"num_classes is {num_classes} and rho is {rho}; give at least 2 classes, and a finite "
+            "number of at least 1 for the largest class divided by the smallest."
         )
     shares = rho ** -(np.linspace(0.0, 1.0, num_classes) ** 2)
     return np.asarray(shares / shares.sum())

@@ -40,8 +40,7 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
     name : {"digits", "mnist", "cifar10", "femnist"}
         - ``digits``: 1797 images of 8 x 8 pixels that come with scikit-learn, split 80/20 with
           equal shares of each class.
-        - ``mnist``: 60,000 and 10,000 images of 28 x 28 pixels.
-        - ``cifar10``: 50,000 and 10,000 images in colour of 32 x 32 pixels.
+        - ``mnist`` and ``cifar10``: 10,000 images are for the test.
         - ``femnist``: the handwritten letters of FEMNIST, upper and lower case, with their writers;
           as many test images of each of the 52 classes.
 

@@ -154,11 +154,8 @@ def build_strategy(
 
 def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
     """Return the app that runs a strategy."""
-
-    def server_fn(_context: Context) -> ServerAppComponents:
-        return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
-
-    return ServerApp(server_fn=server_fn)
+    components = ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
+    return ServerApp(server_fn=lambda _context: components)
 
 
 def _client(settings: CompareSettings, context: Context) -> Client:

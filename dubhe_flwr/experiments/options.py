@@ -20,10 +20,9 @@ def option(
 ) -> Any:
     """Return a field of `Options`.
 
-    `choices` are the values it can have (a field of type ``Literal`` has them by its type), and
-    `least` is its smallest one. `parse` makes a value of the field's name and the text of a command
-    line, if its type does not. The command is told `spelt`, the names of the option; `shown`, what
-    stands for the default None; and `quick`, a smaller default.
+    `choices` are the values it can have (``Literal`` types say theirs), and `least` its smallest
+    one. `parse` makes a value of the field's name and a text, if its type does not. The command is
+    told `spelt`, the option's names; `shown`, what stands for None; `quick`, a smaller default.
     """
     about_it = {"about": about, "choices": choices, "least": least, "parse": parse, **told}
     return field(default=default, metadata=about_it)

@@ -46,8 +46,7 @@ def compare_progress(
 class StudyProgress:
     """To be told what a study does, which it shows in a bar for each method.
 
-    A file or a pipe gets a line for each method, and one for each exchange before the first
-    selection of a method, since that one takes as long as many others.
+    A file or a pipe gets a line for each, and one for each exchange before its first selection.
     """
 
     def __init__(self, bar: Progress, num_rounds: int) -> None:

@@ -8,13 +8,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from dubhe_flwr.baselines import (
-    FedCbsSelector,
-    FedEntOptSelector,
-    FlipsSelector,
-    GreedySelector,
-    RandomSelector,
-)
+from dubhe_flwr import baselines
 from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
@@ -37,10 +31,10 @@ __all__ = ["draw_federation", "plans_of", "rounds_in_memory", "selector_of", "st
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _EARLY_ROUNDS: Final = 100
 _ORACLES: Final[Mapping[str, Callable[[int, Any, int], Selector[Any]]]] = {
-    "greedy": GreedySelector,
-    "flips": FlipsSelector,
-    "fedcbs": FedCbsSelector,
-    "fedentopt": FedEntOptSelector,
+    "greedy": baselines.GreedySelector,
+    "flips": baselines.FlipsSelector,
+    "fedcbs": baselines.FedCbsSelector,
+    "fedentopt": baselines.FedEntOptSelector,
 }
 
 StateT = TypeVar("StateT")
@@ -109,7 +103,7 @@ def selector_of(method: str, settings: ExperimentSettings, federation: Federatio
         return Coordinator(settings.protocol_settings(method))
     wanted, seed = settings.selection.num_participants, settings.federation.seed
     if method == "random":
-        return RandomSelector(wanted, seed)
+        return baselines.RandomSelector(wanted, seed)
     return _ORACLES[method](wanted, federation.label_distributions, seed)
 
 

@@ -43,12 +43,10 @@ def train_cohort(
 ) -> list[tuple[list[Tensor], float]]:
     """Return state and loss of each of K clients after training, all in the same steps.
 
-    The updates are those of `dubhe_flwr.training.train` with each client's samples and generator,
-    within the tolerance of floating-point numbers: order of the samples and dropout are the same.
-    What the model holds is neither used nor kept. `states` is what each client begins with, in the
-    order of the state dict; all clients have equally many samples. A `CohortError` says why a model
-    or an optimizer cannot be trained so; torch has errors of its own where what is computed depends
-    on values.
+    The updates are those of `train` with each client's samples, equally many, and its generator,
+    within the tolerance of floating-point numbers. What the model holds is neither used nor kept:
+    `states` is what each client begins with, in the order of the state dict. A `CohortError` says
+    why a model or an optimizer cannot be trained so; torch has errors of its own.
     """
     count = len(samples[0][1])
     check_training(count, epochs, batch_size, precision)

@@ -33,8 +33,7 @@ OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 def adam(learning_rate: float = 1e-4) -> OptimizerFactory:
     """Return a factory of Adam optimizers without weight decay, as the paper's clients use.
 
-    Torch's fused implementation is taken: with a million parameters and batches of 8 it takes more
-    than a quarter off a whole training step on a CPU.
+    Torch's fused implementation takes more than a quarter off a training step on a CPU.
     """
     return partial(Adam, lr=learning_rate, fused=True)
 

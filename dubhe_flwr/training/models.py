@@ -30,10 +30,8 @@ def build_model(
     """Return a new classifier for images of a data set or a shape, on the CPU.
 
     Images in colour get torchvision's ResNet18. Grey ones of at least 12 pixels get the network of
-    Reddi et al., "Adaptive Federated Optimization" (ICLR 2021): two 3 x 3 convolutions with 32 and
-    64 filters, 2 x 2 max-pooling, dropout 0.25, a dense layer of 128 and dropout 0.5. Smaller
-    ones, such as ``digits``, get one hidden layer of 64. All return logits; the softmax is part of
-    the loss.
+    Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), with two convolutions. Smaller
+    ones, such as ``digits``, get one hidden layer of 64. All return logits.
 
     Parameters
     ----------

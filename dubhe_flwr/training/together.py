@@ -54,7 +54,6 @@ class Cohort:
 
     def __init__(self) -> None:
         self.failure: str | None = None
-        self._said_different = False
 
     @property
     def told(self) -> str:
@@ -67,7 +66,7 @@ class Cohort:
         if self.failure is not None:
             return results
         try:
-            for group in self._groups(trainings):
+            for group in _groups(trainings):
                 trained = _train([trainings[index] for index in group])
                 for index, result in zip(group, trained, strict=True):
                     results[index] = result
@@ -77,23 +76,16 @@ class Cohort:
             log(WARNING, "dubhe: clients train one by one from now on (%s)", self.failure)
         return results
 
-    def _groups(self, trainings: Sequence[Training]) -> list[list[int]]:
-        """Return the indices of trainings that are alike in all but their numbers."""
-        models = {id(training.model): training.model for training in trainings}
-        kinds = {key: _kind(model) if len(models) > 1 else "" for key, model in models.items()}
-        alike: dict[Any, list[int]] = {}
-        for index, training in enumerate(trainings):
-            key = kinds[id(training.model)], _settings(training)
-            alike.setdefault(key, []).append(index)
-        groups = [group for group in alike.values() if len(group) > 1]
-        if not groups and len(trainings) > 1 and not self._said_different:
-            self._said_different = True
-            log(
-                WARNING,
-                "dubhe: clients train one by one: no two of them have the same model, settings "
-                "and number of samples",
-            )
-        return groups
+
+def _groups(trainings: Sequence[Training]) -> list[list[int]]:
+    """Return the indices of trainings that are alike in all but their numbers."""
+    models = {id(training.model): training.model for training in trainings}
+    kinds = {key: _kind(model) if len(models) > 1 else "" for key, model in models.items()}
+    alike: dict[Any, list[int]] = {}
+    for index, training in enumerate(trainings):
+        key = kinds[id(training.model)], _settings(training)
+        alike.setdefault(key, []).append(index)
+    return [group for group in alike.values() if len(group) > 1]
 
 
 def _train(trainings: Sequence[Training]) -> Sequence[Trained]:
