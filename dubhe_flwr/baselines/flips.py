@@ -14,10 +14,7 @@ from dubhe_flwr.core import label_distribution
 __all__ = ["FlipsSelector", "label_clusters", "take_turns"]
 
 _NUM_STARTS: Final = 10
-"""Runs of k-means for each number of clusters."""
-
 _CLUSTERS_BEYOND_CLASSES: Final = 10
-"""Up to C and this many clusters are tried, where there are twice as many clients."""
 
 
 def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:

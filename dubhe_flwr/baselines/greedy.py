@@ -12,8 +12,7 @@ from dubhe_flwr.errors import SettingsError
 
 __all__ = ["FedEntOptSelector", "GreedySelector", "greedy_selection"]
 
-_BUFFER_SHARE: Final = 0.5
-"""Q / N of FedEntOpt: the clients that rest."""
+_BUFFER_SHARE: Final = 0.5  # Q / N of FedEntOpt: the clients that rest
 
 
 def greedy_selection(

@@ -28,8 +28,6 @@ Without training, in less than a minute, and without the packages that training 
 All options of a command: [bold]--help[/bold] after it. How to add Dubhe to an app of your own:
 docs/tutorial/add_dubhe.md."""
 
-_EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
-
 
 def new_application(**given: Any) -> typer.Typer:
     """Return an application without commands, whose help and errors look like those of `dubhe`."""
@@ -46,7 +44,7 @@ def new_application(**given: Any) -> typer.Typer:
 app = new_application()
 
 
-@app.callback(invoke_without_command=True, epilog=_EPILOG)
+@app.callback(invoke_without_command=True, epilog="Example: [bold]dubhe compare[/bold]")
 def start(
     context: typer.Context,
     *,

@@ -34,8 +34,8 @@ class Federation:
     --------
     >>> rng = np.random.default_rng(7)
     >>> skew = {"num_classes": 10, "rho": 10, "emd": 1.5}
-    >>> print(Federation.draw("MNIST", num_clients=1000, **skew, generator=rng))
-    MNIST-10/1.5
+    >>> Federation.draw("MNIST", num_clients=1000, **skew, generator=rng).name
+    'MNIST-10/1.5'
     """
 
     dataset: str
@@ -116,9 +116,6 @@ class Federation:
     def name(self) -> str:
         """The paper's name of such a federation, ``dataset-rho/EMD_avg``."""
         return f"{self.dataset}-{round(self.rho, 1):g}/{round(self.emd, 2)}"
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]:

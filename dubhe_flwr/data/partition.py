@@ -83,7 +83,13 @@ def client_distributions(
     >>> round(average_emd(counts / 50, [0.5, 0.3, 0.2]), 2)
     0.8
     """
-    proportions = _checked_proportions(global_proportions)
+    proportions = np.asarray(global_proportions, dtype=np.float64)
+    if proportions.ndim != 1 or np.any(proportions < 0) or not np.isclose(proportions.sum(), 1):
+        raise SettingsError(
+            f"global_proportions is {proportions}; give one non-negative share for each class, "
+            "1 in all."
+        )
+    proportions = proportions / proportions.sum()
     families: dict[str, Callable[..., _Family]] = {"dirichlet": _dirichlet, "mixture": _mixture}
     if kind not in families:
         raise SettingsError(f"kind is {kind!r}; choose one of {', '.join(families)}.")
@@ -147,16 +153,6 @@ def controlled_rounding(
         surplus[source] -= moving.size
         surplus[target] += moving.size
     return counts
-
-
-def _checked_proportions(global_proportions: ArrayLike) -> NDArray[np.float64]:
-    proportions = np.asarray(global_proportions, dtype=np.float64)
-    if proportions.ndim != 1 or np.any(proportions < 0) or not np.isclose(proportions.sum(), 1):
-        raise SettingsError(
-            f"global_proportions is {proportions}; give one non-negative share for each class, "
-            "1 in all."
-        )
-    return np.asarray(proportions / proportions.sum())
 
 
 def _search(realise: Callable[[float], NDArray[np.int64]], emd: float) -> NDArray[np.int64]:

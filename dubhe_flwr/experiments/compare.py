@@ -19,7 +19,6 @@ from dubhe_flwr.training import Cohort, resolve_device
 __all__ = ["compare", "simulate", "trains_together"]
 
 _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
-_GPU_SHARE: Final = 0.25
 
 
 def compare(
@@ -92,6 +91,6 @@ def simulate(
         num_supernodes,
         backend_config={
             "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
-            "client_resources": {"num_cpus": 1, "num_gpus": _GPU_SHARE if on_gpu else 0.0},
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.25 if on_gpu else 0.0},
         },
     )

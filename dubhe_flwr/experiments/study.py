@@ -29,7 +29,6 @@ from dubhe_flwr.report import SelectionResult, StudyResults
 __all__ = ["draw_federation", "plans_of", "rounds_in_memory", "selector_of", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
-_EARLY_ROUNDS: Final = 100
 _ORACLES: Final[Mapping[str, Callable[[int, Any, int], Selector[Any]]]] = {
     "greedy": baselines.GreedySelector,
     "flips": baselines.FlipsSelector,
@@ -90,7 +89,7 @@ def _result(
     }
     return SelectionResult(
         **selected_data(plans, federation),
-        coverage_100=coverage(selected[:_EARLY_ROUNDS], federation.num_clients),
+        coverage_100=coverage(selected[:100], federation.num_clients),
         effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
         seconds=seconds,
         **(exchanged if encrypted else {}),

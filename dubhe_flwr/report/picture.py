@@ -39,10 +39,7 @@ _LABELS: Final = {
 _FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#F0E442", "#999999")
 
 GLOBAL_COLOUR: Final = "#C9CCD1"
-"""Of what all clients hold together."""
-
 UNIFORM_COLOUR: Final = "#22262B"
-"""Of the uniform distribution, the aim."""
 
 _STYLE: Final[dict[str, Any]] = {
     "axes.axisbelow": True,

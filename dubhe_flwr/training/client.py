@@ -25,9 +25,8 @@ Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
 class TorchClient(NumPyClient):
     """Local training, the same whatever was computed before it.
 
-    Each training overwrites all of the model, makes a new optimizer and draws the order of the
-    samples and the dropout from (seed, alias, round). So many clients may share one model object
-    one after another, and results depend neither on their order nor on where they run.
+    Each training overwrites all of the model, makes a new optimizer and draws from (seed, alias,
+    round). So clients may share one model object, and results do not depend on their order.
 
     Parameters
     ----------
@@ -44,8 +43,8 @@ class TorchClient(NumPyClient):
     alias : str, default ""
         Name of the client that stays the same from run to run, such as its partition-id.
     num_threads : int, optional
-        CPU threads to compute with. On CPU, results repeat to the last bit for the same number;
-        without it torch's present number is taken.
+        CPU threads, without which torch's present number is taken; with the same number, results
+        on a CPU repeat to the last bit.
 
     Notes
     -----

@@ -18,7 +18,7 @@ def test_describes_its_counts() -> None:
     assert federation.global_distribution.tolist() == [0.75, 0.25]
     assert federation.rho == 3.0
     assert federation.emd == 0.5
-    assert str(federation) == federation.name == "toy-3/0.5"
+    assert federation.name == "toy-3/0.5"
 
 
 @pytest.mark.parametrize(
