@@ -4,12 +4,7 @@ from dubhe_flwr.data.dataset import Dataset
 from dubhe_flwr.data.federation import Federation, half_normal_proportions
 from dubhe_flwr.data.loaders import DATASETS, load_dataset
 from dubhe_flwr.data.partition import EMD_TOLERANCE, PartitionKind, client_distributions
-from dubhe_flwr.data.virtual import (
-    VirtualClientSampler,
-    assign_samples,
-    label_counts,
-    split_writers,
-)
+from dubhe_flwr.data.virtual import assign_samples, label_counts, split_writers
 
 __all__ = [
     "DATASETS",
@@ -17,7 +12,6 @@ __all__ = [
     "Dataset",
     "Federation",
     "PartitionKind",
-    "VirtualClientSampler",
     "assign_samples",
     "client_distributions",
     "half_normal_proportions",
