@@ -15,6 +15,7 @@ __all__ = [
     "draw_averages",
     "draw_balance",
     "draw_curves",
+    "draw_reach",
     "draw_registry",
     "draw_shares",
     "draw_unbiasedness",
@@ -148,20 +149,34 @@ def draw_balance(
     axes: Axes, *, points: Mapping[str, tuple[float, float]], num_rounds: int, title: str
 ) -> None:
     """Draw the mean distance from uniform over the share of clients reached, for each method."""
+    _draw_points(axes, points, title)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
+    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
+
+
+def draw_reach(axes: Axes, *, points: Mapping[str, tuple[float, float]], title: str) -> None:
+    """Draw the accuracy over the share of clients that trained, for each method."""
+    _draw_points(axes, points, title)
+    label_percents(axes.yaxis)
+    axes.margins(y=0.15)
+    axes.set_xlabel("Clients that trained at least once")
+    axes.set_ylabel("Accuracy, last rounds")
+
+
+def _draw_points(axes: Axes, points: Mapping[str, tuple[float, float]], title: str) -> None:
+    """Draw a named point for each method, whose first number is a share of the clients."""
     colours = method_colours(points)
-    for name, (reached, distance) in points.items():
-        axes.plot(reached, distance, "o", ms=9, color=colours[name])
+    for name, (reached, value) in points.items():
+        axes.plot(reached, value, "o", ms=9, color=colours[name])
         axes.annotate(
             method_label(name),
-            (reached, distance),
+            (reached, value),
             xytext=(8, 5),
             textcoords="offset points",
             fontsize=10,
         )
-    axes.set_xlim(0, 1.15)
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, 1.25)
     label_percents(axes.xaxis)
     axes.set_xticks(np.arange(0, 1.1, 0.2))
-    axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
-    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
     axes.set_title(title)
