@@ -8,7 +8,13 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.report.picture import GLOBAL_COLOUR, UNIFORM_COLOUR, method_colours, method_label
+from dubhe_flwr.report.picture import (
+    GLOBAL_COLOUR,
+    UNIFORM_COLOUR,
+    method_colours,
+    method_label,
+    method_looks,
+)
 from dubhe_flwr.report.results import ClassProportions, ComparisonResults, Results
 
 __all__ = [
@@ -37,9 +43,8 @@ def trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     [0.0, 3.0, 4.0, 6.0]
     """
     series = np.asarray(values, dtype=np.float64)
-    sums = np.convolve(series[1:], np.ones(window))[: series.size - 1]
-    counts = np.minimum(np.arange(1, series.size), window)
-    return np.append(series[:1], sums / counts)
+    means = [series[max(1, i - window + 1) : i + 1].mean() for i in range(1, series.size)]
+    return np.append(series[:1], means)
 
 
 def label_percents(axis: Axis) -> None:
@@ -102,7 +107,7 @@ def draw_by_round(
 
     Rounds without a value (None) lie on the line between their neighbours.
     """
-    colours = method_colours(series)
+    looks = method_looks(series)
     window = 1
     for name, measured in series.items():
         rounds = np.arange(first_round, first_round + len(measured))
@@ -112,9 +117,13 @@ def draw_by_round(
         values = np.interp(rounds, known, [value for value in measured if value is not None])
         if len(values) - 1 + first_round >= _SMOOTHED_FROM:
             window = max(2, len(values) // 12)
-            axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)
+            axes.plot(rounds, values, color=looks[name]["color"], alpha=0.28, linewidth=1)
         axes.plot(
-            rounds, trailing_mean(values, window), color=colours[name], label=method_label(name)
+            rounds,
+            trailing_mean(values, window),
+            **looks[name],
+            markevery=max(1, len(values) // 8),
+            label=method_label(name),
         )
     axes.set_xlabel("Round" if window == 1 else f"Round (bold: mean of the last {window})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))

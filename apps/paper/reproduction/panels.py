@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from dubhe_flwr.report.panels import draw_by_round, draw_share_bars, label_percents
-from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_colours, method_label
+from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_colours, method_label, method_looks
 from dubhe_flwr.report.results import ClassProportions
 
 __all__ = [
@@ -165,18 +165,10 @@ def draw_reach(axes: Axes, *, points: Mapping[str, tuple[float, float]], title: 
 
 
 def _draw_points(axes: Axes, points: Mapping[str, tuple[float, float]], title: str) -> None:
-    """Draw a named point for each method, whose first number is a share of the clients."""
-    colours = method_colours(points)
-    for name, (reached, value) in points.items():
-        axes.plot(reached, value, "o", ms=9, color=colours[name])
-        axes.annotate(
-            method_label(name),
-            (reached, value),
-            xytext=(8, 5),
-            textcoords="offset points",
-            fontsize=10,
-        )
-    axes.set_xlim(0, 1.25)
+    """Draw a point for each method, whose first number is a share of the clients."""
+    for name, look in method_looks(points).items():
+        look["linestyle"] = "none"
+        axes.plot(*points[name], **look, ms=9, label=method_label(name))
+    axes.set_xlim(0, 1.02)
     label_percents(axes.xaxis)
-    axes.set_xticks(np.arange(0, 1.1, 0.2))
     axes.set_title(title)
