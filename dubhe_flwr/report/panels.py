@@ -13,6 +13,7 @@ from dubhe_flwr.report.picture import (
     UNIFORM_COLOUR,
     method_colours,
     method_label,
+    method_looks,
     picture,
 )
 from dubhe_flwr.report.results import ClassProportions, ComparisonResults, Results, StudyResults
@@ -132,7 +133,7 @@ def draw_by_round(
 
     Rounds without a value (None) lie on the line between their neighbours.
     """
-    colours = method_colours(series)
+    looks = method_looks(series)
     window = 1
     for name, measured in series.items():
         rounds = np.arange(first_round, first_round + len(measured))
@@ -141,9 +142,14 @@ def draw_by_round(
         values = np.interp(rounds, known, reached)
         if len(values) - 1 + first_round >= _SMOOTHED_FROM:
             window = max(2, len(values) // 12)
-            axes.plot(rounds, values, color=colours[name], alpha=0.28, linewidth=1)
-        smoothed = _trailing_mean(values, window)
-        axes.plot(rounds, smoothed, color=colours[name], label=method_label(name))
+            axes.plot(rounds, values, color=looks[name]["color"], alpha=0.28, linewidth=1)
+        axes.plot(
+            rounds,
+            _trailing_mean(values, window),
+            **looks[name],
+            markevery=max(1, len(values) // 8),
+            label=method_label(name),
+        )
     axes.set_xlabel("Round" if window == 1 else f"Round (bold: mean of the last {window})")
     _step_evenly(axes.xaxis, integer=True)
     axes.margins(x=0.015)
@@ -201,6 +207,5 @@ def _trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
     So curves that start together are seen to start together.
     """
     series = np.asarray(values, dtype=np.float64)
-    sums = np.convolve(series[1:], np.ones(window))[: series.size - 1]
-    counts = np.minimum(np.arange(1, series.size), window)
-    return np.append(series[:1], sums / counts)
+    means = [series[max(1, i - window + 1) : i + 1].mean() for i in range(1, series.size)]
+    return np.append(series[:1], means)
