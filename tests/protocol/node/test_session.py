@@ -60,17 +60,6 @@ class TestOrder:
         refuses(nodes, node_id, {**request, "num-clients": 2}, RefusedError, "too few")
         nodes.handle(node_id, request)
 
-    def test_an_epoch_is_joined_once(self) -> None:
-        """A second request to join is stale in its epoch and in later ones."""
-        nodes = federation(registration_interval=1)
-        node_id, request = next_request(nodes, Stage.JOIN)
-        nodes.handle(node_id, request)
-        again = {**request, "sequence": 1000}
-        refuses(nodes, node_id, request, StaleMessageError, "asked to join that epoch before")
-        refuses(nodes, node_id, again, StaleMessageError, "asked to join that epoch before")
-        nodes.play(2)
-        refuses(nodes, node_id, again, StaleMessageError, "asked to join that epoch before")
-
     def test_the_last_64_epochs_are_remembered(self) -> None:
         """The memory has a fixed size, and forgets the oldest epoch first."""
         nodes = federation()
