@@ -9,7 +9,6 @@ from dubhe_flwr.errors import DubheError, RefusedError, SettingsError
 from dubhe_flwr.protocol.node.guards import (
     ChargedError,
     charging,
-    read_before,
     registration_of,
     spend_day,
     spend_draws,
@@ -17,7 +16,7 @@ from dubhe_flwr.protocol.node.guards import (
 )
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import JoinRequest, KeygenRequest, ParticipateRequest
+from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest
 
 ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12,
@@ -50,37 +49,6 @@ class TestCharging:
         before = replace(JOINED, registered=Registered())
         with pytest.raises(RefusedError, match="no"), charging(before, registration_of(before)):
             raise RefusedError("no")
-
-
-class TestReadBefore:
-    """Each exchange has one sum, which is read once and in its turn."""
-
-    def test_sums_are_read_one_after_the_other(self) -> None:
-        """The digests say which; the same one may come again at any time."""
-        first = read_before(None, 0, b"first", 9)
-        both = read_before(Reading(first, 9), 1, b"second", 8)
-        assert (len(first), len(both)) == (32, 64)
-        assert both.startswith(first)
-        for exchange, sums, number in ((0, b"first", 9), (1, b"second", 8)):
-            assert read_before(Reading(both, 9), exchange, sums, number) == both
-
-    @pytest.mark.parametrize(
-        ("exchange", "sums", "number"),
-        [(0, b"other", 9), (0, b"first", 8), (1, b"first", 9), (1, b"second", 9)],
-    )
-    def test_there_is_one_of_each_exchange(self, exchange: int, sums: bytes, number: int) -> None:
-        """Two sums over different clients would tell their difference."""
-        both = read_before(Reading(read_before(None, 0, b"first", 9), 9), 1, b"second", 8)
-        with pytest.raises(RefusedError, match="and this is another"):
-            read_before(Reading(both, 9), exchange, sums, number)
-
-    @pytest.mark.parametrize(("reading", "exchange"), [(None, 1), (Reading(bytes(32), 9), 2)])
-    def test_none_is_left_out(self, reading: Reading | None, exchange: int) -> None:
-        """A node that missed an exchange answers no later one."""
-        with pytest.raises(RefusedError, match="A sum before this one did not reach this node"):
-            read_before(reading, exchange, b"later", 9)
-        with pytest.raises(RefusedError, match="did not reach this node"):
-            read_before(reading, 2**62, b"later", 9)
 
 
 class TestSpend:
@@ -126,13 +94,6 @@ class TestSpendDay:
     POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
     DRAWS = ParticipateRequest(b"", 9, 0, 1, 2, 3)
     """Six of them."""
-
-    def test_epochs_and_draws_are_counted_apart(self) -> None:
-        """And nothing else is."""
-        spent = Allowance(5)
-        for request in (ANNOUNCED, self.DRAWS, KeygenRequest(b""), ANNOUNCED):
-            spent = spend_day(self.POLICY, spent, 5, request)
-        assert spent == Allowance(5, 2, 6)
 
     @pytest.mark.parametrize(
         ("request_", "spent"), [(ANNOUNCED, Allowance(5, 2)), (DRAWS, Allowance(5, 0, 5))]

@@ -120,16 +120,6 @@ class TestWhoStaysOut:
         assert report_of(plan, "register").dropped == {"error reply": 1}
         assert plan.num_registered == 11
 
-    def test_an_alias_that_another_node_has_is_dropped(self) -> None:
-        """In results, nobody could tell them apart; the first one that answered has it."""
-        nodes = federation()
-        twin = nodes.policies[nodes.ids[3]].alias
-        nodes.policies[nodes.ids[8]] = replace(nodes.policies[nodes.ids[8]], alias=twin)
-        plan = nodes.play(1)
-        assert report_of(plan, "join").dropped == {"alias of another node": 1}
-        assert plan.num_registered == 11
-        assert set(epoch_of(nodes).aliases.values()) == {str(row) for row in range(12)} - {"8"}
-
     @pytest.mark.parametrize("equal_weights", [True, False])
     def test_numbers_of_samples_are_told_where_they_count(self, equal_weights: bool) -> None:
         """A node that leaves it out, or tells it unasked, is dropped; of others the mean counts."""
@@ -185,23 +175,6 @@ class TestNumberOfClasses:
 
 class TestTrustedKeys:
     """A server that knows the nodes' keys leaves out what would make every agent refuse."""
-
-    def test_unsigned_and_doubly_signed_keys(self) -> None:
-        """By nobody, by a stranger, and by a node that has signed another one."""
-        keys = [Ed25519PrivateKey.generate() for _ in range(12)]
-        trusted = [key.public_key() for key in keys]
-        nodes = federation(trusted_keys=trusted)
-        signers = [*keys[:9], None, Ed25519PrivateKey.generate(), keys[0]]
-        for node_id, key in zip(nodes.ids, signers, strict=True):
-            own = [] if key is None or key in keys else [key.public_key()]
-            pinned = None if key is None else PinnedKeys(key, [*trusted, *own])
-            nodes.policies[node_id] = replace(nodes.policies[node_id], pinned=pinned)
-        plan = nodes.play(1)
-        assert report_of(plan, "join").dropped == {
-            "join key not signed by a trusted node": 2,
-            "signing key of another node": 1,
-        }
-        assert (plan.num_registered, len(plan.participants)) == (9, 4)
 
     def test_without_them_the_signatures_are_passed_on(self) -> None:
         """A node that signs nothing leaves a gap, for which agents refuse the request."""
