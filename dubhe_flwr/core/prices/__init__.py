@@ -32,9 +32,9 @@ For F = -c (D + const) at the optimum. The gradient of D is ``(sum P_i / V - 1, 
 the formulas for p_i in place of x_i, with ``- 2 K t . m`` in F and ``- K / (K - 1) t . b`` in D.
 
 *How it is solved.* D and its derivatives are sums over clients; all nodes get them decrypted, and
-each takes the same Newton steps. The sums of the opening travel with the registration. In a first
-epoch, where all are equally likely at the opening, they give c, which is `coverage` times the
-trace of the covariance of x, and a linear guess. An exchange evaluates everything at the point
+each takes the same Newton steps. The sums of the opening, where all are equally likely, travel
+with the registration. They give c, which is `coverage` times the trace of the covariance of x, and
+a linear guess; or the prices of the last epoch, of which clients add what they remember. An exchange evaluates everything at the point
 of the state, and softplus alone after shorter steps: a step that went too far costs one exchange.
 Before each step a is corrected as if all P_i grew by one factor, which is exact for small ones.
 

@@ -47,11 +47,11 @@ class Evaluation:
     Parameters
     ----------
     softplus : ndarray, shape (3,)
-        Sum of the softplus of the logits at each of the points; at the opening there is one.
+        Sum of the softplus of the logits at each of the points; at the opening empty.
     volunteers : float
         ``sum P_i``.
     moment : ndarray, shape (n,)
-        ``sum P_i f_i`` over the features f.
+        ``sum P_i f_i`` over the features f; at the opening empty.
     weight : float
         ``sum q_i``, with ``q_i = P_i (1 - P_i)``.
     mean, covariance : ndarray, shapes (n,) and (n, n)
@@ -60,7 +60,10 @@ class Evaluation:
     trace : float
         Sum of the variances of x, which the model need not have.
     spread : ndarray, shape (1 + n,)
-        At the opening the sums of ``(s_i, f_i)``, or times s_i where `kappa` is 0; else empty.
+        At the opening the sums of ``s_i (s_i, f_i)``; else empty.
+    remembered : ndarray, shape (1 + n,)
+        At the opening the mean of the prices that clients remember, where enough of them do; else
+        empty.
     """
 
     softplus: Floats
@@ -71,3 +74,4 @@ class Evaluation:
     covariance: Floats
     trace: float
     spread: Floats
+    remembered: Floats

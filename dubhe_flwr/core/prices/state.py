@@ -1,7 +1,7 @@
 """What there is to know of prices in the middle of an epoch: the same for all nodes, and public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
@@ -128,7 +128,7 @@ class PriceState:
 
     @classmethod
     def first(cls, numbers: PriceNumbers) -> Self:
-        """Return the state of a first epoch: all are equally likely.
+        """Return the state at the opening of an epoch: all are equally likely.
 
         Examples
         --------
@@ -157,22 +157,6 @@ class PriceState:
             probes=tuple(probes.tolist()),
         )
 
-    def renewed(self) -> Self:
-        """Return the state of the next epoch, which begins with the prices of this one."""
-        prices, kappa = self.prices()
-        at, (kappa,) = rounded(prices), rounded([kappa])
-        return replace(
-            self,
-            evaluations=0,
-            settled=False,
-            reach=1.0,
-            shift=0.0,
-            kappa=kappa,
-            base_kappa=kappa,
-            base=at,
-            point=at,
-        )
-
     def prices(self) -> tuple[Floats, float]:
         """Return ``(a, b)`` and kappa that hold if there is no further exchange."""
         base, point = np.array(self.base), np.array(self.point)
@@ -197,10 +181,19 @@ class PriceState:
         return np.append(position.x, position.weight - self.mean_weight)
 
     def contribution(
-        self, numbers: PriceNumbers, position: Position, rng: np.random.Generator
+        self,
+        numbers: PriceNumbers,
+        position: Position,
+        rng: np.random.Generator,
+        remembered: Sequence[float] = (),
     ) -> NDArray[np.int64]:
-        """Return what a client adds to the sums of the next evaluation; rng is its own."""
-        return numbers.encode(self.features(position), position.square, self.query(), rng)
+        """Return what a client adds to the sums of the next evaluation; rng is its own.
+
+        At the opening it may remember the prices of an earlier epoch, which are a better first
+        guess than any.
+        """
+        features = self.features(position)
+        return numbers.encode(features, position.square, self.query(), rng, remembered)
 
     def logit(self, position: Position) -> float:
         """Return the logit of a client's probability if there is no further exchange."""

@@ -9,7 +9,7 @@ from dubhe_flwr.core.prices.evaluation import Evaluation, Floats
 from dubhe_flwr.core.prices.state import PriceState, directions, rounded
 from dubhe_flwr.core.prices.sums import PriceNumbers
 
-__all__ = ["Problem", "first_guess", "newton_step", "radius_for", "shorter_step"]
+__all__ = ["Problem", "first_guess", "newton_step", "shorter_step"]
 
 _CLOSE: Final = 0.02
 """Of V, within which its sum is met once prices are settled."""
@@ -56,6 +56,8 @@ class Problem:
 def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
     """Return the prices that were right if the probabilities were linear in them.
 
+    Where enough clients remember prices, these are the guess.
+
     Parameters
     ----------
     problem : Problem
@@ -86,13 +88,20 @@ def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
     variance = max(variance, 1e-9)
     # The mean of exp(logit) is above exp of the mean, by half the variance in the exponent.
     excess = 0.5 * (1.0 - 2.0 * share) * min(variance, 4.0)
+    point = rounded([even + kappa * square - float(b @ mean) - excess, *b])
+    reach = rounded([min(1.0, variance**-0.5)])[0]
+    if seen.remembered.size:
+        point, reach = rounded(seen.remembered), 1.0
+    of_weights = float(np.diag(covariance)[numbers.num_classes :].sum())
+    # Four times the root of the mean square of the features, or the most it can be.
+    (radius,) = rounded([4.0 * np.sqrt(square + of_weights)])
     return replace(
         state,
-        reach=rounded([min(1.0, variance**-0.5)])[0],
+        reach=reach,
         mean_weight=mean_weight,
-        radius=radius_for(numbers, square, seen),
+        radius=min(numbers.largest_radius, radius),
         base=equal,
-        point=rounded([even + kappa * square - float(b @ mean) - excess, *b]),
+        point=point,
     )
 
 
@@ -108,6 +117,8 @@ def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> Price
     seen : Evaluation
         What they say.
     """
+    if not state.reach:  # It was shortened before, and a Newton step leads down from anywhere.
+        return None
     ridge, points = problem.ridge(state.kappa), state.query().points
     softplus = seen.softplus / problem.num_volunteers
     values = softplus - points[:, 0] + points[:, 1:] ** 2 @ ridge / 2
@@ -182,13 +193,6 @@ def _next_probes(
     rows = np.vstack([step, np.reshape(probes, (step.size, -1)).T])
     latest = directions(rows, numbers.num_classes, numbers.num_probes)
     return tuple(latest.ravel().tolist())
-
-
-def radius_for(numbers: PriceNumbers, square: float, seen: Evaluation) -> float:
-    """Return four times the root of the mean square of the features, or the most it can be."""
-    of_weights = float(np.diag(seen.covariance)[numbers.num_classes :].sum())
-    (radius,) = rounded([4.0 * np.sqrt(square + of_weights)])
-    return min(numbers.largest_radius, radius)
 
 
 def _deviation(step: Floats, covariance: Floats) -> float:

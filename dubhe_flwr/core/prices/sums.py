@@ -5,6 +5,7 @@ width of its slot: the lower end of the range is 0, the upper end the largest nu
 So negative numbers pack, and no sum overflows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +23,9 @@ _WHOLE_MATRIX_UP_TO: Final = 32
 
 _NUM_PROBES: Final = 4
 _LARGEST_LOGIT: Final = 1024.0
+
+_ENOUGH: Final = 0.25
+"""Of the nodes, who have to remember prices: one that lies is then one of many."""
 
 _BITS: Final = 20
 """Of a number. With fewer, noise costs exchanges; more would cost ciphertexts."""
@@ -102,10 +106,15 @@ class PriceNumbers:
 
     def num_slots(self, *, opening: bool) -> int:
         """Return how many numbers a node gives, at the opening or at a later evaluation."""
-        return sum(size for size, _, _ in self._blocks(opening, 0.0, 1.0).values())
+        return sum(size for size, _, _ in self._blocks(opening, 1.0).values())
 
     def encode(
-        self, features: Floats, square: float, query: Query, rng: np.random.Generator
+        self,
+        features: Floats,
+        square: float,
+        query: Query,
+        rng: np.random.Generator,
+        remembered: Sequence[float] = (),
     ) -> NDArray[np.int64]:
         """Return a node's numbers.
 
@@ -121,6 +130,8 @@ class PriceNumbers:
         rng : numpy.random.Generator
             The node's own, for rounding: up or down at random, so that the errors of many nodes
             that are alike cancel.
+        remembered : sequence of float, length 1 + n (default: none)
+            Prices of an earlier epoch, for the opening; of another length they count as none.
 
         Returns
         -------
@@ -135,7 +146,12 @@ class PriceNumbers:
         length = float(np.linalg.norm(features))
         near = features * min(1.0, query.radius / max(length, 1e-12))
         sent = self._sent(near)
+        remembers = len(remembered) == 1 + features.size
+        prices = np.array(remembered) if remembers else np.zeros(1 + features.size)
         numbers: dict[str, Floats | float] = {
+            "remembers": float(remembers),
+            "intercept": prices[0],
+            "prices": self._sent(prices[1:]),
             "above": np.maximum(logits, 0.0),
             "bend": bend,
             "volunteers": share,
@@ -145,7 +161,7 @@ class PriceNumbers:
             "matrix": weight * np.outer(sent, sent)[np.triu_indices(sent.size)],
             "squares": weight * near**2,
             "images": weight * np.outer(near, near @ query.probes),
-            "spread": (1.0 if query.kappa else square) * np.append(square, self._sent(features)),
+            "spread": square * np.append(square, self._sent(features)),
         }
         scaled = [
             (np.ravel(numbers[name]) - lower) / (upper - lower)
@@ -175,17 +191,23 @@ class PriceNumbers:
         values = self._values(np.asarray(sums), num_clients, query)
         # Rounding moves a sum by at most a unit for each node.
         slack = num_clients / self.max_value
-        softplus = values["above"] + values["bend"]
         volunteers, weight = float(values["volunteers"][0]), float(values["weight"][0])
-        moment, first = self._all(values["moment"]), self._all(values["mean"])
-        if (
-            volunteers * (1.0 - volunteers / num_clients) + slack < weight
-            or softplus[0] + (_LARGEST_LOGIT + 1.0) * slack < volunteers
-            or np.abs(moment).max() > self.largest_weight * (volunteers + num_clients * slack)
-        ):
+        if volunteers * (1.0 - volunteers / num_clients) + slack < weight:
             raise _refusal()
+        softplus = moment = spread = remembered = np.empty(0)
+        if query.opening:
+            spread = np.append(values["spread"][:1], self._all(values["spread"][1:]))
+            if (remembers := float(values["remembers"][0])) >= _ENOUGH * num_clients:
+                prices = self._all(values["prices"])
+                remembered = np.append(values["intercept"], prices) / remembers
+        else:
+            softplus, moment = values["above"] + values["bend"], self._all(values["moment"])
+            if softplus[0] + (_LARGEST_LOGIT + 1.0) * slack < volunteers or np.abs(
+                moment
+            ).max() > self.largest_weight * (volunteers + num_clients * slack):
+                raise _refusal()
         weight = max(weight, slack)
-        mean = first / weight
+        mean = self._all(values["mean"]) / weight
         if self.num_probes:
             variances = values["squares"] / weight - mean**2
             images = values["images"].reshape(mean.size, -1) / weight
@@ -199,10 +221,10 @@ class PriceNumbers:
                 raise _refusal()
             covariance = (vectors * np.maximum(shares, 0.0)) @ vectors.T
         trace = float(variances[: self.num_classes].sum())
-        spread = values.get("spread", np.empty(0))
-        if spread.size:
-            spread = np.append(spread[:1], self._all(spread[1:]))
-        return Evaluation(softplus, volunteers, moment, weight, mean, covariance, trace, spread)
+        return Evaluation(
+            *(softplus, volunteers, moment, weight, mean),
+            *(covariance, trace, spread, remembered),
+        )
 
     def _values(self, sums: NDArray[np.int64], num_clients: int, query: Query) -> dict[str, Floats]:
         """Undo the scaling of the sums."""
@@ -220,32 +242,35 @@ class PriceNumbers:
         }
 
     def _blocks_of(self, query: Query) -> dict[str, tuple[int, float, float]]:
-        return self._blocks(query.opening, query.kappa, query.radius)
+        return self._blocks(query.opening, query.radius)
 
-    def _blocks(
-        self, opening: bool, kappa: float, radius: float
-    ) -> dict[str, tuple[int, float, float]]:
+    def _blocks(self, opening: bool, radius: float) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""
         size, sent = self.largest_weight, self.num_features - 1
-        num_points = 1 if opening else 1 + len(SHORTER_STEPS)
-        blocks = {
+        blocks: dict[str, tuple[int, float, float]] = {}
+        if opening:
+            # All are equally likely: softplus and moment would tell nothing.
+            blocks["remembers"] = (1, 0.0, 1.0)
+            blocks["intercept"] = (1, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+        else:
             # Softplus in two parts, the one wide and the other fine.
-            "above": (num_points, 0.0, _LARGEST_LOGIT),
-            "bend": (num_points, 0.0, np.log(2.0)),
-            "volunteers": (1, 0.0, 1.0),
-            "moment": (sent, -size, size),
-            # q is at most 1/4.
-            "weight": (1, 0.0, 0.25),
-            "mean": (sent, -radius / 4, radius / 4),
-        }
+            blocks["above"] = (1 + len(SHORTER_STEPS), 0.0, _LARGEST_LOGIT)
+            blocks["bend"] = (1 + len(SHORTER_STEPS), 0.0, np.log(2.0))
+        blocks["volunteers"] = (1, 0.0, 1.0)
+        if opening:
+            blocks["prices"] = (sent, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+        else:
+            blocks["moment"] = (sent, -size, size)
+        # q is at most 1/4.
+        blocks["weight"] = (1, 0.0, 0.25)
+        blocks["mean"] = (sent, -radius / 4, radius / 4)
         if self.num_probes:
             blocks["squares"] = (sent + 1, 0.0, radius**2 / 4)
             blocks["images"] = ((sent + 1) * self.num_probes, -(radius**2) / 4, radius**2 / 4)
         else:
             blocks["matrix"] = (sent * (sent + 1) // 2, -(radius**2) / 4, radius**2 / 4)
         if opening:
-            largest = 2.0 * size**2 * (1.0 if kappa else 2.0 * size**2)
-            blocks["spread"] = (1 + sent, -largest, largest)
+            blocks["spread"] = (1 + sent, -4.0 * size**4, 4.0 * size**4)
         return blocks
 
     def _sent(self, features: Floats) -> Floats:
