@@ -105,7 +105,7 @@ class PriceDesign:
         seen = numbers.decode(sums, num_clients, state.query())
         state = replace(state, evaluations=state.evaluations + 1)
         pull = (1.0 + self.local_skew) / (2.0 * (self.num_participants - 1))
-        problem = Problem(numbers, self.num_volunteers, num_clients, pull)
+        problem = Problem(numbers, self.num_volunteers, num_clients, pull, self.coverage)
         if state.evaluations == 1:
             kappa = self._kappa(numbers, seen.trace, num_clients)
             return first_guess(problem, replace(state, kappa=kappa), seen)

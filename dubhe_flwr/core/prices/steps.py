@@ -15,8 +15,9 @@ _CLOSE: Final = 0.02
 """Of V, within which its sum is met once prices are settled."""
 
 _SMALL_STEP: Final = 0.1
+_SMALL_GAIN: Final = 1e-3
 _FIRST_STEP: Final = 2.0
-_LONGEST_STEP: Final = 8.0
+_LONGEST_STEP: Final = 30.0
 """Steps are measured by the standard deviation of the change of the logits."""
 
 _LONGEST_SHIFT: Final = 6.0
@@ -39,12 +40,15 @@ class Problem:
         ``N``.
     pull : float
         ``r kappa``, the same for all kappa.
+    coverage : float
+        c in relation to the trace of the covariance.
     """
 
     numbers: PriceNumbers
     num_volunteers: float
     num_clients: int
     pull: float
+    coverage: float
 
     def ridge(self, kappa: float) -> Floats:
         """Return what the dual adds to the diagonal of the Hessian of the softplus."""
@@ -122,7 +126,7 @@ def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> Price
     ridge, points = problem.ridge(state.kappa), state.query().points
     softplus = seen.softplus / problem.num_volunteers
     values = softplus - points[:, 0] + points[:, 1:] ** 2 @ ridge / 2
-    values[0] -= _BETTER
+    values[0] -= max(_BETTER, problem.numbers.softplus_noise(problem.num_volunteers))
     if not (best := int(np.argmin(rounded(values)))):
         return None
     # Nothing is known there but the dual: until it is evaluated the base holds.
@@ -157,11 +161,13 @@ def newton_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
     deviation = max(_deviation(step, seen.covariance), 1e-9)
     part = min(1.0, _LONGEST_STEP / deviation)
     a += shift - missing / weight - part * float(seen.mean @ step)
-    close = abs(found / wanted - 1.0) < _CLOSE and deviation < _SMALL_STEP
+    # What is left to gain of F, in relation to the variance of clients.
+    gain = problem.coverage * float(step @ hessian @ step) / 2.0
+    small = deviation < _SMALL_STEP or gain < _SMALL_GAIN
     return replace(
         state,
-        settled=close,
-        reach=1.0 if close else rounded([min(1.0, 1.0 / deviation)])[0],
+        settled=small and abs(found / wanted - 1.0) < _CLOSE,
+        reach=rounded([min(1.0, 1.0 / deviation)])[0],
         shift=rounded([shift])[0],
         base_kappa=state.kappa,
         base=state.point,

@@ -23,6 +23,7 @@ _WHOLE_MATRIX_UP_TO: Final = 32
 
 _NUM_PROBES: Final = 4
 _LARGEST_LOGIT: Final = 1024.0
+_LARGEST_PRICE: Final = 8192.0
 
 _ENOUGH: Final = 0.25
 """Of the nodes, who have to remember prices: one that lies is then one of many."""
@@ -103,6 +104,10 @@ class PriceNumbers:
         """Return the trace of the covariance below which N clients may differ by rounding alone."""
         noise = self.num_classes * self.largest_weight**2 / self.max_value / num_clients**0.5
         return float(max(3e-4, 4.0 * noise))
+
+    def softplus_noise(self, num_volunteers: float) -> float:
+        """Return how far rounding moves the sum of softplus over V; it moves that of volunteers."""
+        return _LARGEST_LOGIT / self.max_value / num_volunteers**0.5
 
     def num_slots(self, *, opening: bool) -> int:
         """Return how many numbers a node gives, at the opening or at a later evaluation."""
@@ -251,14 +256,14 @@ class PriceNumbers:
         if opening:
             # All are equally likely: softplus and moment would tell nothing.
             blocks["remembers"] = (1, 0.0, 1.0)
-            blocks["intercept"] = (1, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+            blocks["intercept"] = (1, -_LARGEST_PRICE, _LARGEST_PRICE)
         else:
             # Softplus in two parts, the one wide and the other fine.
             blocks["above"] = (1 + len(SHORTER_STEPS), 0.0, _LARGEST_LOGIT)
             blocks["bend"] = (1 + len(SHORTER_STEPS), 0.0, np.log(2.0))
         blocks["volunteers"] = (1, 0.0, 1.0)
         if opening:
-            blocks["prices"] = (sent, -_LARGEST_LOGIT, _LARGEST_LOGIT)
+            blocks["prices"] = (sent, -_LARGEST_PRICE, _LARGEST_PRICE)
         else:
             blocks["moment"] = (sent, -size, size)
         # q is at most 1/4.

@@ -339,6 +339,18 @@ def test_eight_exchanges_settle_many_classes_and_few(num_classes: int) -> None:
     assert probabilities(design, state, clients).sum() == pytest.approx(100, rel=0.03)
 
 
+@pytest.mark.parametrize("local_skew", [0.0, 1.0])
+@pytest.mark.parametrize("num_participants", [20, 60])
+def test_eight_exchanges_settle_small_coverage(num_participants: int, local_skew: float) -> None:
+    """Where clients differ little, prices are in the hundreds and nearly all P at their bounds."""
+    clients = positions(skewed(400, 10, seed=15, concentration=8.0))
+    design = PriceDesign(num_participants, 100.0, 0.1, local_skew)
+    state = settled(design, PriceNumbers(10, 2000), clients)
+    assert state.settled
+    assert np.abs(state.prices()[0]).max() > 100
+    assert probabilities(design, state, clients).sum() == pytest.approx(100, rel=0.05)
+
+
 def test_a_step_that_went_too_far_is_shortened() -> None:
     """Where softplus says so, the next point lies on the way to the one that was too far."""
     clients = positions(skewed(200, 4, seed=14, concentration=0.5))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from core.prices.populations import positions, settled, skewed, summed
+from core.prices.populations import positions, skewed, summed
 
 from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
