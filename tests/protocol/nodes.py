@@ -41,7 +41,7 @@ SCALE = 2**20
 
 _READING = frozenset(
     f"joined.registered.reading.{name}"
-    for name in ("digests", "num-registered", "is-refused", "probability", "memory")
+    for name in ("digests", "num-registered", "is-refused", "probability", "memory", "left")
 )
 _CHARGES: dict[str, frozenset[str]] = {
     Stage.DETERMINE: frozenset({"joined.registered.num-sums"}),

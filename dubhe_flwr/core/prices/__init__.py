@@ -32,11 +32,12 @@ For F = -c (D + const) at the optimum. The gradient of D is ``(sum P_i / V - 1, 
 the formulas for p_i in place of x_i, with ``- 2 K t . m`` in F and ``- K / (K - 1) t . b`` in D.
 
 *How it is solved.* D and its derivatives are sums over clients; all nodes get them decrypted, and
-each takes the same Newton steps. The sums of the opening travel with the registration. In a first
-epoch, where all are equally likely at the opening, they give c, which is `coverage` times the
-trace of the covariance of x, and a linear guess. An exchange evaluates everything at the point
-of the state, and softplus alone after shorter steps: a step that went too far costs one exchange.
-Before each step a is corrected as if all P_i grew by one factor, which is exact for small ones.
+each takes the same Newton steps. The sums of the opening, where all are equally likely, travel
+with the registration. They give c, which is `coverage` times the trace of the covariance of x, and
+a linear guess; in a later epoch the guess are the prices that clients remember. An exchange
+evaluates everything at the point of the state, and softplus alone after shorter steps: a step that
+went too far costs one exchange. Before each step a is corrected as if all P_i grew by one factor,
+which is exact for small ones. Prices are settled once V is met and little is left to gain of F.
 
 *The same prices everywhere.* Everything rests on sums of integers, and what a solve returns is
 rounded to multiples of 2^-14: far coarser than the last bits in which platforms differ, and finer

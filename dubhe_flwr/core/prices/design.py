@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.core.prices.state import Position, PriceState, rounded
-from dubhe_flwr.core.prices.steps import Problem, first_guess, newton_step, radius_for, shorter_step
+from dubhe_flwr.core.prices.steps import Problem, first_guess, newton_step, shorter_step
 from dubhe_flwr.core.prices.sums import PriceNumbers
 from dubhe_flwr.errors import SettingsError
 
@@ -15,8 +15,6 @@ __all__ = ["PriceDesign"]
 
 _LEVELS: Final = 16
 _FLOOR: Final = 0.02
-_OTHER_SPREAD: Final = 0.1
-"""Relative change of the spread of clients, up to which a later epoch keeps its kappa."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +78,13 @@ class PriceDesign:
                 f"num_volunteers={self.num_volunteers} must be below the {num_clients} clients."
             )
         seen = numbers.decode(sums, num_clients, state.query())
-        opening = not state.evaluations
         state = replace(state, evaluations=state.evaluations + 1)
         pull = (1.0 + self.local_skew) / (2.0 * (self.num_participants - 1))
-        problem = Problem(numbers, self.num_volunteers, num_clients, pull)
-        if not opening:
-            return shorter_step(problem, state, seen) or newton_step(problem, state, seen)
-        if not state.kappa:
+        problem = Problem(numbers, self.num_volunteers, num_clients, pull, self.coverage)
+        if state.evaluations == 1:
             kappa = self._kappa(numbers, seen.trace, num_clients)
             return first_guess(problem, replace(state, kappa=kappa), seen)
-        square, mean = float(seen.spread[0]) / num_clients, seen.spread[1:] / num_clients
-        of_classes = mean[: numbers.num_classes]
-        kappa = self._kappa(numbers, square - float(of_classes @ of_classes), num_clients)
-        state = replace(state, radius=radius_for(numbers, square, seen))
-        if kappa and abs(kappa / state.kappa - 1.0) > _OTHER_SPREAD:
-            return replace(newton_step(problem, replace(state, kappa=kappa), seen), settled=False)
-        return newton_step(problem, state, seen)
+        return shorter_step(problem, state, seen) or newton_step(problem, state, seen)
 
     def probability(
         self,

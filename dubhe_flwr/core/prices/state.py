@@ -1,7 +1,7 @@
 """What there is to know of prices in the middle of an epoch: the same for all nodes, and public."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -75,7 +75,7 @@ class PriceState:
     evaluations : int
         How many sums it rests on, that of the opening included.
     settled : bool
-        Whether V is met and the last step was small: no exchange is needed any more.
+        Whether V is met and little is left to gain: no exchange is needed any more.
     reach : float
         How much of the way from `base` to `point` the known sums support.
     shift : float
@@ -106,7 +106,7 @@ class PriceState:
 
     @classmethod
     def first(cls, numbers: PriceNumbers) -> Self:
-        """Return the state of a first epoch: all are equally likely."""
+        """Return the state at the opening of an epoch: all are equally likely."""
         num_features, num_probes = numbers.num_features, numbers.num_probes
         probes = np.empty(0)
         if num_probes:
@@ -126,22 +126,6 @@ class PriceState:
             base=at,
             point=at,
             probes=tuple(probes.tolist()),
-        )
-
-    def renewed(self) -> Self:
-        """Return the state of the next epoch, which begins with the prices of this one."""
-        prices, kappa = self.prices()
-        at, (kappa,) = rounded(prices), rounded([kappa])
-        return replace(
-            self,
-            evaluations=0,
-            settled=False,
-            reach=1.0,
-            shift=0.0,
-            kappa=kappa,
-            base_kappa=kappa,
-            base=at,
-            point=at,
         )
 
     def prices(self) -> tuple[Floats, float]:
@@ -168,10 +152,19 @@ class PriceState:
         return np.append(position.x, position.weight - self.mean_weight)
 
     def contribution(
-        self, numbers: PriceNumbers, position: Position, rng: np.random.Generator
+        self,
+        numbers: PriceNumbers,
+        position: Position,
+        rng: np.random.Generator,
+        remembered: Sequence[float] = (),
     ) -> NDArray[np.int64]:
-        """Return what a client adds to the sums of the next evaluation; rng is its own."""
-        return numbers.encode(self.features(position), position.square, self.query(), rng)
+        """Return what a client adds to the sums of the next evaluation; rng is its own.
+
+        At the opening it may remember the prices of an earlier epoch, which are a better first
+        guess than any.
+        """
+        features = self.features(position)
+        return numbers.encode(features, position.square, self.query(), rng, remembered)
 
     def logit(self, position: Position) -> float:
         """Return the logit of a client's probability if there is no further exchange."""

@@ -8,14 +8,15 @@ import numpy as np
 from dubhe_flwr.core.prices.state import PriceState, directions, rounded
 from dubhe_flwr.core.prices.sums import Evaluation, Floats, PriceNumbers
 
-__all__ = ["Problem", "first_guess", "newton_step", "radius_for", "shorter_step"]
+__all__ = ["Problem", "first_guess", "newton_step", "shorter_step"]
 
 _CLOSE: Final = 0.02
 """Of V, within which its sum is met once prices are settled."""
 
 _SMALL_STEP: Final = 0.1
+_SMALL_GAIN: Final = 1e-3
 _FIRST_STEP: Final = 2.0
-_LONGEST_STEP: Final = 8.0
+_LONGEST_STEP: Final = 30.0
 """Steps are measured by the standard deviation of the change of the logits."""
 
 _LONGEST_SHIFT: Final = 6.0
@@ -26,12 +27,16 @@ _SLACK: Final = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a step needs to know beside the state and the sums: V, N and ``pull = r kappa``."""
+    """What a step needs to know beside the state and the sums.
+
+    V, N, ``pull = r kappa``, the same for all kappa, and c relative to the trace of the covariance.
+    """
 
     numbers: PriceNumbers
     num_volunteers: float
     num_clients: int
     pull: float
+    coverage: float
 
     def ridge(self, kappa: float) -> Floats:
         """Return what the dual adds to the diagonal of the Hessian of the softplus."""
@@ -43,8 +48,9 @@ class Problem:
 def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
     """Return the prices that were right if the probabilities were linear in them.
 
-    The state has the kappa of the prices to find, or 0 where clients do not differ. What was seen
-    is of the opening, where all were equally likely.
+    Where enough clients remember prices, these are the guess. The state has the kappa of the prices
+    to find, or 0 where clients do not differ. What was seen is of the opening, where all were
+    equally likely.
     """
     numbers, share = problem.numbers, problem.num_volunteers / problem.num_clients
     even = float(np.log(share) - np.log1p(-share))
@@ -67,22 +73,31 @@ def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
     variance = max(variance, 1e-9)
     # The mean of exp(logit) is above exp of the mean, by half the variance in the exponent.
     excess = 0.5 * (1.0 - 2.0 * share) * min(variance, 4.0)
+    point = rounded([even + kappa * square - float(b @ mean) - excess, *b])
+    reach = rounded([min(1.0, variance**-0.5)])[0]
+    if seen.remembered.size:
+        point, reach = rounded(seen.remembered), 1.0
+    of_weights = float(np.diag(covariance)[numbers.num_classes :].sum())
+    # Four times the root of the mean square of the features, or the most it can be.
+    (radius,) = rounded([4.0 * np.sqrt(square + of_weights)])
     return replace(
         state,
-        reach=rounded([min(1.0, variance**-0.5)])[0],
+        reach=reach,
         mean_weight=mean_weight,
-        radius=radius_for(numbers, square, seen),
+        radius=min(numbers.largest_radius, radius),
         base=equal,
-        point=rounded([even + kappa * square - float(b @ mean) - excess, *b]),
+        point=point,
     )
 
 
 def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState | None:
     """Return where to go on if the dual is lower after a shorter step; None if it is not."""
+    if not state.reach:  # It was shortened before, and a Newton step leads down from anywhere.
+        return None
     ridge, points = problem.ridge(state.kappa), state.query().points
     softplus = seen.softplus / problem.num_volunteers
     values = softplus - points[:, 0] + points[:, 1:] ** 2 @ ridge / 2
-    values[0] -= _BETTER
+    values[0] -= max(_BETTER, problem.numbers.softplus_noise(problem.num_volunteers))
     if not (best := int(np.argmin(rounded(values)))):
         return None
     # Nothing is known there but the dual: until it is evaluated the base holds.
@@ -107,11 +122,13 @@ def newton_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
     deviation = max(_deviation(step, seen.covariance), 1e-9)
     part = min(1.0, _LONGEST_STEP / deviation)
     a += shift - missing / weight - part * float(seen.mean @ step)
-    close = abs(found / wanted - 1.0) < _CLOSE and deviation < _SMALL_STEP
+    # What is left to gain of F, in relation to the variance of clients.
+    gain = problem.coverage * float(step @ hessian @ step) / 2.0
+    small = deviation < _SMALL_STEP or gain < _SMALL_GAIN
     return replace(
         state,
-        settled=close,
-        reach=1.0 if close else rounded([min(1.0, 1.0 / deviation)])[0],
+        settled=small and abs(found / wanted - 1.0) < _CLOSE,
+        reach=rounded([min(1.0, 1.0 / deviation)])[0],
         shift=rounded([shift])[0],
         base_kappa=state.kappa,
         base=state.point,
@@ -143,13 +160,6 @@ def _next_probes(
     rows = np.vstack([step, np.reshape(probes, (step.size, -1)).T])
     latest = directions(rows, numbers.num_classes, numbers.num_probes)
     return tuple(latest.ravel().tolist())
-
-
-def radius_for(numbers: PriceNumbers, square: float, seen: Evaluation) -> float:
-    """Return four times the root of the mean square of the features, or the most it can be."""
-    of_weights = float(np.diag(seen.covariance)[numbers.num_classes :].sum())
-    (radius,) = rounded([4.0 * np.sqrt(square + of_weights)])
-    return min(numbers.largest_radius, radius)
 
 
 def _deviation(step: Floats, covariance: Floats) -> float:

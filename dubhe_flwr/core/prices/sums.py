@@ -5,6 +5,7 @@ end of the range is 0, the upper end the largest number of the field. So negativ
 no sum overflows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,10 @@ _WHOLE_MATRIX_UP_TO: Final = 32
 
 _NUM_PROBES: Final = 4
 _LARGEST_LOGIT: Final = 1024.0
+_LARGEST_PRICE: Final = 8192.0
+
+_ENOUGH: Final = 0.25
+"""Of the nodes, who have to remember prices: one that lies is then one of many."""
 
 _BITS: Final = 20
 """Of a number. With fewer, noise costs exchanges; more would cost ciphertexts."""
@@ -67,18 +72,21 @@ class Evaluation:
     Parameters
     ----------
     softplus : ndarray, shape (3,)
-        Sum of the softplus of the logits at each of the points; at the opening there is one.
+        Sum of the softplus of the logits at each of the points; at the opening empty.
     volunteers, weight : float
         ``sum P_i`` and ``sum q_i``.
     moment : ndarray, shape (n,)
-        ``sum P_i f_i``.
+        ``sum P_i f_i``; at the opening empty.
     mean, covariance : ndarray, shapes (n,) and (n, n)
         Of the features under the weights q. Above 32 classes the covariance is a model, exact
         along the probes.
     trace : float
         Sum of the variances of x, which the model need not have.
     spread : ndarray, shape (1 + n,)
-        At the opening the sums of ``(s_i, f_i)``, or times s_i where `kappa` is 0; else empty.
+        At the opening the sums of ``s_i (s_i, f_i)``; else empty.
+    remembered : ndarray, shape (1 + n,)
+        At the opening the mean of the prices that clients remember, where enough of them do; else
+        empty.
     """
 
     softplus: Floats
@@ -89,6 +97,7 @@ class Evaluation:
     covariance: Floats
     trace: float
     spread: Floats
+    remembered: Floats
 
 
 @dataclass(frozen=True)
@@ -156,18 +165,28 @@ class PriceNumbers:
         noise = self.num_classes * self.largest_weight**2 / self.max_value / num_clients**0.5
         return float(max(3e-4, 4.0 * noise))
 
+    def softplus_noise(self, num_volunteers: float) -> float:
+        """Return how far rounding moves the sum of softplus over V; it moves that of volunteers."""
+        return float(_LARGEST_LOGIT / self.max_value / num_volunteers**0.5)
+
     def num_slots(self, *, opening: bool) -> int:
         """Return how many numbers a node gives, at the opening or at a later evaluation."""
-        return sum(size for size, _, _ in self._blocks(opening, 0.0, 1.0).values())
+        return sum(size for size, _, _ in self._blocks(opening, 1.0).values())
 
     def encode(
-        self, features: Floats, square: float, query: Query, rng: np.random.Generator
+        self,
+        features: Floats,
+        square: float,
+        query: Query,
+        rng: np.random.Generator,
+        remembered: Sequence[float] = (),
     ) -> NDArray[np.int64]:
         """Return a node's numbers, shape (num_slots,), each from 0 to `max_value`.
 
         Features are x, and where nodes differ in weight how much more one weighs than the mean;
         `square` is s. By the node's own `rng` numbers are rounded up or down at random, so that the
-        errors of many nodes that are alike cancel.
+        errors of many nodes that are alike cancel. Remembered prices of an earlier epoch, of shape
+        (1 + n,), go into the opening; of another length they count as none.
         """
         logits = query.points[:, 0] + query.points[:, 1:] @ features - query.kappa * square
         logits = np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT)
@@ -177,7 +196,12 @@ class PriceNumbers:
         length = float(np.linalg.norm(features))
         near = features * min(1.0, query.radius / max(length, 1e-12))
         sent = self._sent(near)
+        remembers = len(remembered) == 1 + features.size
+        prices = np.array(remembered) if remembers else np.zeros(1 + features.size)
         numbers: dict[str, Floats | float] = {
+            "remembers": float(remembers),
+            "intercept": prices[0],
+            "prices": self._sent(prices[1:]),
             "above": np.maximum(logits, 0.0),
             "bend": bend,
             "volunteers": share,
@@ -187,13 +211,11 @@ class PriceNumbers:
             "matrix": weight * np.outer(sent, sent)[np.triu_indices(sent.size)],
             "squares": weight * near**2,
             "images": weight * np.outer(near, near @ query.probes),
-            "spread": (1.0 if query.kappa else square) * np.append(square, self._sent(features)),
+            "spread": square * np.append(square, self._sent(features)),
         }
         scaled = [
             (np.ravel(numbers[name]) - lower) / (upper - lower)
-            for name, (_, lower, upper) in self._blocks(
-                query.opening, query.kappa, query.radius
-            ).items()
+            for name, (_, lower, upper) in self._blocks(query.opening, query.radius).items()
         ]
         units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
         whole = np.floor(units + rng.random(units.size))
@@ -207,17 +229,23 @@ class PriceNumbers:
         values = self._values(np.asarray(sums), num_clients, query)
         # Rounding moves a sum by at most a unit for each node.
         slack = num_clients / self.max_value
-        softplus = values["above"] + values["bend"]
         volunteers, weight = float(values["volunteers"][0]), float(values["weight"][0])
-        moment, first = self._all(values["moment"]), self._all(values["mean"])
-        if (
-            volunteers * (1.0 - volunteers / num_clients) + slack < weight
-            or softplus[0] + (_LARGEST_LOGIT + 1.0) * slack < volunteers
-            or np.abs(moment).max() > self.largest_weight * (volunteers + num_clients * slack)
-        ):
+        if volunteers * (1.0 - volunteers / num_clients) + slack < weight:
             raise _refusal()
+        softplus = moment = spread = remembered = np.empty(0)
+        if query.opening:
+            spread = np.append(values["spread"][:1], self._all(values["spread"][1:]))
+            if (remembers := float(values["remembers"][0])) >= _ENOUGH * num_clients:
+                prices = self._all(values["prices"])
+                remembered = np.append(values["intercept"], prices) / remembers
+        else:
+            softplus, moment = values["above"] + values["bend"], self._all(values["moment"])
+            if softplus[0] + (_LARGEST_LOGIT + 1.0) * slack < volunteers or np.abs(
+                moment
+            ).max() > self.largest_weight * (volunteers + num_clients * slack):
+                raise _refusal()
         weight = max(weight, slack)
-        mean = first / weight
+        mean = self._all(values["mean"]) / weight
         if self.num_probes:
             variances = values["squares"] / weight - mean**2
             images = values["images"].reshape(mean.size, -1) / weight
@@ -231,14 +259,14 @@ class PriceNumbers:
                 raise _refusal()
             covariance = (vectors * np.maximum(shares, 0.0)) @ vectors.T
         trace = float(variances[: self.num_classes].sum())
-        spread = values.get("spread", np.empty(0))
-        if spread.size:
-            spread = np.append(spread[:1], self._all(spread[1:]))
-        return Evaluation(softplus, volunteers, moment, weight, mean, covariance, trace, spread)
+        return Evaluation(
+            *(softplus, volunteers, moment, weight, mean),
+            *(covariance, trace, spread, remembered),
+        )
 
     def _values(self, sums: NDArray[np.int64], num_clients: int, query: Query) -> dict[str, Floats]:
         """Undo the scaling of the sums."""
-        blocks = self._blocks(query.opening, query.kappa, query.radius)
+        blocks = self._blocks(query.opening, query.radius)
         if (
             sums.shape != (self.num_slots(opening=query.opening),)
             or sums.min() < 0
@@ -251,30 +279,33 @@ class PriceNumbers:
             for (name, (_, lower, upper)), part in zip(blocks.items(), parts, strict=True)
         }
 
-    def _blocks(
-        self, opening: bool, kappa: float, radius: float
-    ) -> dict[str, tuple[int, float, float]]:
+    def _blocks(self, opening: bool, radius: float) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""
         size, sent = self.largest_weight, self.num_features - 1
-        num_points = 1 if opening else 1 + len(SHORTER_STEPS)
-        blocks = {
+        blocks: dict[str, tuple[int, float, float]] = {}
+        if opening:
+            # All are equally likely: softplus and moment would tell nothing.
+            blocks["remembers"] = (1, 0.0, 1.0)
+            blocks["intercept"] = (1, -_LARGEST_PRICE, _LARGEST_PRICE)
+        else:
             # Softplus in two parts, the one wide and the other fine.
-            "above": (num_points, 0.0, _LARGEST_LOGIT),
-            "bend": (num_points, 0.0, np.log(2.0)),
-            "volunteers": (1, 0.0, 1.0),
-            "moment": (sent, -size, size),
-            # q is at most 1/4.
-            "weight": (1, 0.0, 0.25),
-            "mean": (sent, -radius / 4, radius / 4),
-        }
+            blocks["above"] = (1 + len(SHORTER_STEPS), 0.0, _LARGEST_LOGIT)
+            blocks["bend"] = (1 + len(SHORTER_STEPS), 0.0, np.log(2.0))
+        blocks["volunteers"] = (1, 0.0, 1.0)
+        if opening:
+            blocks["prices"] = (sent, -_LARGEST_PRICE, _LARGEST_PRICE)
+        else:
+            blocks["moment"] = (sent, -size, size)
+        # q is at most 1/4.
+        blocks["weight"] = (1, 0.0, 0.25)
+        blocks["mean"] = (sent, -radius / 4, radius / 4)
         if self.num_probes:
             blocks["squares"] = (sent + 1, 0.0, radius**2 / 4)
             blocks["images"] = ((sent + 1) * self.num_probes, -(radius**2) / 4, radius**2 / 4)
         else:
             blocks["matrix"] = (sent * (sent + 1) // 2, -(radius**2) / 4, radius**2 / 4)
         if opening:
-            largest = 2.0 * size**2 * (1.0 if kappa else 2.0 * size**2)
-            blocks["spread"] = (1 + sent, -largest, largest)
+            blocks["spread"] = (1 + sent, -4.0 * size**4, 4.0 * size**4)
         return blocks
 
     def _sent(self, features: Floats) -> Floats:

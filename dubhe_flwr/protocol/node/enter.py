@@ -71,7 +71,11 @@ def join(
     joined = None
     if counts is not None:
         labels = tuple(counts.tolist())
-        joined = Joined(header.epoch, header.sequence, request, delivery_key.to_bytes(), labels)
+        before = None if memory is None else memory.joined
+        remembered = () if before is None else before.left_to(request)
+        joined = Joined(
+            header.epoch, header.sequence, request, delivery_key.to_bytes(), labels, remembered
+        )
     epochs = (past + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
     return reply, Memory(header.sequence, epochs, allowance, joined)
 

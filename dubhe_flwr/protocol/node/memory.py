@@ -28,7 +28,7 @@ __all__ = [
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _VERSION_KEY: Final = "version"
 
 
@@ -60,6 +60,8 @@ class Reading(_Hidden):
         ``P``, the node's participation probability by then.
     memory : tuple of float, optional
         What the rule keeps until the next sum; None if it takes no other one.
+    left : tuple of float
+        What a settled rule leaves to later epochs.
     """
 
     digests: bytes
@@ -67,6 +69,7 @@ class Reading(_Hidden):
     is_refused: bool = True
     probability: float = 0.0
     memory: tuple[float, ...] | None = None
+    left: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,6 +127,8 @@ class Joined(_Hidden):
         Private half of the key for sealed delivery.
     label_counts : tuple of int, length C
         As they were read when the node joined.
+    remembered : tuple of float (default: empty)
+        What the rule left to later epochs when the node last settled on it.
     has_made_key : bool (default: False)
         Whether it was the agent that made a key; it makes one in an epoch.
     registered : Registered, optional
@@ -135,6 +140,7 @@ class Joined(_Hidden):
     announced: JoinRequest
     delivery_key: bytes
     label_counts: tuple[int, ...]
+    remembered: tuple[float, ...] = ()
     has_made_key: bool = False
     registered: Registered | None = None
 
@@ -147,6 +153,13 @@ class Joined(_Hidden):
     def counts(self) -> NDArray[np.int64]:
         """The label counts, shape (C,)."""
         return np.array(self.label_counts, dtype=np.int64)
+
+    def left_to(self, announced: JoinRequest) -> tuple[float, ...]:
+        """Return what the rule leaves to an epoch with these terms."""
+        if announced.rule != self.announced.rule:
+            return ()
+        reading = None if self.registered is None else self.registered.reading
+        return self.remembered if reading is None else reading.left or self.remembered
 
     def decrypt(
         self, registered: Registered, field: str, vector: bytes, num_addends: int

@@ -47,7 +47,7 @@ def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange:
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
-    return Own(joined.counts, registered.weight, rng)
+    return Own(joined.counts, registered.weight, rng, joined.remembered)
 
 
 def read_sum(
@@ -116,6 +116,7 @@ def read_sum(
         is_refused=False,
         probability=float(outcome.probability),
         memory=outcome.memory if isinstance(outcome, Unsettled) else None,
+        left=outcome.left if isinstance(outcome, Settled) else (),
     )
     return replace(charged, reading=reading), outcome
 

@@ -105,8 +105,8 @@ class Prices(Rule):
 
     def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
         """Return a node's numbers at the opening, where all are equally likely."""
-        numbers = _numbers(frame)
-        return PriceState.first(numbers).contribution(numbers, self._position(own), own.rng)
+        numbers, position = _numbers(frame), self._position(own)
+        return PriceState.first(numbers).contribution(numbers, position, own.rng, own.remembered)
 
     def settle(
         self,
@@ -129,7 +129,8 @@ class Prices(Rule):
             raise RefusedError("The sums are not those of prices.") from None
         probability = design.probability(state, position, num_clients, own.rng.random())
         if state.settled or state.evaluations >= self.num_sums(frame, num_clients):
-            return Settled(probability)
+            prices = tuple(state.prices()[0].tolist()) if state.kappa else ()
+            return Settled(probability, left=prices)
         contribution = state.contribution(numbers, position, own.rng)
         return Unsettled(probability, contribution, state.as_floats())
 

@@ -78,11 +78,15 @@ class Own:
         How much it counts when clients are aggregated, relative to the mean.
     rng : numpy.random.Generator
         Its own, for what is rounded at random; no secret hangs on it.
+    remembered : tuple of float (default: empty)
+        What the same rule left to later epochs when the node last settled on it, perhaps for other
+        nodes and settings.
     """
 
     label_counts: NDArray[np.int64]
     weight: float = 1.0
     rng: np.random.Generator = field(default_factory=lambda: generator(0), repr=False)
+    remembered: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +121,13 @@ class Settled:
         With which the node volunteers.
     finding : tuple of float (default: empty)
         What the operator may know of it; the same at every node.
+    left : tuple of float (default: empty)
+        What the node keeps for later epochs, `Own.remembered` there.
     """
 
     probability: float
     finding: tuple[float, ...] = ()
+    left: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Clients for the tests of prices, and all of them through the exchanges of an epoch."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +31,18 @@ def positions(distributions: Floats, weights: Floats | None = None) -> list[Posi
 
 
 def summed(
-    numbers: PriceNumbers, state: PriceState, clients: Sequence[Position], seed: int = 0
+    numbers: PriceNumbers,
+    state: PriceState,
+    clients: Sequence[Position],
+    seed: int = 0,
+    remembered: Sequence[Floats] = (),
 ) -> NDArray[np.int64]:
-    """Return the sums of the numbers of all clients at the next evaluation."""
+    """Return the sums of the numbers of all clients; the first ones may remember prices."""
     rng = np.random.default_rng([seed, state.evaluations])
-    rows = [state.contribution(numbers, client, rng) for client in clients]
+    rows = [
+        state.contribution(numbers, client, rng, () if prices is None else prices.tolist())
+        for client, prices in zip_longest(clients, remembered)
+    ]
     return np.asarray(np.sum(rows, axis=0))
 
 
@@ -43,11 +51,13 @@ def settled(
     numbers: PriceNumbers,
     clients: Sequence[Position],
     state: PriceState | None = None,
+    remembered: Sequence[Floats] = (),
 ) -> PriceState:
-    """Return the state after an epoch's exchanges."""
+    """Return the state after an epoch's exchanges; the first clients may remember prices."""
     state = state or PriceState.first(numbers)
     while not state.settled and state.evaluations < MOST_EVALUATIONS:
-        state = design.advance(numbers, state, summed(numbers, state, clients), len(clients))
+        sums = summed(numbers, state, clients, remembered=remembered)
+        state = design.advance(numbers, state, sums, len(clients))
     return state
 
 

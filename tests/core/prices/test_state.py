@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from core.prices.populations import positions, settled, skewed, summed
+from core.prices.populations import positions, skewed, summed
 
 from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
@@ -62,20 +62,6 @@ def test_what_is_not_supported_by_sums_is_reached_in_part() -> None:
     )
     prices, kappa = state.prices()
     assert (prices.tolist(), kappa) == ([1.0, 1.0, -1.0], 1.5)
-
-
-def test_a_renewed_state_has_the_prices_of_the_last_one() -> None:
-    """It is at an opening again, at the prices that held, with nothing known of them."""
-    clients = positions(skewed(60, 3, seed=1))
-    state = settled(DESIGN, PriceNumbers(3, 60), clients)
-    again = state.renewed()
-    assert again.query().opening
-    assert not again.settled
-    assert again.query().points.shape == (1, 4)
-    prices, kappa = state.prices()
-    assert again.prices()[0] == pytest.approx(prices, abs=2.0**-14)
-    assert again.prices()[1] == pytest.approx(kappa, abs=2.0**-14)
-    assert again.logit(clients[0]) == pytest.approx(state.logit(clients[0]), abs=1e-3)
 
 
 def test_the_position_is_the_weighted_distance_from_the_target() -> None:

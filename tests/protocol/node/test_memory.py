@@ -47,17 +47,28 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
         st.booleans(),
         st.floats(0, 1),
         st.none() | st.lists(st.floats(allow_nan=False)).map(tuple),
+        st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
+    remembered=st.lists(st.floats(allow_nan=False)).map(tuple),
     weight=st.floats(0.25, 4),
     key=st.none() | st.builds(EpochKey, st.binary(), st.binary()),
     num_draws=st.integers(0, 2**63 - 1),
 )
 def test_round_trip(
-    counts: Any, reading: Reading | None, weight: float, key: EpochKey | None, num_draws: int
+    *,
+    counts: Any,
+    reading: Reading | None,
+    remembered: Any,
+    weight: float,
+    key: EpochKey | None,
+    num_draws: int,
 ) -> None:
     """A node finds after a request what it kept before, however far it has come."""
     joined = replace(
-        JOINED, label_counts=counts, registered=Registered(key, weight, reading, num_draws)
+        JOINED,
+        label_counts=counts,
+        remembered=remembered,
+        registered=Registered(key, weight, reading, num_draws),
     )
     for place in (joined, replace(joined, registered=None), None):
         memory = replace(MEMORY, joined=place)

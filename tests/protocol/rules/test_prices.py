@@ -1,7 +1,8 @@
 """Tests of prices through real sessions: nodes fit the same prices to the same sums."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from protocol.server import with_liars
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import CoordinatorState, Plan, Stage
+from dubhe_flwr.protocol.node.memory import Reading
 from dubhe_flwr.protocol.rules import announced_rule
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Unsettled
 
@@ -127,6 +129,73 @@ def test_every_node_finds_the_same_prices() -> None:
     assert memories[0] != memories[1]
     plan = nodes.play(1)
     assert (plan.finding, plan.rule) == ((), "prices: coverage 0.3, local skew 0")
+
+
+def num_exchanges(nodes: Nodes, num_rounds: int) -> list[int]:
+    """Play some rounds; return how many exchanges settled the epoch of each."""
+    told = []
+    for server_round in range(1, num_rounds + 1):
+        assert not nodes.play(server_round).notes
+        told.append(epoch_of(nodes).last_sum.exchange)
+    return told
+
+
+class TestLaterEpochs:
+    """They begin with the prices of the last one, for all nodes alike."""
+
+    HARD: ClassVar[dict[str, Any]] = {"rule": Prices(0.1, 1.0), "registration_interval": 1}
+
+    @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
+    def test_one_exchange_is_enough(self, simulation: str) -> None:
+        """Where a first epoch takes several; the probabilities are the same."""
+        nodes = federation(simulation=simulation, **self.HARD)
+        first, second, third = num_exchanges(nodes, 3)
+        assert first >= 3
+        assert second == third == 1
+        found = probabilities(nodes)
+        anew = federation(simulation=simulation, **self.HARD)
+        num_exchanges(anew, 1)
+        # To a level of sixteen, or two.
+        assert np.abs(np.log(found / probabilities(anew))).max() < 1.5
+
+    def test_nodes_without_a_memory_find_the_same_prices(self) -> None:
+        """Newcomers and those that were restarted take what the others remember."""
+        nodes = federation(**self.HARD)
+        first = num_exchanges(nodes, 1)[0]
+        for node_id in nodes.ids[:25]:
+            del nodes.memories[node_id]
+        nodes.play(2)
+        assert nodes.errors == []
+        assert epoch_of(nodes).last_sum.exchange < first
+        left = {reading.left for n in nodes.ids if (reading := registered(nodes, n).reading)}
+        assert len(left) == 1
+        assert len(left.pop()) == 1 + 4
+
+    def test_where_most_have_forgotten_prices_begin_anew(self) -> None:
+        """Fewer than a quarter of the nodes are not heeded."""
+        nodes = federation(**self.HARD)
+        num_exchanges(nodes, 1)
+        for node_id in nodes.ids[:46]:
+            del nodes.memories[node_id]
+        nodes.play(2)
+        assert epoch_of(nodes).last_sum.exchange >= 3
+
+    def test_what_is_remembered_outlasts_an_epoch_without_prices(self) -> None:
+        """A node that could not settle keeps what it had; another rule's memory is not its own."""
+        nodes = federation(**self.HARD)
+        num_exchanges(nodes, 1)
+        place = joined(nodes, nodes.ids[0])
+        reading = registered(nodes, nodes.ids[0]).reading
+        assert reading is not None
+        assert place.left_to(place.announced) == reading.left
+        assert place.left_to(replace(place.announced, rule="paper")) == ()
+        refused = replace(
+            place,
+            remembered=(1.0,),
+            registered=replace(registered(nodes, nodes.ids[0]), reading=Reading(b"", 60)),
+        )
+        assert refused.left_to(place.announced) == (1.0,)
+        assert replace(refused, registered=None).left_to(place.announced) == (1.0,)
 
 
 @pytest.mark.parametrize("num_clients", [9, 12, 13])
