@@ -22,6 +22,7 @@ P = ParamSpec("P")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,22 +140,20 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
         self._passed_on = signature(maker).parameters
 
     @overload
-    def __call__(self, function: Callable[[A], None]) -> Callable[Concatenate[A, P], None]: ...
+    def __call__(self, function: Callable[[A], R]) -> Callable[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B], R]) -> Callable[Concatenate[A, B, P], R]: ...
     @overload
     def __call__(
-        self, function: Callable[[A, B], None]
-    ) -> Callable[Concatenate[A, B, P], None]: ...
-    @overload
-    def __call__(
-        self, function: Callable[[A, B, C], None]
-    ) -> Callable[Concatenate[A, B, C, P], None]: ...
-    def __call__(self, function: Callable[..., None]) -> Callable[..., None]:
+        self, function: Callable[[A, B, C], R]
+    ) -> Callable[Concatenate[A, B, C, P], R]: ...
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
         """Return the function, with what it passes on in the place of its `**`."""
         *own, _ = signature(function).parameters.values()
         whole = Signature([*own, *self._passed_on.values()])
 
         @wraps(function)
-        def checked(*given: Any, **named: Any) -> None:
+        def checked(*given: Any, **named: Any) -> R:
             is_method = function.__name__ == "__init__"
             who = type(given[0]).__name__ if is_method else function.__name__
             for name in named:
@@ -167,7 +166,7 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
                 arguments = whole.bind(*given, **named).arguments
             except TypeError as error:
                 raise SettingsError(f"{who} was called wrongly: {error}.") from None
-            function(**arguments)
+            return function(**arguments)
 
         vars(checked)["__signature__"] = whole
         return checked

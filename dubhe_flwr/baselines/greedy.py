@@ -23,7 +23,8 @@ def greedy_selection(
     Parameters
     ----------
     label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of all clients, in the clear.
+        ``p_l`` of all clients, in the clear; or their label counts, where clients count by their
+        number of samples.
     num_participants : int
         ``K``, at most N.
     rng : numpy.random.Generator
@@ -52,11 +53,12 @@ def greedy_selection(
             "of label_distributions."
         )
     chosen = [int(rng.integers(len(distributions)))]
-    total = distributions[chosen[0]].copy()
+    weights = distributions.sum(axis=1).round(9)  # of shares exactly 1
+    total, total_weight = distributions[chosen[0]].copy(), weights[chosen[0]]
     free = np.ones(len(distributions), dtype=bool)
     free[chosen] = False
     while len(chosen) < num_participants:
-        populations = (total + distributions) / (len(chosen) + 1)
+        populations = (total + distributions) / (total_weight + weights)[:, np.newaxis]
         # KL(p || uniform) = log C + sum p log p; 0 log 0 = 0.
         logarithms = np.log(populations, out=np.zeros_like(populations), where=populations > 0)
         divergence = np.where(free, (populations * logarithms).sum(axis=1), np.inf)
@@ -64,6 +66,7 @@ def greedy_selection(
         chosen.append(best)
         free[best] = False
         total += distributions[best]
+        total_weight += weights[best]
     return np.array(chosen, dtype=np.int64)
 
 
@@ -75,7 +78,8 @@ class GreedySelector(RollCallSelector):
     num_participants : int
         ``K``.
     label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of all clients; row i belongs to the client with alias (partition-id) i.
+        ``p_l`` of all clients, or their label counts; row i belongs to the client with alias
+        (partition-id) i.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """
