@@ -160,8 +160,8 @@ class FederationStudy:
             return f"{wanted} of {number} clients leave little to choose: select fewer in a round."
         if random.lasting < 0.25:
             return "All data together is balanced enough: random selection balances itself."
-        if self.emd < 0.3:
-            return "All clients hold much the same mix: it matters little which of them train."
+        if self.emd < 0.5:
+            return "Clients hold much the same mix: it matters less which of them train."
         return f"Even an oracle that sees all labels comes no closer than {greedy.lasting:.2f}."
 
     def _tables(self) -> list[Table]:

@@ -83,7 +83,7 @@ SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
         (SKEWED[:15], 6, "little", "15 clients are few"),
         (SKEWED, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
         ([[10, 10, 9]] * 30, 5, "not", "random selection balances itself"),
-        ([[50, 10, 1]] * 30, 5, "not", "All clients hold much the same mix"),
+        ([[50, 10, 1]] * 30, 5, "not", "Clients hold much the same mix"),
         ([[50, 10, 0], [30, 30, 0]] * 15, 5, "not", "Even an oracle that sees all labels"),
     ],
     ids=["skewed", "few", "near", "balanced", "alike", "absent"],
