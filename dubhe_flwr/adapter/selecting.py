@@ -98,6 +98,8 @@ class Selecting:
         if Stage.REGISTER in stages and not plan.fallback:
             nodes = counted(plan.num_registered, "node", "nodes")
             log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
+            if len(plan.participants) == plan.num_registered:
+                log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
         for report in plan.stages:
             for reason, number in report.dropped.items():
                 lost = counted(number, "reply", "replies")
