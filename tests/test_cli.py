@@ -100,7 +100,7 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
         ("compare --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
         ("compare --emd 5", "emd 5.0; give"),
         ("compare --rho 0.5", "rho is 0.5;"),
-        ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be shares separated by commas"),
+        ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be numbers separated by commas"),
         ("study --thresholds serch", "as in 0.7,0.1, or search."),
         ("study --json /dev/null/a.json", "cannot be written"),
         ("study --reference-set 1,two", "reference_set='1,two' must be numbers"),
@@ -113,22 +113,6 @@ def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None
     assert ended.code == 2
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        ("compare --round 3", "--rounds"),
-        ("compare --num-rounds three", "--num-rounds"),
-        ("stdy", "Did you mean"),
-    ],
-)
-def test_wrong_options_are_named(arguments: str, hint: str) -> None:
-    """Exit code 2 and usage for what the parser does not know."""
-    ended = call(*arguments.split())
-    assert ended.code == 2
-    assert ended.err.count(hint) == 1
-    assert "Usage" in ended.err
 
 
 def test_a_missing_package_names_its_extra() -> None:
@@ -236,13 +220,6 @@ def test_what_others_may_write_is_refused_too(
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
     assert (tmp_path / "there").read_text() == "kept"
 
-    def forbidden(path: Path, _mode: str) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "open", forbidden)
-    for name in ("there", "new"):
-        with pytest.raises(SettingsError, match=r"\(Permission denied\); give a file that can"):
-            writable_file(tmp_path / name)
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
-    with pytest.raises(SettingsError, match="cannot be written; give a folder that can"):
-        writable_folder(tmp_path)
+    with pytest.raises(SettingsError, match="give a file that can"):
+        writable_file(tmp_path / "there")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.labels import label_table, rows_of
-from dubhe_flwr.baselines.roll_call import RollCallSelector
+from dubhe_flwr.baselines.oracle import label_table, rows_of
+from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["GreedySelector", "greedy_selection"]
@@ -33,12 +33,7 @@ def greedy_selection(
     Returns
     -------
     ndarray of int64, shape (K,)
-        Indices of the chosen clients, in the order of choice.
-
-    Raises
-    ------
-    SettingsError
-        If K is not from 1 to N, or the distributions are not rows of non-negative numbers.
+        Indices of the chosen clients, in the order of choice; ties go to the lower index.
 
     Examples
     --------
@@ -46,31 +41,29 @@ def greedy_selection(
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
     [0, 2]
     """
-    distributions = label_table(label_distributions)
-    if not 1 <= num_participants <= len(distributions):
+    table = label_table(label_distributions)
+    if not 1 <= num_participants <= len(table):
         raise SettingsError(
-            f"num_participants={num_participants} must be from 1 to the {len(distributions)} rows "
-            "of label_distributions."
+            f"num_participants={num_participants} must be from 1 to the {len(table)} rows of "
+            "label_distributions."
         )
-    chosen = [int(rng.integers(len(distributions)))]
-    weights = distributions.sum(axis=1).round(9)  # of shares exactly 1
-    total, total_weight = distributions[chosen[0]].copy(), weights[chosen[0]]
-    free = np.ones(len(distributions), dtype=bool)
-    free[chosen] = False
+    chosen = [int(rng.integers(len(table)))]
     while len(chosen) < num_participants:
-        populations = (total + distributions) / (total_weight + weights)[:, np.newaxis]
-        # KL(p || uniform) = log C + sum p log p; 0 log 0 = 0.
-        logarithms = np.log(populations, out=np.zeros_like(populations), where=populations > 0)
-        divergence = np.where(free, (populations * logarithms).sum(axis=1), np.inf)
-        best = int(np.argmin(divergence))
-        chosen.append(best)
-        free[best] = False
-        total += distributions[best]
-        total_weight += weights[best]
+        divergence = _divergence(table[chosen].sum(axis=0) + table)
+        divergence[chosen] = np.inf
+        chosen.append(int(np.argmin(divergence)))
     return np.array(chosen, dtype=np.int64)
 
 
-class GreedySelector(RollCallSelector):
+def _divergence(label_counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return KL(p || p_u) - ln C of label counts (..., C), that is minus the entropy of p."""
+    # Of label distributions the total is exactly as many as they are.
+    shares = label_counts / label_counts.sum(axis=-1, keepdims=True).round(9)
+    logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)  # 0 ln 0 = 0
+    return np.asarray((shares * logarithms).sum(axis=-1))
+
+
+class GreedySelector(RollCall):
     """Chooses by `greedy_selection`; simulation only, since no client may give its labels away.
 
     Parameters
@@ -90,8 +83,10 @@ class GreedySelector(RollCallSelector):
         super().__init__(num_participants, seed)
         self._label_distributions = label_table(label_distributions)
 
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the greedy choice; an alias without a row is a `SettingsError`."""
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose anew, and leave the state as it is."""
         rows = self._label_distributions[rows_of(aliases, len(self._label_distributions))]
-        chosen = greedy_selection(rows, min(self.num_participants, len(aliases)), rng)
-        return np.sort(chosen)
+        number = min(self.num_participants, len(aliases))
+        return state, np.sort(greedy_selection(rows, number, rng))

@@ -77,8 +77,9 @@ def run_application(application: typer.Typer) -> None:
     except DubheError as error:
         sentence = str(error)
     except ModuleNotFoundError as error:
-        if error.name not in {"torch", "torchvision", "sklearn"}:
+        package = str(error.name).partition(".")[0]
+        if package not in {"torch", "torchvision", "sklearn", "PIL"}:
             raise
-        sentence = f"{error.name} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
+        sentence = f"{package} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
     Console(stderr=True).print(f"[red]{escape(sentence)}[/red]", highlight=False, soft_wrap=True)
     raise SystemExit(2)

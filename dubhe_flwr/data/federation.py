@@ -30,11 +30,6 @@ class Federation:
     label_counts : ndarray of int64, shape (N, C)
         Samples of each class at each client; every client holds ``N_VC`` samples.
 
-    Raises
-    ------
-    SettingsError
-        If the counts are no such table.
-
     Examples
     --------
     >>> rng = np.random.default_rng(7)
@@ -72,21 +67,9 @@ class Federation:
     ) -> Self:
         """Draw a federation as the paper does: half-normal global skew, wanted EMD_avg.
 
-        Parameters
-        ----------
-        dataset : str
-            Name of the data set that the samples come from.
-        num_clients, num_classes, num_samples : int
-            ``N``, ``C`` and ``N_VC``, the samples of each client (128).
-        rho : float
-            Largest class divided by the smallest, over all clients.
-        emd, generator, kind
-            As in `client_distributions`.
-
-        Raises
-        ------
-        SettingsError
-            If a setting is out of range or the wanted EMD_avg is out of reach.
+        `num_clients`, `num_classes` and `num_samples` are ``N``, ``C`` and ``N_VC``, the samples
+        of each client; `rho` is the largest class divided by the smallest, over all clients. The
+        rest is as in `client_distributions`.
         """
         proportions = half_normal_proportions(num_classes, rho)
         counts = client_distributions(
@@ -141,14 +124,8 @@ class Federation:
 def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]:
     """Return global class proportions ``p_g``, descending, of a half normal over the class index.
 
-    The density of a half normal at 0, 1, ..., C-1, with the variance chosen so that the first
-    class is ``rho`` times as frequent as the last: class ``c`` has a share proportional to
-    ``rho ** -(c / (C - 1)) ** 2``.
-
-    Raises
-    ------
-    SettingsError
-        If there are fewer than two classes, or ``rho`` is below 1 or not finite.
+    Class ``c`` of 0 to C-1 has a share proportional to ``rho ** -(c / (C - 1)) ** 2``, so that the
+    first class is ``rho`` times as frequent as the last.
 
     Examples
     --------

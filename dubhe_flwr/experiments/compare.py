@@ -5,18 +5,21 @@ from functools import partial
 from typing import Final
 
 import torch
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
 
 from dubhe_flwr.experiments.apps import build_client_app, build_server_app, build_strategy
-from dubhe_flwr.experiments.engine import simulate
 from dubhe_flwr.experiments.findings import federation_summary, provenance
 from dubhe_flwr.experiments.scenario import scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.report import ComparisonResults
+from dubhe_flwr.simulation import run_in_process
 from dubhe_flwr.training import Cohort, resolve_device
 
-__all__ = ["compare", "trains_together"]
+__all__ = ["compare", "simulate", "trains_together"]
 
 _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
+_GPU_SHARE: Final = 0.25
 
 
 def compare(
@@ -27,11 +30,6 @@ def compare(
 
     `on_round` is told method, round and accuracy after each round, None without an evaluation;
     round 0 is the initial model. Accuracies and selected sets repeat with the seed.
-
-    Raises
-    ------
-    DataError
-        If the data set is missing.
     """
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
@@ -55,7 +53,7 @@ def compare(
         config={
             **settings.flat(),
             "device": str(device),
-            "cohort": _told(cohort),
+            "cohort": "off" if cohort is None else cohort.told,
             **provenance(_PACKAGES),
         },
         federation=federation_summary(scenario.federation),
@@ -64,19 +62,36 @@ def compare(
 
 
 def trains_together(settings: CompareSettings, device: str) -> bool:
-    """Return whether the clients of a round are to train together.
+    """Return whether the clients of a round are to train together, by default on a GPU.
 
-    On a CPU they are not unless that is asked for: networks with convolutions take longer so, and
-    one after the other they give the same results on both engines, to the last bit.
+    On a CPU networks with convolutions take longer so, and results are not those of Ray to the
+    last bit.
     """
-    wanted = settings.machine.cohort
-    if wanted == "auto":
-        return settings.engine == "inprocess" and device == "cuda"
-    return wanted == "on"
+    by_default = settings.engine == "inprocess" and device == "cuda"
+    return {"on": True, "off": False}.get(settings.machine.cohort, by_default)
 
 
-def _told(cohort: Cohort | None) -> str:
-    """Return what the results say of it."""
-    if cohort is None:
-        return "off"
-    return "on" if cohort.failure is None else f"off after {cohort.failure}"
+def simulate(
+    engine: str,
+    server_app: ServerApp,
+    client_app: ClientApp,
+    num_supernodes: int,
+    *,
+    on_gpu: bool = False,
+    cohort: Cohort | None = None,
+) -> None:
+    """Run a Flower app to its end; `on_gpu` each of Ray's workers has a quarter of a GPU."""
+    if engine == "inprocess":
+        run_in_process(server_app, client_app, num_supernodes, cohort=cohort)
+        return
+    from flwr.simulation import run_simulation  # noqa: PLC0415 - needs Ray, an extra
+
+    run_simulation(
+        server_app,
+        client_app,
+        num_supernodes,
+        backend_config={
+            "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
+            "client_resources": {"num_cpus": 1, "num_gpus": _GPU_SHARE if on_gpu else 0.0},
+        },
+    )

@@ -82,13 +82,7 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
 
 
 def method_label(method: str) -> str:
-    """Return what a reader is to see for a method; what follows a comma is kept.
-
-    Examples
-    --------
-    >>> method_label("dubhe"), method_label("random"), method_label("dubhe-paper, H=1")
-    ('Dubhe', 'random', 'Dubhe (paper), H=1')
-    """
+    """Return what a reader is to see for a method; what follows a comma is kept."""
     name, comma, setting = method.partition(",")
     return _LABELS.get(name, name) + comma + setting
 
@@ -105,18 +99,7 @@ def require_matplotlib() -> ModuleType:
 
 
 def picture(rows: Sequence[Sequence[Panel]], size: tuple[float, float]) -> bytes:
-    """Draw rows of panels, all of the same length, and return them as PNG; the size is in inches.
-
-    Raises
-    ------
-    DubheError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> picture([[lambda axes: axes.plot([0, 1])]], (3, 2))[1:4]
-    b'PNG'
-    """
+    """Draw rows of panels, all of the same length, as PNG; the size is in inches."""
     matplotlib = require_matplotlib()
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 

@@ -67,13 +67,6 @@ def test_has_wanted_imbalance(num_classes: int, rho: float) -> None:
     assert imbalance_ratio(shares) == pytest.approx(rho)
 
 
-def test_follows_half_normal_density() -> None:
-    """The logarithm of a share falls with the square of the class index."""
-    logarithms = np.log(half_normal_proportions(10, 14.0))
-    slopes = (logarithms[1:] - logarithms[0]) / np.arange(1, 10) ** 2
-    assert np.allclose(slopes, -np.log(14.0) / 81)
-
-
 @pytest.mark.parametrize(
     ("num_classes", "rho"), [(1, 2), (10, 0.9), (10, float("inf")), (10, float("nan"))]
 )

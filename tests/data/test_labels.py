@@ -1,6 +1,8 @@
 """Labels are counted wherever they lie, and a file of counts is read or told what is wrong."""
 
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -122,14 +124,12 @@ def test_npy_and_array(tmp_path: Path) -> None:
 def test_parquet(tmp_path: Path) -> None:
     """Without the package a sentence names it; columns that are no numbers are names."""
     path = tmp_path / "counts.parquet"
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ModuleNotFoundError:
+    if find_spec("pyarrow") is None:
         path.touch()
         with pytest.raises(DataError, match="pip install pyarrow"):
             load_label_counts(path)
         return
+    pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     columns = {"name": ["a", "b", "c"]} | dict(zip("xyz", np.transpose(TABLE), strict=True))
     parquet.write_table(pa.table({**columns, "__index_level_0__": [0, 1, 2]}), path)
     assert load_label_counts(path).tolist() == TABLE

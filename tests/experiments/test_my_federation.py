@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,7 +139,7 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
         ({}, "num_participants"),
     ],
 )
-def test_settings_that_do_not_fit(given: dict[str, object], sentence: str) -> None:
+def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
     """One sentence each, before anything is selected."""
     with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
         study(SKEWED, **given)
@@ -168,7 +169,7 @@ def test_the_package_imports_nothing_before_it_is_asked() -> None:
     """The names at the top cost no seconds, and a wrong one is an AttributeError."""
     assert dubhe_flwr.__version__ == "0.1.0"
     with pytest.raises(AttributeError, match="no attribute 'studies'"):
-        _ = dubhe_flwr.studies  # type: ignore[attr-defined]
+        _ = dubhe_flwr.studies
 
 
 NOT = (
@@ -180,7 +181,7 @@ NOT = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", NOT)
-def test_not_is_less_than_a_point_on_digits(given: dict[str, float]) -> None:
+def test_not_is_less_than_a_point_on_digits(given: dict[str, Any]) -> None:
     """Where the verdict is "not", accuracy gains less than a point: means of three seeds."""
     from dubhe_flwr.experiments import CompareSettings
     from dubhe_flwr.experiments.compare import compare
