@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol import Plan, Settings
 
 __all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
 
@@ -45,6 +45,8 @@ class Options:
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp that is started again
         with the same directory goes on with the next round.
+    on_selection : callable (Plan, float) -> None, optional (default: none)
+        Told who trains and how many seconds the selection took, in each round.
 
     Raises
     ------
@@ -58,6 +60,7 @@ class Options:
     wait_timeout: float = 60.0
     stage_timeout: float | None = 600.0
     checkpoint_dir: str | PathLike[str] | None = None
+    on_selection: Callable[[Plan, float], None] | None = None
 
     def __post_init__(self) -> None:
         choices = get_args(EvaluateOn)
@@ -74,6 +77,11 @@ class Options:
         if not isinstance(self.checkpoint_dir, str | PathLike | None):
             raise SettingsError(
                 f"checkpoint_dir={self.checkpoint_dir!r} must be the path of a folder."
+            )
+        if self.on_selection is not None and not callable(self.on_selection):
+            raise SettingsError(
+                "on_selection must be a function of a Plan and a number of seconds, such as "
+                "`lambda plan, seconds: print(plan.aliases)`."
             )
 
     def options(self) -> dict[str, Any]:

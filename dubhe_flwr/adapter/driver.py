@@ -72,6 +72,8 @@ class SelectionDriver:
         seconds = time.perf_counter() - begin
         self._owner.log_plan(outcome, seconds)
         self._owner.on_plan(outcome, seconds)
+        if self.options.on_selection is not None:
+            self.options.on_selection(outcome, seconds)
         return outcome
 
     def in_order(self, replies: Iterable[T], node_id_of: Callable[[T], int]) -> list[T]:
