@@ -25,7 +25,11 @@ class _Owner(Protocol):
 
 
 class SelectionDriver:
-    """Selects for a strategy, its owner, which wraps another one."""
+    """Selects for a strategy, its owner, which wraps another one.
+
+    `metrics` tell of the last selection, for Flower's Result or History: clients, the share of all
+    clients that trained so far in this process, seconds and bytes.
+    """
 
     def __init__(
         self, owner: _Owner, wrapped: Any, selector: Selector[Any], options: Options
@@ -36,6 +40,8 @@ class SelectionDriver:
         self.run = Run(wrapped, selector, options.checkpoint_dir)
         self._owner = owner
         self._override_logged = False
+        self._trained: set[str] = set()
+        self.metrics: dict[str, int | float] = {}
 
     def plan_round(
         self,
@@ -70,6 +76,14 @@ class SelectionDriver:
             run.state, outcome = self.selector.step(run.state, replies)
         run.plan = outcome
         seconds = time.perf_counter() - begin
+        self._trained.update(outcome.aliases)
+        known = max(outcome.num_registered, len(self._trained))
+        self.metrics = {
+            "selection-clients": len(outcome.participants),
+            "selection-coverage": len(self._trained) / max(1, known),
+            "selection-seconds": seconds,
+            "selection-bytes": outcome.bytes_up + outcome.bytes_down,
+        }
         self._owner.log_plan(outcome, seconds)
         self._owner.on_plan(outcome, seconds)
         if self.options.on_selection is not None:
