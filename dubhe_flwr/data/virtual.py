@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.data.partition import largest_remainder
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["assign_samples", "label_counts", "split_writers"]
+__all__ = ["assign_samples", "split_writers"]
 
 
 def assign_samples(
@@ -96,11 +96,3 @@ def split_writers(
         for own, more in zip(by_writer, further.tolist(), strict=True)
     ]
     return np.concatenate(dealt)
-
-
-def label_counts(labels: ArrayLike, num_classes: int) -> NDArray[np.int64]:
-    """Count the labels of each client: of the shape (N, N_VC), into counts (N, C)."""
-    classes = np.asarray(labels, dtype=np.int64)
-    offsets = np.arange(len(classes))[:, None] * num_classes
-    counts = np.bincount((classes + offsets).ravel(), minlength=len(classes) * num_classes)
-    return counts.reshape(len(classes), num_classes)

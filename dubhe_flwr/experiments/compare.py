@@ -1,6 +1,7 @@
 """Compare ways of selecting clients: same federation, same initial model, same training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -12,7 +13,7 @@ from dubhe_flwr.experiments.apps import build_client_app, build_server_app, buil
 from dubhe_flwr.experiments.findings import federation_summary, provenance
 from dubhe_flwr.experiments.scenario import scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.report import ComparisonResults
+from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
 from dubhe_flwr.training import Cohort, resolve_device
 
@@ -24,11 +25,15 @@ _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
 def compare(
     settings: CompareSettings,
     on_round: Callable[[str, int, float | None], None] = lambda _method, _round, _accuracy: None,
+    *,
+    finished: Mapping[str, MethodResult] | None = None,
+    on_method: Callable[[ComparisonResults], None] = lambda _results: None,
 ) -> ComparisonResults:
     """Train by federated averaging with each method of selection, and tell how they fared.
 
     `on_round` is told method, round and accuracy after each round, None without an evaluation;
-    round 0 is the initial model. Accuracies and selected sets repeat with the seed.
+    round 0 is the initial model. Accuracies and selected sets repeat with the seed. Methods that
+    are `finished` are taken as they are; `on_method` is told the results after each other one.
     """
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
@@ -36,8 +41,18 @@ def compare(
     cohort = Cohort() if trains_together(settings, device.type) else None
     # The first optimizer imports what takes seconds, which are not the first method's training.
     torch.optim.Adam([torch.zeros(1)])
-    methods = {}
+    results = ComparisonResults(
+        config={
+            **settings.flat(),
+            "device": str(device),
+            **provenance(_PACKAGES),
+        },
+        federation=federation_summary(scenario.federation),
+        methods=dict(finished or {}),
+    )
     for method in settings.methods:
+        if method in results.methods:
+            continue
         strategy = build_strategy(method, scenario, partial(on_round, method))
         simulate(
             settings.engine,
@@ -47,17 +62,15 @@ def compare(
             on_gpu=device.type == "cuda",
             cohort=cohort,
         )
-        methods[method] = strategy.result(scenario.federation)
-    return ComparisonResults(
-        config={
-            **settings.flat(),
-            "device": str(device),
-            "cohort": "off" if cohort is None else cohort.told,
-            **provenance(_PACKAGES),
-        },
-        federation=federation_summary(scenario.federation),
-        methods=methods,
-    )
+        found = strategy.result(scenario.federation)
+        told = {"cohort": "off" if cohort is None else cohort.told}
+        results = replace(
+            results,
+            config={**results.config, **told},
+            methods={**results.methods, method: found},
+        )
+        on_method(results)
+    return results
 
 
 def trains_together(settings: CompareSettings, device: str) -> bool:

@@ -15,7 +15,7 @@ from dubhe_flwr.data import (
     Dataset,
     Federation,
     assign_samples,
-    label_counts,
+    count_labels,
     load_dataset,
     split_writers,
 )
@@ -118,7 +118,7 @@ def scenario_of(settings: CompareSettings) -> Scenario:
         samples = split_writers(
             dataset.writers, of_clients.num_clients, of_clients.num_samples, rng
         )
-        counts = label_counts(dataset.train_labels[samples], dataset.num_classes)
+        counts = count_labels(dataset.train_labels[samples], dataset.num_classes)
         federation = Federation(settings.dataset, counts)
     return Scenario(settings, dataset, federation, samples)
 

@@ -204,7 +204,9 @@ class Results:
     def save(self, path: Path) -> None:
         """Write the results as JSON, into a folder that is made if need be."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        whole = path.with_name(f"{path.name}.new")  # what is there stays until this is complete
+        whole.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        whole.replace(path)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.data import assign_samples, label_counts, split_writers
+from dubhe_flwr.data import assign_samples, split_writers
 from dubhe_flwr.errors import DataError, SettingsError
 
 seeds = st.integers(0, 2**32 - 1)
@@ -85,8 +85,3 @@ def test_too_few_are_refused(num_clients: int, num_samples: int) -> None:
     """A writer without a client would be lost."""
     with pytest.raises(SettingsError, match="at least one client for each"):
         split_writers([0, 1], num_clients, num_samples, np.random.default_rng(0))
-
-
-def test_labels_are_counted_by_client() -> None:
-    """Classes without a sample count zero."""
-    assert label_counts([[3, 3, 0], [1, 1, 1]], 5).tolist() == [[1, 0, 0, 2, 0], [0, 3, 0, 0, 0]]
