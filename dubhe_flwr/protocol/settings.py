@@ -22,7 +22,7 @@ Determination = Literal["auto", "tries", "grouped"]
 OnFailure = Literal["raise", "random"]
 Simulation = Literal["plain", "encrypted"]
 
-_LARGE: Final = 5
+_LARGE: Final = 10
 _MANY: Final = 20
 _USUAL_GROUP: Final = 4
 _USUAL_TRIES: Final = 20
@@ -62,7 +62,7 @@ class Settings:
         How likely a node volunteers; see `dubhe_flwr.rules`.
     determination : "auto", "tries" or "grouped" (default: "auto")
         What an agent chooses from: the best of `tries` selections, or the best groups of a pool of
-        volunteers, ``tries * K`` on average. "auto" groups where there are at least five times as
+        volunteers, ``tries * K`` on average. "auto" groups where there are at least ten times as
         many nodes as participants and the groups leave many more choices than tries.
     tries : int, optional (default: 20; with groups as many as the rule wants)
         ``H``: tentative selections of a round, of which the agent picks the best, or with groups
