@@ -11,6 +11,7 @@ from dubhe_flwr.cli.options import command, writable_folder
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments import CompareSettings
 from dubhe_flwr.experiments.kept import KeptResults
+from dubhe_flwr.experiments.progress import compare_progress
 from dubhe_flwr.report import save_figures
 from dubhe_flwr.report.picture import require_matplotlib
 from dubhe_flwr.report.terminal import summary_sentence, summary_table
@@ -58,10 +59,6 @@ def _compare(
     if figures:
         require_matplotlib()
     folder = writable_folder(out or Path("results") / f"compare-{settings.dataset}")
-    # These need torch, an extra, and seconds to be imported.
-    from dubhe_flwr.experiments.compare import compare as run  # noqa: PLC0415
-    from dubhe_flwr.experiments.progress import compare_progress  # noqa: PLC0415
-
     console = Console()
     kept = KeptResults(folder / "results.json", settings)
     if overwrite:
@@ -71,6 +68,9 @@ def _compare(
         console.print(f"Trained before, in {kept.path}: {there}.", highlight=False, soft_wrap=True)
     try:
         with compare_progress(console, settings) as update:
+            # It needs torch, an extra, and seconds to be imported: the progress is shown before.
+            from dubhe_flwr.experiments.compare import compare as run  # noqa: PLC0415
+
             results = run(settings, update, finished=finished, on_method=kept.keep)
     except KeyboardInterrupt:
         there = ", ".join(kept.finished()) or "no method yet"

@@ -39,6 +39,9 @@ def compare_progress(
             rounds = f"{method_label(method)}: round {server_round} of {last}"
             console.print("  ".join(filter(None, [rounds, remark])), highlight=False)
 
+    if not console.is_terminal:
+        counted = f"{len(settings.methods)} methods, {settings.num_rounds} rounds each"
+        console.print(f"{settings.dataset}: {counted}", highlight=False)
     with flower_log_level(WARNING), bar:
         yield update
 

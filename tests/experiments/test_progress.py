@@ -30,14 +30,15 @@ def test_it_counts_the_rounds_of_all_methods() -> None:
 
 
 def test_a_file_gets_a_line_now_and_then() -> None:
-    """Without a terminal five rounds of each method are told, and the initial model."""
+    """Without a terminal what begins, then five rounds of each method, and the initial model."""
     file = StringIO()
     settings = small_settings(methods=("random", "greedy"), num_rounds=12)
     with compare_progress(Console(file=file, width=100), settings) as update:
         for method in settings.methods:
             for server_round in range(13):
                 update(method, server_round, server_round / 20 if server_round != 9 else None)
-    lines = file.getvalue().splitlines()
+    first, *lines = file.getvalue().splitlines()
+    assert first == "digits: 2 methods, 12 rounds each"
     assert lines[:2] == [
         "random: round 0 of 12  accuracy 0.0%",
         "random: round 3 of 12  accuracy 15.0%",
