@@ -44,11 +44,6 @@ class Options:
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp that is started again
         with the same directory goes on with the next round.
-
-    Raises
-    ------
-    SettingsError
-        If a value cannot work.
     """
 
     equal_weights: bool = False
@@ -82,13 +77,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class DubheArguments(Options, Settings):
-    """The keyword arguments of `Dubhe`: those of `Options` and of `Settings`.
-
-    Raises
-    ------
-    SettingsError
-        If a value cannot work.
-    """
+    """The keyword arguments of `Dubhe`: those of `Options` and of `Settings`."""
 
     def __post_init__(self) -> None:
         Options.__post_init__(self)
@@ -107,20 +96,10 @@ class DubheArguments(Options, Settings):
 
 
 class taking(Generic[P]):  # noqa: N801 - a decorator
-    """Decorates a function that passes its keyword arguments on, and shows which there are.
+    """Decorates a function that passes its keyword arguments on, and shows which ones it takes.
 
-    Type checkers, editors and `help` see their names, types and defaults. A wrong name is refused
-    with the right one.
-
-    Parameters
-    ----------
-    maker : callable
-        What takes the arguments that the function passes on.
-
-    Raises
-    ------
-    SettingsError
-        When the function is called with an unknown argument, or without one that is needed.
+    Type checkers, editors and `help` see their names, types and defaults. An unknown argument is
+    refused with the right one, and one that is missing is named, by a `SettingsError`.
 
     Examples
     --------
@@ -128,8 +107,6 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
     ...     @taking(Options)
     ...     def __init__(self, name, **options):
     ...         self.options = Options(**options)
-    >>> Strategy("a", wait_timeout=5.0).options.wait_timeout
-    5.0
     >>> Strategy("a", wait_timout=5.0)
     Traceback (most recent call last):
     dubhe_flwr.errors.SettingsError: Strategy takes no wait_timout; did you mean wait_timeout?

@@ -4,9 +4,10 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -52,12 +53,8 @@ class CheckpointDirectory:
     def open(self) -> Checkpoint | None:
         """Return the checkpoint of the last completed round, None before the first one.
 
-        From now on the directory belongs to this process.
-
-        Raises
-        ------
-        CheckpointError
-            If it cannot be written to, another process uses it, or its files are damaged.
+        From now on the directory belongs to this process. `CheckpointError` if it cannot be written
+        to, another process uses it, or its files are damaged.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,10 +82,7 @@ class CheckpointDirectory:
     def save(self, server_round: int, content: Mapping[str, Tree]) -> None:
         """Keep the state after a round, and forget earlier ones; once for a round.
 
-        Raises
-        ------
-        OSError
-            If the disk is full or read-only. The checkpoint before is still there.
+        If that is an `OSError`, the checkpoint before is still there.
         """
         path = self.path / f"round-{server_round:06d}"
         if path.exists():
@@ -110,7 +104,7 @@ class CheckpointDirectory:
             (_ARRAYS, lambda file: np.savez(file, **arrays)),
             (_SUMS, lambda file: file.write("".join(sums).encode())),
         ):
-            with _new_file(unfinished / name) as file:
+            with open(unfinished / name, "xb", opener=partial(os.open, mode=0o600)) as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -154,19 +148,8 @@ def _sum_of(path: Path) -> str:
         return f"{file_digest(file, 'sha256').hexdigest()}  {path.name}\n"
 
 
-def _new_file(path: Path) -> IO[bytes]:
-    """Open a file that only this user can read."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-
-
 def _lock(path: Path) -> None:
-    """Hold a file until this process ends, however it ends.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process holds it.
-    """
+    """Hold a file until this process ends; `BlockingIOError` if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     place = os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino
     try:

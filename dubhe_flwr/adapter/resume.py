@@ -6,8 +6,7 @@ from os import PathLike
 from typing import Any, Final
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
-from dubhe_flwr.adapter.generators import generator_states, restore_generators
-from dubhe_flwr.adapter.packing import pack, unpack
+from dubhe_flwr.adapter.packing import generator_states, pack, restore_generators, unpack
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
 from dubhe_flwr.errors import CheckpointError
@@ -28,10 +27,9 @@ class Run:
         The selector's.
     plan : Plan or None
         Who trains in the current round.
-    first : int
-        The last round of earlier processes; Flower counts from 1 again in each.
-    rounds_done : int
-        The last round that was completed.
+    first, rounds_done : int
+        The last round of earlier processes, as Flower counts from 1 again in each, and the last
+        one that was completed.
     """
 
     def __init__(

@@ -1,20 +1,116 @@
 """What the strategies of both APIs have: a wrapped strategy, a driver, and methods to override."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from logging import ERROR, INFO, WARNING
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from dubhe_flwr.adapter.arguments import Options
-from dubhe_flwr.adapter.driver import SelectionDriver, counted
+from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
+from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Plan, Selector, Stage
+from dubhe_flwr.protocol import Batch, Coordinator, Plan, Replies, Selector, Stage
 
-__all__ = ["Selecting"]
+__all__ = ["Selecting", "SelectingByDubhe", "SelectionDriver"]
+
+ReplyT = TypeVar("ReplyT")
+StrategyT = TypeVar("StrategyT")
 
 
-class Selecting:
+class SelectionDriver:
+    """Lets a selector choose for a strategy, its owner, round by round, over any transport."""
+
+    def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
+        self.selector = selector
+        self.options = options
+        self.expected_nodes = options.expected_nodes or selector.num_participants
+        self.run = Run(owner.strategy, selector, options.checkpoint_dir)
+        self._owner = owner
+        self._override_logged = False
+
+    def plan_round(
+        self,
+        server_round: int,
+        present: Callable[[], Sequence[int]],
+        send: Callable[[Batch, float | None], Replies],
+    ) -> Plan:
+        """Select for a round of Flower's, and return the plan, which has the round of the run.
+
+        Of the two functions, one returns the ids of the nodes that are there; the other sends a
+        batch and waits at most so many seconds for the replies.
+        """
+        run = self.run
+        server_round = run.begin_round(server_round)
+        if run.plan is None:
+            self._wait_for_nodes(present)
+        begin = time.perf_counter()
+        node_ids = present()
+        eligible: Sequence[int] | None = self._owner.eligible(server_round, node_ids)
+        if eligible is None:
+            raise SettingsError("eligible() returned nothing; let it return node ids.")
+        run.state, outcome = self.selector.begin_round(run.state, server_round, node_ids, eligible)
+        while isinstance(outcome, Batch):
+            run.before_sending()
+            replies = send(outcome, self.options.stage_timeout)
+            run.state, outcome = self.selector.step(run.state, replies)
+        run.plan = outcome
+        seconds = time.perf_counter() - begin
+        self._owner.log_plan(outcome, seconds)
+        self._owner.on_plan(outcome, seconds)
+        return outcome
+
+    def in_order(
+        self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
+    ) -> list[ReplyT]:
+        """Return replies in the order of the plan, on which floating-point sums depend."""
+        participants = self.run.plan.participants if self.run.plan is not None else ()
+        places = {node_id: place for place, node_id in enumerate(participants)}
+        return sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
+
+    def completed(self, server_round: int) -> int:
+        """Return which round of the run was trained."""
+        self.run.rounds_done = self.run.first + server_round
+        return self.run.rounds_done
+
+    def to_evaluate(self) -> tuple[int, ...] | None:
+        """Return the nodes on which to evaluate; None for all of them."""
+        if self.options.evaluate_on == "all" or self.run.plan is None:
+            return None
+        return self.run.plan.participants
+
+    def log_override(self, num_selected: int) -> None:
+        """Say once that settings of the wrapped strategy do not count."""
+        if not self._override_logged:
+            log(
+                INFO,
+                "dubhe: fraction or minimum of the wrapped strategy is overridden: all %s selected "
+                "clients take part",
+                num_selected,
+            )
+        self._override_logged = True
+
+    def _wait_for_nodes(self, present: Callable[[], Sequence[int]]) -> None:
+        """Wait until the expected nodes are there, but not for ever."""
+        expected, seconds = self.expected_nodes, self.options.wait_timeout
+        deadline = time.monotonic() + seconds
+        if (there := len(present())) < expected:
+            nodes = _counted(expected, "node", "nodes")
+            log(INFO, "dubhe: waiting up to %.0f s for %s; %s there so far", seconds, nodes, there)
+        while there < expected and time.monotonic() <= deadline:
+            time.sleep(0.2)
+            there = len(present())
+        if there < expected:
+            log(
+                WARNING,
+                "dubhe: %s of %s expected nodes came within %.0f s; going on with them",
+                there,
+                expected,
+                seconds,
+            )
+
+
+class Selecting(Generic[StrategyT]):
     """Base of both `Selection` strategies.
 
     Subclasses may override `eligible` to leave nodes out of a round, `on_plan` to see who was
@@ -23,7 +119,8 @@ class Selecting:
 
     _configures: ClassVar[str]  # the method by which Flower knows a strategy of this API
 
-    def __init__(self, strategy: Any, selector: Selector[Any], options: Options) -> None:
+    @taking(Options)
+    def __init__(self, strategy: StrategyT, selector: Selector[Any], **options: Any) -> None:
         super().__init__()
         check_wrapped(strategy, self._configures)
         for layer in layers(strategy):
@@ -32,7 +129,7 @@ class Selecting:
                     f"{type(layer).__name__} selects already; wrap the strategy that it wraps."
                 )
         self.strategy = strategy
-        self.driver = SelectionDriver(self, strategy, selector, options)
+        self.driver = SelectionDriver(self, selector, Options(**options))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.strategy!r})"
@@ -69,18 +166,9 @@ class Selecting:
     def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool = True) -> None:
         """Take up what `state_dict` returned; rounds are counted on from it.
 
-        Parameters
-        ----------
-        saved : dict
-            As it was returned.
-        interrupted : bool (default: True)
-            Whether nodes may have been asked for anything since. They refuse to answer the same
-            request twice, so a new epoch then begins.
-
-        Raises
-        ------
-        CheckpointError
-            If the version is another one, a key is missing or unknown, or a value is unfit.
+        Unless `interrupted` is False, nodes may have been asked for anything since. They refuse to
+        answer the same request twice, so a new epoch then begins. Another version, a key that is
+        missing or unknown, and a value that is unfit are a `CheckpointError`.
         """
         self.driver.run.load_state_dict(saved, interrupted=interrupted)
 
@@ -96,11 +184,11 @@ class Selecting:
         """Write to Flower's log what the selection did, and loudly what went wrong."""
         stages = {report.stage for report in plan.stages}
         if Stage.REGISTER in stages and not plan.fallback:
-            nodes = counted(plan.num_registered, "node", "nodes")
+            nodes = _counted(plan.num_registered, "node", "nodes")
             log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
         for report in plan.stages:
             for reason, number in report.dropped.items():
-                lost = counted(number, "reply", "replies")
+                lost = _counted(number, "reply", "replies")
                 log(WARNING, "dubhe: %s: %s dropped: %s", report.stage, lost, reason)
         for note in plan.notes:
             log(WARNING, "dubhe: %s", note)
@@ -109,7 +197,7 @@ class Selecting:
                 ERROR,
                 "dubhe: round %s was NOT selected by Dubhe: %s chosen at random",
                 plan.server_round,
-                counted(len(plan.participants), "client was", "clients were"),
+                _counted(len(plan.participants), "client was", "clients were"),
             )
             return
         log(
@@ -118,5 +206,25 @@ class Selecting:
             len(plan.participants),
             plan.num_registered,
             seconds,
-            counted(plan.num_selections, "tentative selection", "tentative selections or groups"),
+            _counted(plan.num_selections, "tentative selection", "tentative selections or groups"),
         )
+
+
+class SelectingByDubhe(Selecting[StrategyT]):
+    """What both `Dubhe` strategies have beside that."""
+
+    @taking(DubheArguments)
+    def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
+        self.settings = DubheArguments(**arguments)
+        self._coordinator = Coordinator(self.settings)
+        super().__init__(strategy, self._coordinator, **self.settings.options())
+
+    def register_anew(self) -> None:
+        """Let all nodes register before the next round, because their data changed."""
+        run = self.driver.run
+        run.state = self._coordinator.register_anew(run.state)
+
+
+def _counted(number: int, singular: str, plural: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {singular if number == 1 else plural}"

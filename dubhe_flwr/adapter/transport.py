@@ -1,21 +1,59 @@
-"""How a batch of requests reaches the nodes and its replies come back, over a Flower Grid."""
+"""How requests and replies travel as messages of Flower, and a batch of them over its Grid."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from logging import getLogger
+from typing import Final
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import NO_ANSWER, Run, batch_size
-from dubhe_flwr.adapter.records import from_records, message_type, to_records
+from dubhe_flwr.adapter._compat import NO_ANSWER, Run, batch_size, config_record
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.protocol import Batch, NodeFailure, Replies
+from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Replies, Stage
 
-__all__ = ["ForwardingGrid", "log", "send_over_grid"]
+__all__ = [
+    "STAGES",
+    "ForwardingGrid",
+    "from_records",
+    "log",
+    "message_type",
+    "send_over_grid",
+    "stage_of",
+    "to_records",
+]
 
 log = getLogger("flwr").log
 """Flower's own log, so that the selection shows up between the rounds."""
+
+STAGES: Final = tuple(stage.value for stage in Stage)
+
+_RECORD: Final = "dubhe"
+
+
+def message_type(stage: str) -> str:
+    """Return the type of Flower message that carries a stage, such as ``evaluate.dubhe_join``."""
+    return f"evaluate.dubhe_{stage}"
+
+
+def stage_of(message: Message) -> str:
+    """Return the stage that a message belongs to; "train" and the like for an app's own."""
+    kind = message.metadata.message_type
+    prefix = message_type("")
+    return kind.removeprefix(prefix) if kind.startswith(prefix) else kind.partition(".")[0]
+
+
+def to_records(fields: Fields) -> RecordDict:
+    """Return the content of a message with these fields."""
+    return RecordDict({_RECORD: config_record(fields)})
+
+
+def from_records(content: RecordDict) -> Mapping[str, object]:
+    """Return the fields in the content of a message; `MalformedMessageError` if there are none."""
+    record = content.get(_RECORD)
+    if not isinstance(record, ConfigRecord):
+        raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
+    return dict(record.items())
 
 
 def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:

@@ -12,10 +12,6 @@ from dubhe_flwr.errors import CheckpointError, SettingsError
 
 __all__ = ["check_wrapped", "kept_state", "layers", "restore_state", "taking_all_nodes"]
 
-_REFUSED = {
-    "FedXgbCyclic": "it trains one node after the other, so there is no round to balance",
-}
-
 # Where Flower's own strategies, of either API, keep what lasts from round to round.
 _KEPT = frozenset(
     {
@@ -33,15 +29,7 @@ _KEPT = frozenset(
 
 
 def layers(strategy: Any) -> list[Any]:
-    """Return a strategy and those it wraps, from the outside in.
-
-    Examples
-    --------
-    >>> from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
-    >>> wrapped = DifferentialPrivacyServerSideFixedClipping(FedAvg(), 1.0, 1.0, 20)
-    >>> [type(layer).__name__ for layer in layers(wrapped)]
-    ['DifferentialPrivacyServerSideFixedClipping', 'FedAvg']
-    """
+    """Return a strategy and those it wraps, from the outside in."""
     found = [strategy]
     while (inner := getattr(found[-1], "strategy", None)) is not None:
         found.append(inner)
@@ -58,12 +46,12 @@ def check_wrapped(strategy: Any, method: str) -> None:
         name = strategy.__name__
         raise SettingsError(f"{name} is a class; give a strategy made from it, such as {name}().")
     for layer in layers(strategy):
-        for parent in type(layer).__mro__:
-            if reason := _REFUSED.get(parent.__name__):
-                raise SettingsError(
-                    f"{parent.__name__} cannot be wrapped: {reason}; use FedXgbBagging or another "
-                    "strategy that trains all sampled nodes together."
-                )
+        if any(parent.__name__ == "FedXgbCyclic" for parent in type(layer).__mro__):
+            raise SettingsError(
+                "FedXgbCyclic cannot be wrapped: it trains one node after the other, so there is "
+                "no round to balance; use FedXgbBagging or another strategy that trains all "
+                "sampled nodes together."
+            )
         if getattr(layer, "accountant", None) is not None:
             log(
                 WARNING,

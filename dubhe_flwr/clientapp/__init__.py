@@ -1,8 +1,7 @@
 """The client side of Dubhe for Flower ClientApps."""
 
 from dubhe_flwr.clientapp.keys import load_signing_key, load_trusted_keys
-from dubhe_flwr.clientapp.mod import DubheMod, register_dubhe
-from dubhe_flwr.clientapp.node import LabelCounts, Willing
+from dubhe_flwr.clientapp.node import DubheMod, LabelCounts, Willing, register_dubhe
 
 __all__ = [
     "DubheMod",

@@ -65,15 +65,11 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
     Parameters
     ----------
     path : str or Path
-        A file in OpenSSH or PEM format.
+        A file in OpenSSH or PEM format; `SettingsError` if there is none, or no Ed25519 key that
+        opens is in it.
     password : bytes, optional
         What the file is encrypted with. OpenSSH's own format then needs the package bcrypt; PEM
         needs nothing more.
-
-    Raises
-    ------
-    SettingsError
-        If there is no such file, or it holds no Ed25519 key that opens.
     """
     data = _read(path)
     load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in data else load_pem_private_key
@@ -92,16 +88,9 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
 def load_trusted_keys(path: str | Path) -> tuple[Ed25519PublicKey, ...]:
     """Read the public keys of all nodes.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file with one OpenSSH key a line, such as `cat *.pub` makes, or with PEM blocks. Empty
-        lines and those that begin with ``#`` do not count.
-
-    Raises
-    ------
-    SettingsError
-        If there is no such file, or a line holds no public Ed25519 key.
+    The file has one OpenSSH key a line, such as `cat *.pub` makes, or PEM blocks. Empty lines and
+    those that begin with ``#`` do not count. `SettingsError` if there is no such file, or a line
+    holds no public Ed25519 key.
     """
     data = _read(path)
     if blocks := _PEM.findall(data):

@@ -1,4 +1,7 @@
-"""One node's answers to the stages, with its session kept in Flower's Context."""
+"""One node's answers to the stages, in one line for either kind of ClientApp.
+
+Its session is kept in Flower's Context.
+"""
 
 import threading
 import time
@@ -6,19 +9,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from logging import ERROR, WARNING
-from typing import Final
+from typing import Any, Final
 
-from flwr.app import Context
+from flwr.app import Context, Error, Message
+from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.adapter._compat import config_record
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record
+from dubhe_flwr.adapter.arguments import taking
+from dubhe_flwr.adapter.transport import STAGES, from_records, log, message_type, to_records
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
-from dubhe_flwr.errors import MalformedMessageError, RefusedError, SettingsError, UntrustedError
+from dubhe_flwr.errors import (
+    MalformedMessageError,
+    ProtocolError,
+    RefusedError,
+    SettingsError,
+    UntrustedError,
+)
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, Stage
 
-__all__ = ["LabelCounts", "Node", "Willing"]
+__all__ = ["DubheMod", "LabelCounts", "Node", "Willing", "register_dubhe"]
 
 LabelCounts = Callable[[Context], ArrayLike]
 """Returns the node's samples of each class, an int array of shape (C,)."""
@@ -27,6 +38,7 @@ Willing = Callable[[Context, int], bool]
 """Whether the node trains in that round; asked with round 0, whether it takes part at all."""
 
 _RECORD: Final = "dubhe"
+_STAGE_TYPES: Final = frozenset(message_type(stage) for stage in STAGES)
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys: it takes the server's word for whose "
@@ -116,13 +128,7 @@ class Node:
         )
 
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
-        """Answer one request and keep the session in `context.state`.
-
-        Raises
-        ------
-        ProtocolError
-            If the request is refused.
-        """
+        """Answer a request, and keep the session in the Context; a refusal is a `ProtocolError`."""
         pinned = self._pinned(context)
         policy = self._policy(context, pinned)
         unprotected = pinned is None and not policy.simulated  # a simulation has no network
@@ -166,6 +172,74 @@ class Node:
             simulated=self._is_simulated(context),
             pinned=pinned,
         )
+
+
+class DubheMod(Node):
+    """A Flower mod for a ClientApp made from a `client_fn`; everything else passes through.
+
+    It takes the arguments of `Node`, first of all `label_counts`.
+
+    Examples
+    --------
+    >>> from flwr.client import NumPyClient
+    >>> def client_fn(context):
+    ...     return NumPyClient().to_client()
+    >>> def label_counts(context):
+    ...     return [120, 3, 40]
+    >>> app = ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])
+    """
+
+    def __call__(
+        self,
+        message: Message,
+        context: Context,
+        call_next: Callable[[Message, Context], Message],
+    ) -> Message:
+        """Answer what belongs to the protocol and pass on the rest."""
+        if message.metadata.message_type in _STAGE_TYPES:
+            return _answer(self, message, context)
+        return call_next(message, context)
+
+
+@taking(Node)
+def register_dubhe(app: ClientApp, **arguments: Any) -> None:
+    """Let a ClientApp of the Message API answer the stages of the protocol.
+
+    A mod sees only messages for which a handler is registered, so an app with `@app.train()`
+    needs handlers where one with a `client_fn` needs `DubheMod`.
+
+    Parameters
+    ----------
+    app : ClientApp
+        An app without `client_fn`.
+    **arguments
+        The arguments of `Node`, first of all `label_counts`; what cannot work is a `SettingsError`.
+
+    Examples
+    --------
+    >>> app = ClientApp()
+    >>> register_dubhe(app, label_counts=lambda context: [120, 3, 40])
+    """
+    if not isinstance(app, ClientApp):
+        raise SettingsError(
+            f"{type(app).__name__} is not a ClientApp; give the app, then the rest."
+        )
+    node = Node(**arguments)
+
+    def handler(message: Message, context: Context) -> Message:
+        return _answer(node, message, context)
+
+    for stage in STAGES:
+        app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
+
+
+def _answer(node: Node, message: Message, context: Context) -> Message:
+    """Answer a message of the protocol; a refused one is answered with an error."""
+    try:
+        reply = node.handle(from_records(message.content), context)
+    except ProtocolError as error:
+        return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
+    return Message(to_records(reply), reply_to=message)
 
 
 def _kept_memory(context: Context) -> Memory | None:

@@ -1,7 +1,14 @@
 """The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
 
 from dubhe_flwr.core.codebook import Category, Codebook
-from dubhe_flwr.core.determination import fill_or_trim, tries_of_round
+from dubhe_flwr.core.determination import (
+    cut_into_groups,
+    expected_volunteers,
+    fill_or_trim,
+    group_sizes,
+    groups_of_round,
+    tries_of_round,
+)
 from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
     average_emd,
@@ -16,21 +23,14 @@ from dubhe_flwr.core.distribution import (
     with_square,
 )
 from dubhe_flwr.core.group_choice import best_groups, best_scored_try, scaled_scores
-from dubhe_flwr.core.grouping import (
-    cut_into_groups,
-    expected_volunteers,
-    group_sizes,
-    groups_of_round,
-    self_selected_pool,
-)
-from dubhe_flwr.core.participation import participation_probability, private_draws, seeded_draws
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import generator, private_draws, seeded_draws
 from dubhe_flwr.core.registration import (
     MAX_REGISTRY_LENGTH,
     check_thresholds,
     default_thresholds,
     dominating_category,
     overall_registry,
+    participation_probability,
     registry,
 )
 from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
@@ -69,7 +69,6 @@ __all__ = [
     "scaled_scores",
     "search_contribution",
     "seeded_draws",
-    "self_selected_pool",
     "tries_of_round",
     "with_square",
 ]

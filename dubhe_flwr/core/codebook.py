@@ -26,23 +26,15 @@ class Codebook:
     Parameters
     ----------
     reference_set : iterable of int
-        ``G``: the possible numbers of dominating classes. Its largest element is the number of
-        classes ``C``, which stands for clients without a dominating class.
-
-    Raises
-    ------
-    SettingsError
-        If an element is below 1 or there is only one class.
+        ``G``: the possible numbers of dominating classes, from 1 up. Its largest element is the
+        number of classes ``C``, at least 2, which stands for clients without a dominating class.
+        Others are a `SettingsError`.
 
     Examples
     --------
     >>> codebook = Codebook((1, 2, 10))
-    >>> codebook.length
-    56
-    >>> codebook.rank((0, 1))
-    10
-    >>> codebook.unrank(54)
-    (8, 9)
+    >>> codebook.length, codebook.rank((0, 1)), codebook.unrank(54)
+    (56, 10, (8, 9))
     """
 
     reference_set: tuple[int, ...]
@@ -78,18 +70,7 @@ class Codebook:
         return self.offsets[-1]
 
     def rank(self, category: Category) -> int:
-        """Return the slot of a category.
-
-        Parameters
-        ----------
-        category : tuple of int
-            Distinct classes, ascending; their number is in the reference set.
-
-        Raises
-        ------
-        SettingsError
-            If the codebook has no such category.
-        """
+        """Return the slot of a category; `SettingsError` if the codebook has no such category."""
         size = len(category)
         ascending = all(a < b for a, b in pairwise(category))
         if size not in self.reference_set or not (
@@ -107,18 +88,7 @@ class Codebook:
         return self.offsets[self.reference_set.index(size) + 1] - 1 - behind
 
     def unrank(self, slot: int) -> Category:
-        """Return the category of a slot; the inverse of `rank`.
-
-        Parameters
-        ----------
-        slot : int
-            Between 0 and ``length - 1``.
-
-        Raises
-        ------
-        SettingsError
-            If the registry has no such slot.
-        """
+        """Return the category of a slot, from 0 up; `SettingsError` if there is no such slot."""
         if not 0 <= slot < self.length:
             raise SettingsError(f"Slot {slot} is not in a registry of length {self.length}.")
         sub_vector = bisect_right(self.offsets, slot) - 1

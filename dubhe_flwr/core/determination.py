@@ -1,114 +1,175 @@
-"""Determination: exactly K clients in each of H tries (section 5.3)."""
+"""Determination: the clients of the H tries of a round (section 5.3), or its small random groups.
+
+The best of H tries is one of H sets. Cut into M groups, of which q are chosen together, as many
+encrypted sums leave the agent a choice among ``comb(M, q)`` sets, and no client is in more than
+one sum.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.errors import SettingsError
 
-__all__ = ["fill_or_trim", "tries_of_round"]
+__all__ = [
+    "cut_into_groups",
+    "expected_volunteers",
+    "fill_or_trim",
+    "group_sizes",
+    "groups_of_round",
+    "tries_of_round",
+]
+
+Clients = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 def fill_or_trim(
-    volunteers: NDArray[np.bool_],
-    eligible: NDArray[np.bool_],
-    num_participants: int,
-    rng: np.random.Generator,
-    num_yes: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
+    volunteers: Mask, eligible: Mask, num_participants: int, rng: np.random.Generator
+) -> Clients:
     """Bring the volunteers of one try to exactly K clients (section 5.2).
 
-    Too many are cut uniformly at random. Too few are filled from the other eligible ones: in the
-    paper uniformly; with `num_yes` as often as they said yes elsewhere, which is as often as their
-    probability wants them.
+    Too many are cut, too few are filled from the other eligible ones, both uniformly at random.
+    The yes of a client that is not eligible does not count. Both masks have shape (N,); the
+    result has indices, ascending: all eligible ones if there are fewer than K.
 
-    Parameters
-    ----------
-    volunteers : ndarray of bool, shape (N,)
-        Which clients drew a yes.
-    eligible : ndarray of bool, shape (N,)
-        Which clients may be chosen at all; the yes of another one does not count.
-    num_participants : int
-        ``K``.
-    rng : numpy.random.Generator
-        Randomness of the server for this try.
-    num_yes : ndarray of int64, shape (N,), optional (default: none)
-        How often each client drew a yes in all tries of the round.
-
-    Returns
-    -------
-    ndarray of int64, shape (K,)
-        Indices of the chosen clients, ascending; all eligible ones if there are fewer than K.
-
-    Examples
-    --------
     >>> yes, all_of_them = np.array([0, 1, 0, 1, 0], dtype=bool), np.ones(5, dtype=bool)
     >>> fill_or_trim(yes, all_of_them, 2, np.random.default_rng(0)).tolist()
     [1, 3]
     >>> fill_or_trim(yes, all_of_them, 3, np.random.default_rng(0)).size
     3
-    >>> num_yes = np.array([2, 1, 0, 1, 0])
-    >>> fill_or_trim(yes, all_of_them, 3, np.random.default_rng(0), num_yes).tolist()
-    [0, 1, 3]
     """
     willing = np.flatnonzero(volunteers & eligible)
     if willing.size > num_participants:
         return np.sort(rng.choice(willing, num_participants, replace=False))
     others = np.flatnonzero(eligible & ~volunteers)
     missing = min(num_participants - willing.size, others.size)
-    called = others[:0]
-    if num_yes is not None:
-        lots = rng.permutation(np.repeat(others, num_yes[others]))
-        first = np.unique(lots, return_index=True)[1]
-        called = lots[np.sort(first)][:missing]
-        others = np.setdiff1d(others, called)
-    drafted = rng.choice(others, missing - called.size, replace=False)
-    return np.sort(np.concatenate([willing, called, drafted]))
+    return np.sort(np.concatenate([willing, rng.choice(others, missing, replace=False)]))
 
 
 def tries_of_round(
-    decisions: NDArray[np.bool_],
-    eligible: NDArray[np.bool_],
-    num_participants: int,
-    seed: int,
-    server_round: int,
-    *,
-    draft_by_yes: bool = False,
-) -> list[NDArray[np.int64]]:
-    """Return the exactly K clients of each of the H tries of a round.
+    decisions: Mask, eligible: Mask, num_participants: int, seed: int, server_round: int
+) -> list[Clients]:
+    """Return the exactly K clients of each of the H tries of a round, as `fill_or_trim` does.
 
-    Parameters
-    ----------
-    decisions : ndarray of bool, shape (N, H)
-        The clients' own draws; clients are in an order that does not depend on arrival.
-    eligible : ndarray of bool, shape (N,)
-        Which clients may be chosen in this round.
-    num_participants : int
-        ``K``.
-    seed : int
-        The server's seed.
-    server_round : int
-        The round that is determined.
-    draft_by_yes : bool (default: False)
-        Whether a try with too few volunteers is filled first from those of the other tries.
+    Decisions are the clients' own draws, shape (N, H), in an order of clients that does not depend
+    on arrival. The seed of the server and the round fix its randomness.
 
-    Returns
-    -------
-    list of ndarray of int64, H times shape (K,)
-
-    Examples
-    --------
     >>> decisions = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
     >>> [t.tolist() for t in tries_of_round(decisions, np.ones(4, dtype=bool), 2, 7, 1)]
     [[0, 1], [2, 3]]
     """
-    num_yes = decisions.sum(axis=1) if draft_by_yes else None
     return [
         fill_or_trim(
-            decisions[:, attempt],
+            volunteers,
             eligible,
             num_participants,
             generator(seed, "fill-or-trim", server_round, attempt),
-            num_yes,
         )
-        for attempt in range(decisions.shape[1])
+        for attempt, volunteers in enumerate(decisions.T)
     ]
+
+
+def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> int:
+    """Return how many of N clients should volunteer, in a single draw, for groups to be cut.
+
+    As many as in H tries, where each client is summed once instead of H times. A single draw with
+    probabilities for so many volunteers keeps the proportion of the categories; a pool of those
+    who say yes in any of H tries would contain nearly all clients of a high probability and H
+    times as many of a low one. More than half of all clients would leave no room for balance.
+
+    >>> expected_volunteers(20, 20, 1000), expected_volunteers(100, 20, 1000)
+    (400, 500)
+    """
+    return max(num_participants, min(tries * num_participants, num_clients // 2))
+
+
+def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
+    """Return the sizes of the ``q = K // g`` groups of at least g that make up K clients.
+
+    They are ``K // q``, and one more in ``K % q`` of them; ascending. A `group_size` that is not
+    from 1 to `num_participants` is a `SettingsError`.
+
+    >>> group_sizes(20, 3).tolist()
+    [3, 3, 3, 3, 4, 4]
+    """
+    if not 1 <= group_size <= num_participants:
+        raise SettingsError(
+            f"group_size={group_size} must be from 1 to num_participants={num_participants}."
+        )
+    num_wanted = num_participants // group_size
+    size, larger = divmod(num_participants, num_wanted)
+    return size + (np.arange(num_wanted) >= num_wanted - larger).astype(np.int64)
+
+
+def cut_into_groups(
+    pool: Clients,
+    num_participants: int,
+    group_size: int,
+    max_groups: int,
+    rng: np.random.Generator,
+) -> list[Clients]:
+    """Cut a pool into disjoint random groups of the sizes that make up K clients.
+
+    Where groups of two sizes are needed, both are formed as often as they are needed in
+    proportion. The clients that are left over take no part in the round. Numbers with which that
+    cannot be done are a `SettingsError`.
+
+    Parameters
+    ----------
+    pool : ndarray of int64, shape (n,)
+        Indices of clients, at least K; those of each group are ascending.
+    num_participants, group_size : int
+        ``K``, and ``g``: fewest clients in a group.
+    max_groups : int
+        Most sums that the agent may be asked to decrypt, at least ``K // g``.
+    rng : numpy.random.Generator
+        Randomness of the server for this round.
+
+    Examples
+    --------
+    >>> groups = cut_into_groups(np.arange(30), 11, 5, 9, np.random.default_rng(0))
+    >>> sorted(len(group) for group in groups)
+    [5, 5, 5, 6, 6]
+    """
+    wanted = group_sizes(num_participants, group_size)
+    if pool.size < num_participants:
+        raise SettingsError(
+            f"A pool of {pool.size} clients cannot make up num_participants={num_participants}."
+        )
+    if max_groups < wanted.size:
+        raise SettingsError(
+            f"max_groups={max_groups} is below the {wanted.size} groups of group_size={group_size} "
+            f"that make up num_participants={num_participants}; raise one of the two."
+        )
+    sizes = np.resize(wanted, max_groups)  # the wanted ones over and over
+    ends = np.cumsum(sizes)
+    ends = ends[ends <= pool.size]
+    return [np.sort(group) for group in np.split(rng.permutation(pool)[: ends[-1]], ends[:-1])]
+
+
+def groups_of_round(
+    decisions: Mask,
+    eligible: Mask,
+    num_participants: int,
+    group_size: int,
+    *,
+    max_groups: int,
+    seed: int,
+    server_round: int,
+) -> list[Clients]:
+    """Return the groups of a round's volunteers; the first ones make up a random choice of K.
+
+    They are cut by `cut_into_groups` from all eligible clients that drew a yes in any try, filled
+    up to K where they are few. The arguments are those of `tries_of_round` and `cut_into_groups`.
+
+    >>> everyone = np.ones(8, dtype=bool)
+    >>> [len(g) for g in groups_of_round(everyone[:, None], everyone, 4, 2, max_groups=3,
+    ...                                      seed=7, server_round=1)]
+    [2, 2, 2]
+    """
+    volunteers = decisions.any(axis=1) & eligible
+    least = max(num_participants, int(volunteers.sum()))
+    pool = fill_or_trim(volunteers, eligible, least, generator(seed, "pool", server_round))
+    rng = generator(seed, "groups", server_round)
+    return cut_into_groups(pool, num_participants, group_size, max_groups, rng)

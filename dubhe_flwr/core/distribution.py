@@ -32,25 +32,10 @@ FIXED_POINT_SCALE: Final = 2**20
 
 
 def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_l``: the share of each class.
+    """Return ``p_l``: the share of each class, in rows of sum 1, from counts of shape (..., C).
 
-    Parameters
-    ----------
-    label_counts : array_like of int, shape (..., C)
-        Samples of each class; every row holds at least one sample.
+    A count that is negative or no number, and a row without samples, is a `SettingsError`.
 
-    Returns
-    -------
-    ndarray of float64, shape (..., C)
-        Rows that sum to 1.
-
-    Raises
-    ------
-    SettingsError
-        If a count is negative or no number, or a row is empty.
-
-    Examples
-    --------
     >>> label_distribution([6, 2, 0])
     array([0.75, 0.25, 0.  ])
     """
@@ -66,19 +51,8 @@ def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_g``: the class proportions of all clients' data together.
+    """Return ``p_g``, shape (C,): the class proportions of all label counts (N, C) together.
 
-    Parameters
-    ----------
-    label_counts : array_like of int, shape (N, C)
-        Samples of each class at each client.
-
-    Returns
-    -------
-    ndarray of float64, shape (C,)
-
-    Examples
-    --------
     >>> global_distribution([[2, 0], [1, 1]])
     array([0.75, 0.25])
     """
@@ -86,19 +60,8 @@ def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_o = sum_{k in S} p_l^k / |S|``: the mean over the selected clients.
+    """Return ``p_o = sum_{k in S} p_l^k / |S|``: the mean of the selected clients' ``p_l`` (K, C).
 
-    Parameters
-    ----------
-    label_distributions : array_like of float, shape (K, C)
-        ``p_l`` of the selected clients.
-
-    Returns
-    -------
-    ndarray of float64, shape (C,)
-
-    Examples
-    --------
     >>> population_distribution([[1.0, 0.0], [0.5, 0.5]])
     array([0.75, 0.25])
     """
@@ -106,15 +69,8 @@ def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float6
 
 
 def distance_to_uniform(distribution: ArrayLike) -> float:
-    """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2.
+    """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2, of shares (C,) that sum to 1.
 
-    Parameters
-    ----------
-    distribution : array_like of float, shape (C,)
-        Shares that sum to 1.
-
-    Examples
-    --------
     >>> distance_to_uniform([0.75, 0.25])
     0.5
     """
@@ -123,21 +79,12 @@ def distance_to_uniform(distribution: ArrayLike) -> float:
 
 
 def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
-    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2.
+    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2, of shapes (N, C) and (C,).
 
     With ``p_g`` as reference this is EMD_avg, the discrepancy among clients (the paper's formula
     lacks the 1/N that its range of 0 to 2 implies). With ``p_o`` and the selected clients it is
     the local-skew term of the bound in eq. 3.
 
-    Parameters
-    ----------
-    label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of each client.
-    reference : array_like of float, shape (C,)
-        The distribution to compare with.
-
-    Examples
-    --------
     >>> average_emd([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])
     1.0
     """
@@ -146,15 +93,8 @@ def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
 
 
 def imbalance_ratio(distribution: ArrayLike) -> float:
-    """Return ``rho``: the largest share divided by the smallest, infinite if a class is empty.
+    """Return ``rho``: the largest share or count over the smallest, infinite if a class is empty.
 
-    Parameters
-    ----------
-    distribution : array_like of float, shape (C,)
-        Shares or counts.
-
-    Examples
-    --------
     >>> imbalance_ratio([0.5, 0.3, 0.2])
     2.5
     """
@@ -164,17 +104,8 @@ def imbalance_ratio(distribution: ArrayLike) -> float:
 
 
 def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
-    """Return the share of all clients that were selected at least once.
+    """Return the share of all clients that were in at least one of the selected sets.
 
-    Parameters
-    ----------
-    selected_sets : iterable of iterables of int
-        The clients of each round.
-    num_clients : int
-        N, all clients of the federation.
-
-    Examples
-    --------
     >>> coverage([[0, 1], [1, 2]], num_clients=4)
     0.75
     """
@@ -185,25 +116,10 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
     """Return ``p_l`` in integers of sum ``FIXED_POINT_SCALE``, by the largest remainder.
 
     Only integers are encrypted, so that no exponent of a float travels in the clear. The fixed
-    sum lets whoever decrypts a sum of distributions count how many were added.
+    sum lets whoever decrypts a sum of distributions count how many were added. Ties between
+    remainders go to the lower class. Label counts of shape (C,) that are negative, or not from 1 to
+    below 2**42 in all, are a `SettingsError`.
 
-    Parameters
-    ----------
-    label_counts : array_like of int, shape (C,)
-        Samples of each class, non-negative, not all zero; their total is below 2**42.
-
-    Returns
-    -------
-    ndarray of int64, shape (C,)
-        Ties between remainders go to the lower class.
-
-    Raises
-    ------
-    SettingsError
-        If a count is negative, or there is no sample or more than can be.
-
-    Examples
-    --------
     >>> fixed_point_distribution([1, 1, 1]).tolist()
     [349526, 349525, 349525]
     """
@@ -221,20 +137,8 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def with_square(distribution: ArrayLike) -> NDArray[np.int64]:
-    """Return ``p_l`` and behind it ``||p_l||_2^2``, all in fixed point.
+    """Return ``p_l`` and behind it ``||p_l||_2^2``, shape (C + 1,), all in rounded fixed point.
 
-    Parameters
-    ----------
-    distribution : array_like of int, shape (C,)
-        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``.
-
-    Returns
-    -------
-    ndarray of int64, shape (C + 1,)
-        The square is rounded to the nearest integer.
-
-    Examples
-    --------
     >>> (with_square(fixed_point_distribution([3, 1])) / FIXED_POINT_SCALE).tolist()
     [0.75, 0.25, 0.625]
     """
@@ -251,25 +155,9 @@ def balanced_distribution(
 
     ``q = u + w (p_l - t) / r`` with r such that no share is negative. The q of several clients are
     as far from uniform together as their weighted data is from the target, up to the factor r.
+    ``p_l`` and q are integers of sum ``FIXED_POINT_SCALE``, shape (C,); the target ``t`` sums to 1;
+    the weight ``w`` says how much the client counts, relative to the mean.
 
-    Parameters
-    ----------
-    distribution : array_like of int, shape (C,)
-        ``p_l`` in integers of sum ``FIXED_POINT_SCALE``.
-    target : array_like of float, shape (C,)
-        ``t``, which sums to 1.
-    weight : float
-        ``w``: how much the client counts, relative to the mean.
-    largest_weight : float
-        The largest weight that a client may have.
-
-    Returns
-    -------
-    ndarray of int64, shape (C,)
-        ``q`` in integers of sum ``FIXED_POINT_SCALE``.
-
-    Examples
-    --------
     >>> p_l = fixed_point_distribution([3, 1])
     >>> bool((balanced_distribution(p_l, [0.5, 0.5], 1.0, 1.0) == p_l).all())
     True

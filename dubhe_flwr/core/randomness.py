@@ -7,31 +7,24 @@ random numbers, and a run repeats on every runtime. Keys and obfuscation never c
 
 import hashlib
 import json
+import secrets
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["generator"]
+__all__ = ["generator", "private_draws", "seeded_draws"]
+
+_TRIES_IN_BLOCK: Final = 32
+"""Seeded tries come in blocks, each of them one stream of random numbers for all rounds."""
 
 
 def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator:
-    """Return the generator that belongs to a seed and a path.
+    """Return the generator of a seed and a path: Philox, keyed by their SHA-256.
 
-    Parameters
-    ----------
-    seed : int
-        The seed of the whole run.
-    *path : str or int
-        What the numbers are for.
-    skip : int (default: 0)
-        Numbers in [0, 1) to leave out, a multiple of 4, at no cost.
+    The path says what the numbers are for. Of numbers in [0, 1) so many may be left out at no cost,
+    a multiple of 4.
 
-    Returns
-    -------
-    numpy.random.Generator
-        A Philox generator keyed by a SHA-256 of seed and path.
-
-    Examples
-    --------
     >>> first = generator(7, "participation", "client-3", 1).random()
     >>> first == generator(7, "participation", "client-3", 1).random()
     True
@@ -43,3 +36,37 @@ def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator
     digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
     key = int.from_bytes(digest[:16], "big")
     return np.random.Generator(np.random.Philox(key=key, counter=skip // 4))
+
+
+def seeded_draws(
+    seed: int, alias: str, first_round: int, num_rounds: int, tries: int
+) -> NDArray[np.float64]:
+    """Return a simulated client's uniform numbers in [0, 1), shape (T, H), by round and try.
+
+    They depend on the round and the try alone, however many of them are drawn at once. `alias`
+    is a name of the client that stays the same from run to run.
+
+    Whoever knows the seed can tell from a client's yes or no on which side of the number its
+    probability lies; this is for simulations only.
+
+    >>> block = seeded_draws(7, "3", first_round=1, num_rounds=2, tries=4)
+    >>> bool((block[1] == seeded_draws(7, "3", first_round=2, num_rounds=1, tries=4)).all())
+    True
+    """
+    blocks = [
+        generator(seed, "participation", alias, block, skip=first_round * _TRIES_IN_BLOCK).random(
+            (num_rounds, _TRIES_IN_BLOCK)
+        )
+        for block in range(-(-tries // _TRIES_IN_BLOCK))
+    ]
+    return np.hstack(blocks)[:, :tries]
+
+
+def private_draws(tries: int) -> NDArray[np.float64]:
+    """Return uniform numbers in [0, 1) from the operating system, one for each try.
+
+    >>> private_draws(3).shape
+    (3,)
+    """
+    integers = np.frombuffer(secrets.token_bytes(8 * tries), dtype=np.uint64)
+    return np.asarray((integers >> np.uint64(11)) * 2.0**-53)

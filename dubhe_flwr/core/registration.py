@@ -1,4 +1,4 @@
-"""Registration: the category of a client and its one-hot registry (Algorithm 1)."""
+"""Registration (Algorithm 1) and participation (eq. 6): from label counts to a probability."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -17,6 +17,7 @@ __all__ = [
     "default_thresholds",
     "dominating_category",
     "overall_registry",
+    "participation_probability",
     "registry",
 ]
 
@@ -29,8 +30,6 @@ _PAPER_THRESHOLDS: Final[dict[tuple[int, ...], dict[int, float]]] = {(1, 2, 10):
 def default_thresholds(codebook: Codebook) -> dict[int, float]:
     """Return the thresholds that the paper found for a reference set; none if it gives none.
 
-    Examples
-    --------
     >>> default_thresholds(Codebook((1, 2, 10)))
     {1: 0.7, 2: 0.1}
     """
@@ -40,21 +39,10 @@ def default_thresholds(codebook: Codebook) -> dict[int, float]:
 def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dict[int, float]:
     """Return ``sigma`` as a dictionary in ascending order, after checking it and the codebook.
 
-    Parameters
-    ----------
-    codebook : Codebook
-        Slots of the registry.
-    thresholds : mapping of int to float
-        ``sigma_i`` in [0, 1] for each ``i`` in the reference set but ``C``; ``sigma_C`` is 0 and
-        may be given as such.
+    There is a ``sigma_i`` in [0, 1] for each ``i`` in the reference set but ``C``; ``sigma_C`` is 0
+    and may be given as such. If one is missing, unknown or out of range, or the registry is too
+    long, it is a `SettingsError`.
 
-    Raises
-    ------
-    SettingsError
-        If the registry is too long, a threshold is missing, unknown or outside [0, 1].
-
-    Examples
-    --------
     >>> check_thresholds(Codebook((1, 2, 10)), {2: 0.1, 1: 0.7})
     {1: 0.7, 2: 0.1}
     """
@@ -99,16 +87,11 @@ def dominating_category(
     Parameters
     ----------
     label_counts : array_like of int, shape (C,)
-        Samples of each class, not all zero.
+        Samples of each class; `SettingsError` if they do not fit the codebook or are all 0.
     codebook : Codebook
         Holds the reference set ``G`` in ascending order.
     thresholds : mapping of int to float
         ``sigma_i`` for each size but ``C``, checked by `check_thresholds`.
-
-    Raises
-    ------
-    SettingsError
-        If the counts do not fit the codebook or hold no sample.
 
     Examples
     --------
@@ -134,21 +117,8 @@ def dominating_category(
 
 
 def registry(category: Category, codebook: Codebook) -> NDArray[np.int64]:
-    """Return ``R``: the one-hot vector of a category (eq. 5).
+    """Return ``R``: the one-hot vector of a category, shape (l,) (eq. 5).
 
-    Parameters
-    ----------
-    category : tuple of int
-        ``u``: the dominating classes, ascending.
-    codebook : Codebook
-        Says which slot stands for the category.
-
-    Returns
-    -------
-    ndarray of int64, shape (l,)
-
-    Examples
-    --------
     >>> registry((1,), Codebook((1, 3))).tolist()
     [0, 1, 0, 0]
     """
@@ -162,33 +132,34 @@ def overall_registry(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Register many clients in the clear: the reference for the encrypted sum, and its oracle.
 
-    Parameters
-    ----------
-    label_counts : array_like of int, shape (N, C)
-        Samples of each class at each client.
-    codebook : Codebook
-        Holds the reference set ``G``.
-    thresholds : mapping of int to float
-        ``sigma_i`` for each size but ``C``, checked by `check_thresholds`.
+    From label counts of shape (N, C), and the rest as for `dominating_category`, it returns
+    ``R_A = sum_k R^k``, the number of clients in each category, and the slot of each client's.
 
-    Returns
-    -------
-    overall : ndarray of int64, shape (l,)
-        ``R_A = sum_k R^k``: number of clients in each category.
-    slots : ndarray of int64, shape (N,)
-        The slot of each client's category.
-
-    Examples
-    --------
     >>> overall, slots = overall_registry([[9, 1], [1, 1], [0, 5]], Codebook((1, 2)), {1: 0.7})
     >>> overall.tolist(), slots.tolist()
     ([1, 1, 1], [0, 2, 1])
     """
-    slots = np.array(
-        [
-            codebook.rank(dominating_category(counts, codebook, thresholds))
-            for counts in np.asarray(label_counts)
-        ],
-        dtype=np.int64,
+    categories = (
+        dominating_category(row, codebook, thresholds) for row in np.asarray(label_counts)
     )
+    slots = np.fromiter(map(codebook.rank, categories), dtype=np.int64)
     return np.bincount(slots, minlength=codebook.length), slots
+
+
+def participation_probability(
+    overall_registry: ArrayLike, num_participants: int
+) -> NDArray[np.float64]:
+    """Return ``P = min(1, K / (R_A(u) * ||R_A||_0))`` for each category (eq. 6), shape (l,).
+
+    Every non-empty category is then expected to send as many clients as any other, and K
+    clients take part in all as long as no probability is capped at 1 (eqs. 7 and 8). Where the
+    category is empty the probability is 0.
+
+    >>> participation_probability([10, 0, 40], num_participants=4)
+    array([0.2 , 0.  , 0.05])
+    """
+    counts = np.asarray(overall_registry, dtype=np.int64)
+    filled = counts > 0
+    probability = np.zeros(counts.shape)
+    probability[filled] = num_participants / (counts[filled] * np.count_nonzero(filled))
+    return np.minimum(1.0, probability)

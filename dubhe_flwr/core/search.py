@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
-from dubhe_flwr.core.participation import participation_probability
+from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["best_candidate", "candidate_grid", "search_contribution"]
@@ -22,29 +22,13 @@ _MAX_CANDIDATES: Final = 64
 
 
 def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
-    """Return a coarse grid of thresholds for a reference set.
+    """Return a coarse grid of thresholds for a reference set: ``sigma_i`` for each size but ``C``.
 
-    The grid is coarse because two neighbouring candidates differ by the few clients between them:
-    a finer one would tell the agent about these, and would hardly be better.
+    They are 0.5, 0.7 or 0.9 for one dominating class; 0.2, 0.4 or 0.6 of the largest possible
+    share ``1 / i`` for more. The grid is coarse because two neighbouring candidates differ by the
+    few clients between them: a finer one would tell the agent about these, and would hardly be
+    better. More than 64 candidates are a `SettingsError`.
 
-    Parameters
-    ----------
-    codebook : Codebook
-        Holds the reference set ``G``.
-
-    Returns
-    -------
-    list of dict of int to float
-        ``sigma_i`` of each candidate for each size but ``C``: 0.5, 0.7 or 0.9 for one dominating
-        class; 0.2, 0.4 or 0.6 of the largest possible share ``1 / i`` for more.
-
-    Raises
-    ------
-    SettingsError
-        If there are more than 64.
-
-    Examples
-    --------
     >>> grid = candidate_grid(Codebook((1, 2, 10)))
     >>> len(grid), grid[0], {1: 0.7, 2: 0.1} in grid
     (9, {1: 0.5, 2: 0.1}, True)
@@ -65,24 +49,10 @@ def search_contribution(
 ) -> NDArray[np.int64]:
     """Return what a client adds to the sums of each candidate: ``P_k p_l^k`` and ``P_k``.
 
-    Parameters
-    ----------
-    distribution : array_like of int, shape (C,)
-        ``p_l`` in fixed point, from `fixed_point_distribution`.
-    slots : array_like of int, shape (n,)
-        Slot of the client's category under each candidate.
-    overall_registries : array_like of int, shape (n, l)
-        ``R_A`` under each candidate.
-    num_participants : int
-        ``K``.
+    From its ``p_l`` in fixed point, shape (C,), and under each of n candidates the slot of its
+    category and ``R_A``, shapes (n,) and (n, l); the result, shape (n, C + 1), is rounded to units
+    of ``1 / FIXED_POINT_SCALE``.
 
-    Returns
-    -------
-    ndarray of int64, shape (n, C + 1)
-        Rounded to units of ``1 / FIXED_POINT_SCALE``.
-
-    Examples
-    --------
     >>> p_l = [FIXED_POINT_SCALE, 0]
     >>> search_contribution(p_l, [0, 2], [[4, 6, 0], [1, 1, 8]], 3) / FIXED_POINT_SCALE
     array([[0.375, 0.   , 0.375],
@@ -101,18 +71,9 @@ def search_contribution(
 def best_candidate(sums: ArrayLike) -> int:
     """Return the candidate with the least ``||E[p_o] - p_u||_1``, the first of equal ones.
 
-    Parameters
-    ----------
-    sums : array_like of int, shape (n, C + 1)
-        Sums of the contributions of all clients.
+    The sums of the contributions of all clients have the shape (n, C + 1). It is a `SettingsError`
+    if no client would take part under some candidate.
 
-    Raises
-    ------
-    SettingsError
-        If no client would take part under some candidate.
-
-    Examples
-    --------
     >>> best_candidate([[30, 10, 40], [11, 10, 21], [5, 5, 10]])
     2
     """

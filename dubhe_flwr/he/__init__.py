@@ -1,8 +1,7 @@
 """Packed Paillier encryption, and the sealed and signed delivery of its secret key."""
 
 from dubhe_flwr.he.layout import Field, Layout
-from dubhe_flwr.he.plain import Unencrypted
-from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.he.sealing import (
     RecipientKey,
     SealingContext,

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dubhe_flwr.errors import DecryptionError, SettingsError
-from dubhe_flwr.he.public_key import check_key_bits, ciphertext_bytes
+from dubhe_flwr.he.public_key import HEADROOM_BITS, check_key_bits, ciphertext_bytes
 
 __all__ = ["Field", "Layout"]
 
 MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits a signed 64-bit integer
-HEADROOM_BITS = 3  # phe treats the plaintexts of the upper two thirds as negative or as overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +29,9 @@ class Field:
     ----------
     name : str
         Name of the vector, unique in its layout.
-    num_slots : int
-        Number of counters.
-    max_value : int
-        Largest value that one client may put in a slot: 1 for the one-hot registry, the fixed sum
-        for a rounded label distribution.
-
-    Raises
-    ------
-    SettingsError
-        If the name is empty or a number is below 1.
-
-    Examples
-    --------
-    >>> Field("registry", num_slots=56, max_value=1)
-    Field(name='registry', num_slots=56, max_value=1)
+    num_slots, max_value : int
+        Number of counters, and the largest value that one client may put in a slot; each at least
+        1. It is 1 for the one-hot registry, the fixed sum for a rounded label distribution.
     """
 
     name: str
@@ -66,7 +53,8 @@ class Layout:
     """The place of every counter in the ciphertexts of an epoch.
 
     Every field starts in a ciphertext of its own and spans as many as it needs; a slot never
-    straddles two. Slot 0 takes the lowest bits of the first plaintext.
+    straddles two. Slot 0 takes the lowest bits of the first plaintext. Whatever cannot work, such
+    as sums that could exceed 62 bits, is a `SettingsError`.
 
     Parameters
     ----------
@@ -76,12 +64,6 @@ class Layout:
         Largest number of vectors that are ever summed.
     fields : tuple of Field
         The vectors, with different names.
-
-    Raises
-    ------
-    SettingsError
-        If the key size is unfit, there are no clients or fields, a name stands twice, or a sum
-        could exceed 62 bits.
 
     Examples
     --------
@@ -112,11 +94,6 @@ class Layout:
                     f"{MAX_SLOT_BITS} is the most: lower its max_value or max_clients."
                 )
 
-    @property
-    def ciphertext_bytes(self) -> int:
-        """Size of one ciphertext in bytes."""
-        return ciphertext_bytes(self.key_bits)
-
     def field(self, name: str) -> Field:
         """Return the field of that name; `SettingsError` if there is none."""
         for field in self.fields:
@@ -139,28 +116,13 @@ class Layout:
 
     def field_bytes(self, name: str) -> int:
         """Size of the encrypted field in bytes."""
-        return self.num_ciphertexts(name) * self.ciphertext_bytes
+        return self.num_ciphertexts(name) * ciphertext_bytes(self.key_bits)
 
     def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
-        """Pack the counters of one client.
+        """Pack the counters of one client, one plaintext for each ciphertext that the field spans.
 
-        Parameters
-        ----------
-        name : str
-            The field.
-        values : ndarray of int, shape (num_slots,)
-            The counters, each in 0..max_value.
-
-        Returns
-        -------
-        list of int
-            One plaintext for each ciphertext that the field spans.
-
-        Raises
-        ------
-        SettingsError
-            If the shape, the type or a value is unfit. The message names no value, since the
-            counters are the client's secret.
+        The counters are integers in 0..max_value, shape (num_slots,), or it is a `SettingsError`.
+        It names no value, since the counters are the client's secret.
         """
         field = self.field(name)
         counters = np.asarray(values)
@@ -184,32 +146,13 @@ class Layout:
     def unpack(
         self, name: str, plaintexts: Sequence[int], num_addends: int
     ) -> npt.NDArray[np.int64]:
-        """Unpack the sum of the counters of several clients.
+        """Unpack the sum of the counters of so many clients, shape (num_slots,).
 
-        Parameters
-        ----------
-        name : str
-            The field.
-        plaintexts : sequence of int
-            One plaintext for each ciphertext that the field spans.
-        num_addends : int
-            Number of clients in the sum, in 1..max_clients.
+        If the plaintexts, one for each ciphertext, cannot be such a sum, it is a `DecryptionError`:
+        wrong in number, with bits outside the slots, or with a slot above `num_addends *
+        max_value`. It carries no detail. A number of clients above `max_clients` is a
+        `SettingsError`.
 
-        Returns
-        -------
-        ndarray of int64, shape (num_slots,)
-            The sums of the counters.
-
-        Raises
-        ------
-        SettingsError
-            If `num_addends` is out of range.
-        DecryptionError
-            If the plaintexts cannot be such a sum: wrong in number, with bits outside the slots,
-            or with a slot above `num_addends * max_value`. It carries no detail.
-
-        Examples
-        --------
         >>> layout = Layout(512, 7, (Field("registry", 3, 1),))
         >>> layout.pack("registry", np.array([1, 0, 1])) == [0b_001_000_001]
         True
@@ -237,13 +180,7 @@ class Layout:
         return np.array(slots, dtype=np.int64)
 
     def digest(self) -> bytes:
-        """Return the SHA-256 digest of the layout, to be bound into the context of an epoch.
-
-        Examples
-        --------
-        >>> Layout(2048, 1000, (Field("registry", 56, 1),)).digest().hex()[:16]
-        '7d9a4321d49de8dd'
-        """
+        """Return the SHA-256 digest of the layout, to be bound into the context of an epoch."""
         description = {
             "key_bits": self.key_bits,
             "max_clients": self.max_clients,

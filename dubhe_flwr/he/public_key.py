@@ -1,36 +1,34 @@
-"""The Paillier public key: what a ciphertext is, and which bytes are one.
+"""The Paillier public key: what a ciphertext is, and which bytes are one; and a stand-in for it.
 
 Ciphertexts travel as fixed-length big-endian bytes, and phe validates nothing: whatever arrives is
-checked here. A *vector* is one or several ciphertexts put end to end.
+checked here. A *vector* is one or several ciphertexts put end to end. Simulations, which have
+nobody to hide from, may put plaintexts in the place of ciphertexts.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
 import gmpy2
 
-from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
+from dubhe_flwr.errors import (
+    DecryptionError,
+    InvalidCiphertextError,
+    MalformedMessageError,
+    SettingsError,
+)
 
-__all__ = ["PublicKey", "check_key_bits", "ciphertext_bytes"]
+__all__ = ["HEADROOM_BITS", "PublicKey", "Unencrypted", "check_key_bits", "ciphertext_bytes"]
 
 MIN_KEY_BITS: Final = 512
+HEADROOM_BITS: Final = 3
+"""phe treats the plaintexts of the upper two thirds as negative or as overflow."""
 
 
 def check_key_bits(key_bits: int) -> None:
-    """Refuse a key size that is too small or whose primes do not fill whole bytes.
-
-    Raises
-    ------
-    SettingsError
-        If `key_bits` is below 512 or no multiple of 16. Below 2048 is for tests only.
-
-    Examples
-    --------
-    >>> check_key_bits(2048)
-    """
+    """Refuse a key size below 512, or whose primes do not fill whole bytes: no multiple of 16."""
     if key_bits < MIN_KEY_BITS or key_bits % 16:
         raise SettingsError(
             f"key_bits={key_bits} is not a multiple of 16 from {MIN_KEY_BITS} on: take 2048 or "
@@ -39,13 +37,7 @@ def check_key_bits(key_bits: int) -> None:
 
 
 def ciphertext_bytes(key_bits: int) -> int:
-    """Size in bytes of one ciphertext, an integer modulo n^2.
-
-    Examples
-    --------
-    >>> ciphertext_bytes(2048)
-    512
-    """
+    """Size in bytes of one ciphertext, an integer modulo n^2."""
     return 2 * key_bits // 8
 
 
@@ -56,12 +48,7 @@ class PublicKey:
     Parameters
     ----------
     n : int
-        The modulus, odd.
-
-    Raises
-    ------
-    SettingsError
-        If the modulus is even or of an unfit size.
+        The modulus; `SettingsError` if it is even or of an unfit size.
 
     Examples
     --------
@@ -94,14 +81,9 @@ class PublicKey:
         return ciphertext_bytes(self.bits)
 
     @cached_property
-    def n_square(self) -> int:
-        """The modulus of the ciphertexts."""
-        return self.n * self.n
-
-    @cached_property
-    def _modulus(self) -> gmpy2.mpz:
-        """The same for gmpy2, which would convert it each time."""
-        return gmpy2.mpz(self.n_square)
+    def n_square(self) -> gmpy2.mpz:
+        """The modulus of the ciphertexts, as gmpy2 would otherwise convert it each time."""
+        return gmpy2.mpz(self.n) ** 2
 
     def to_bytes(self) -> bytes:
         """Return the modulus as `bits / 8` big-endian bytes."""
@@ -109,13 +91,7 @@ class PublicKey:
 
     @classmethod
     def from_bytes(cls, data: bytes, key_bits: int) -> Self:
-        """Read a modulus of exactly `key_bits` bits.
-
-        Raises
-        ------
-        MalformedMessageError
-            If the bytes are not an odd number of that size.
-        """
+        """Read an odd modulus of exactly `key_bits` bits; else it is a `MalformedMessageError`."""
         n = int.from_bytes(data, "big")
         if len(data) * 8 != key_bits or n.bit_length() != key_bits or n % 2 == 0:
             raise MalformedMessageError(f"The modulus is not an odd number of {key_bits} bits.")
@@ -126,63 +102,30 @@ class PublicKey:
         return hashlib.sha256(self.to_bytes()).digest()
 
     def parse(self, vector: bytes, num_ciphertexts: int = 1) -> list[gmpy2.mpz]:
-        """Read a vector of ciphertexts, checking length and range but not invertibility.
+        """Read a vector of so many ciphertexts, checking length and range but not invertibility.
 
-        Parameters
-        ----------
-        vector : bytes
-            Ciphertexts put end to end, `num_ciphertexts * ciphertext_bytes` bytes in all.
-        num_ciphertexts : int, default=1
-            Number of ciphertexts in the vector.
-
-        Returns
-        -------
-        list of mpz
-            The ciphertexts, each between 0 and n^2, both excluded.
-
-        Raises
-        ------
-        InvalidCiphertextError
-            If the length is wrong or a number is out of range.
+        Each lies between 0 and n^2, both excluded; else it is an `InvalidCiphertextError`.
         """
         size = self.ciphertext_bytes
         if not vector or len(vector) != num_ciphertexts * size:
             raise InvalidCiphertextError(
                 f"A vector has {len(vector)} bytes instead of {num_ciphertexts} x {size}."
             )
-        n_square = self._modulus
-        ciphertexts = []
-        for start in range(0, len(vector), size):
-            ciphertext = gmpy2.mpz.from_bytes(vector[start : start + size], "big")
-            if not 0 < ciphertext < n_square:
-                raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
-            ciphertexts.append(ciphertext)
+        ciphertexts = [
+            gmpy2.mpz.from_bytes(vector[start : start + size], "big")
+            for start in range(0, len(vector), size)
+        ]
+        if not all(0 < ciphertext < self.n_square for ciphertext in ciphertexts):
+            raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
         return ciphertexts
 
     def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
         """Return the encrypted sum of encrypted vectors, slot by slot: their product modulo n^2.
 
-        Parameters
-        ----------
-        vectors : iterable of bytes
-            Vectors of `num_ciphertexts` ciphertexts each; any iterable, of any length.
-        num_ciphertexts : int, default=1
-            Number of ciphertexts in each vector.
+        There are one or many vectors, of `num_ciphertexts` ciphertexts each, as in the sum, or it
+        is a `SettingsError`. One that is of a wrong length, out of range, or not a unit is an
+        `InvalidCiphertextError`.
 
-        Returns
-        -------
-        bytes
-            A vector of the same length.
-
-        Raises
-        ------
-        InvalidCiphertextError
-            If a vector is of a wrong length, out of range, or not a unit.
-        SettingsError
-            If there are no vectors, or they have no ciphertext.
-
-        Examples
-        --------
         >>> from dubhe_flwr.he import generate_secret_key
         >>> secret_key = generate_secret_key(512)
         >>> vectors = (secret_key.encrypt([count, 1]) for count in range(5))
@@ -191,7 +134,7 @@ class PublicKey:
         """
         if num_ciphertexts < 1:
             raise SettingsError(f"num_ciphertexts={num_ciphertexts}: give it at least 1.")
-        modulus, products = self._modulus, [gmpy2.mpz(1)] * num_ciphertexts
+        modulus, products = self.n_square, [gmpy2.mpz(1)] * num_ciphertexts
         num_addends = 0
         for vector in vectors:
             for place, factor in enumerate(self.parse(vector, num_ciphertexts)):
@@ -200,29 +143,74 @@ class PublicKey:
         if num_addends == 0:
             raise SettingsError("A sum of no vectors has no value: add at least one.")
         # A product is a unit only if every factor is one: a single check covers all.
-        if not all(self.is_unit(product) for product in products):
+        if not self._are_units(products):
             raise InvalidCiphertextError("An addend is not a unit: look for it with is_valid.")
         size = self.ciphertext_bytes
         return b"".join(int(product).to_bytes(size, "big") for product in products)
 
     def is_valid(self, vector: bytes, num_ciphertexts: int = 1) -> bool:
-        """Return whether every ciphertext of a vector is a unit modulo n^2 of the right length.
-
-        Examples
-        --------
-        >>> from dubhe_flwr.he import generate_secret_key
-        >>> secret_key = generate_secret_key(512)
-        >>> secret_key.public_key.is_valid(secret_key.encrypt([7]))
-        True
-        >>> secret_key.public_key.is_valid(bytes(128))
-        False
-        """
+        """Return whether every ciphertext of a vector is a unit modulo n^2 of the right length."""
         try:
             ciphertexts = self.parse(vector, num_ciphertexts)
         except InvalidCiphertextError:
             return False
-        return all(self.is_unit(ciphertext) for ciphertext in ciphertexts)
+        return self._are_units(ciphertexts)
 
-    def is_unit(self, ciphertext: int) -> bool:
-        """Return whether a number shares no factor with the modulus."""
-        return bool(gmpy2.gcd(ciphertext, self.n) == 1)
+    def _are_units(self, numbers: Iterable[gmpy2.mpz]) -> bool:
+        return all(gmpy2.gcd(number, self.n) == 1 for number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Unencrypted:
+    """Packs and adds as Paillier encryption with so many bits does, without encrypting.
+
+    A vector has as many bytes as an encrypted one, so that nothing else has to know.
+
+    Examples
+    --------
+    >>> plain = Unencrypted(512)
+    >>> vectors = (plain.encrypt([count, 1]) for count in range(5))
+    >>> plain.decrypt(plain.add_up(vectors, num_ciphertexts=2))
+    [10, 5]
+    """
+
+    key_bits: int
+
+    def encrypt(self, plaintexts: Sequence[int]) -> bytes:
+        """Return the plaintexts as bytes."""
+        size = ciphertext_bytes(self.key_bits)
+        return b"".join(plaintext.to_bytes(size, "big") for plaintext in plaintexts)
+
+    def decrypt(self, vector: bytes) -> list[int]:
+        """Return the plaintexts; `DecryptionError` if it is not a vector of them."""
+        plaintexts = self._parse(vector, max(1, len(vector) // ciphertext_bytes(self.key_bits)))
+        if plaintexts is None:
+            raise DecryptionError
+        return plaintexts
+
+    def is_valid(self, vector: bytes, num_ciphertexts: int = 1) -> bool:
+        """Return whether these are so many plaintexts."""
+        return self._parse(vector, num_ciphertexts) is not None
+
+    def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
+        """Return the sum of vectors, slot by slot; errors are those of `PublicKey.add_up`."""
+        totals = [0] * num_ciphertexts
+        num_addends = 0
+        for vector in vectors:
+            if (plaintexts := self._parse(vector, num_ciphertexts)) is None:
+                raise InvalidCiphertextError("A vector is not of this length, or out of range.")
+            totals = [total + addend for total, addend in zip(totals, plaintexts, strict=True)]
+            num_addends += 1
+        if num_addends == 0:
+            raise SettingsError("A sum of no vectors has no value: add at least one.")
+        return self.encrypt(totals)
+
+    def _parse(self, vector: bytes, num_ciphertexts: int) -> list[int] | None:
+        """Return the plaintexts of a vector; None if there are not so many, or one is too large."""
+        size = ciphertext_bytes(self.key_bits)
+        if len(vector) != size * num_ciphertexts:
+            return None
+        starts = range(0, len(vector), size)
+        plaintexts = [int.from_bytes(vector[at : at + size], "big") for at in starts]
+        most = 1 << (self.key_bits - HEADROOM_BITS)
+        return plaintexts if all(plaintext < most for plaintext in plaintexts) else None

@@ -33,11 +33,6 @@ class RecipientKey:
 
     It cannot be pickled or copied and its repr shows the public half only.
 
-    Parameters
-    ----------
-    private_key : X25519PrivateKey
-        The private half.
-
     Examples
     --------
     >>> recipient_key = RecipientKey.generate()
@@ -63,13 +58,7 @@ class RecipientKey:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` gave.
-
-        Raises
-        ------
-        SealError
-            If there are not 32 bytes. It carries no detail.
-        """
+        """Read the 32 bytes of `to_bytes`; others are a `SealError`, which carries no detail."""
         try:
             return cls(X25519PrivateKey.from_private_bytes(data))
         except ValueError:
@@ -85,13 +74,7 @@ class RecipientKey:
         return self._private_key.public_key().public_bytes_raw()
 
     def decrypt(self, sealed: bytes, info: bytes) -> bytes:
-        """Open an HPKE message.
-
-        Raises
-        ------
-        SealError
-            If it does not open. It carries no detail.
-        """
+        """Open an HPKE message; if it does not open it is a `SealError` without a detail."""
         try:
             return SUITE.decrypt(sealed, self._private_key, info=info)
         except InvalidTag:
@@ -110,16 +93,8 @@ class SealingContext:
         Random id of the epoch.
     agent_public : bytes
         Public bytes of the agent's own recipient key.
-    modulus_digest : bytes
-        `PublicKey.digest()` of the key that is sealed.
-    layout_digest : bytes
-        `Layout.digest()` of the epoch.
-
-    Examples
-    --------
-    >>> context = SealingContext("dubhe/1", b"epoch", bytes(32), bytes(32), bytes(32))
-    >>> context.info(bytes(32)) == context.info(bytes(31) + b"1")
-    False
+    modulus_digest, layout_digest : bytes
+        `PublicKey.digest()` of the key that is sealed, `Layout.digest()` of the epoch.
     """
 
     protocol: str
@@ -142,13 +117,7 @@ class SealingContext:
 
 
 def sealed_bytes(key_bits: int) -> int:
-    """Size in bytes of every sealed key.
-
-    Examples
-    --------
-    >>> sealed_bytes(2048)
-    176
-    """
+    """Size in bytes of every sealed key."""
     check_key_bits(key_bits)
     return ENCAPSULATED_KEY_BYTES + key_bits // 16 + TAG_BYTES
 
@@ -156,29 +125,11 @@ def sealed_bytes(key_bits: int) -> int:
 def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext) -> bytes:
     """Seal one prime of the secret key for one recipient, who has n and so the other prime.
 
-    Parameters
-    ----------
-    secret_key : SecretKey
-        The key to deliver.
-    recipient_public : bytes
-        The recipient's 32 public bytes.
-    context : SealingContext
-        The epoch for which the key is good.
+    The recipient's public key has 32 bytes, the result `sealed_bytes(key_bits)`.
 
-    Returns
-    -------
-    bytes
-        `sealed_bytes(key_bits)` bytes.
+    If `recipient_public` is not a public key, or one of the few that fix the shared secret, it is a
+    `MalformedMessageError`; a context of another modulus is a `SettingsError`.
 
-    Raises
-    ------
-    MalformedMessageError
-        If `recipient_public` is not a public key, or one of the few that fix the shared secret.
-    SettingsError
-        If the context is of another modulus.
-
-    Examples
-    --------
     >>> from dubhe_flwr.he import generate_secret_key
     >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()
     >>> public_key = secret_key.public_key
@@ -203,29 +154,10 @@ def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext
 def open_sealed(
     sealed: bytes, recipient_key: RecipientKey, context: SealingContext, public_key: PublicKey
 ) -> SecretKey:
-    """Open a sealed key and check it against the modulus.
+    """Open what `seal` gave, by what the recipient knows of the epoch, and check the modulus.
 
-    Parameters
-    ----------
-    sealed : bytes
-        What `seal` gave.
-    recipient_key : RecipientKey
-        The recipient's own key.
-    context : SealingContext
-        The epoch, as the recipient knows it.
-    public_key : PublicKey
-        The modulus, as the recipient knows it.
-
-    Returns
-    -------
-    SecretKey
-        The key.
-
-    Raises
-    ------
-    SealError
-        If the seal is of another recipient, epoch, agent, modulus or layout, was changed on the
-        way, or holds no prime of the modulus. It carries no detail.
+    It is a `SealError`, which carries no detail, if the seal is of another recipient, epoch, agent,
+    modulus or layout, was changed on the way, or holds no prime of the modulus.
     """
     if context.modulus_digest != public_key.digest():
         raise SealError

@@ -29,23 +29,16 @@ class SecretKey:
     Parameters
     ----------
     public_key : PublicKey
-        The modulus n.
+        The modulus n, also an attribute.
     p : int
         A prime factor of n, taken on trust.
-
-    Attributes
-    ----------
-    public_key : PublicKey
-        The modulus n.
 
     Examples
     --------
     >>> secret_key = generate_secret_key(512)
     >>> vector = secret_key.encrypt([12, 34])
-    >>> len(vector)
-    256
-    >>> secret_key.decrypt(vector)
-    [12, 34]
+    >>> len(vector), secret_key.decrypt(vector)
+    (256, [12, 34])
     """
 
     __slots__ = (
@@ -85,25 +78,8 @@ class SecretKey:
     def from_bytes(cls, data: bytes, public_key: PublicKey) -> Self:
         """Read p and check that n is the product of two different primes of half its size.
 
-        Parameters
-        ----------
-        data : bytes
-            What `to_bytes` gave.
-        public_key : PublicKey
-            The modulus n.
+        If any check fails, it is a `SealError`, which carries no detail.
 
-        Returns
-        -------
-        SecretKey
-            The key.
-
-        Raises
-        ------
-        SealError
-            If any check fails. It carries no detail.
-
-        Examples
-        --------
         >>> secret_key = generate_secret_key(512)
         >>> again = SecretKey.from_bytes(secret_key.to_bytes(), secret_key.public_key)
         >>> again.decrypt(secret_key.encrypt([5]))
@@ -121,22 +97,9 @@ class SecretKey:
         return cls(public_key, p)
 
     def encrypt(self, plaintexts: Sequence[int]) -> bytes:
-        """Encrypt integers, each with fresh randomness of the operating system.
+        """Encrypt integers, each with fresh randomness of the operating system, as one vector.
 
-        Parameters
-        ----------
-        plaintexts : sequence of int
-            Integers in 0..n-1, such as `Layout.pack` gives.
-
-        Returns
-        -------
-        bytes
-            One ciphertext for each, put end to end.
-
-        Raises
-        ------
-        SettingsError
-            If a plaintext is out of range. The message does not name it.
+        An integer outside 0..n-1 is a `SettingsError`, which does not name it.
         """
         size = self.public_key.ciphertext_bytes
         with _other_threads_run():
@@ -150,24 +113,10 @@ class SecretKey:
             )
 
     def decrypt(self, vector: bytes) -> list[int]:
-        """Decrypt a vector after checking each of its ciphertexts.
+        """Decrypt a vector to integers in 0..n-1, after checking each of its ciphertexts.
 
-        The result for 0, n or n^2 would factor n.
-
-        Parameters
-        ----------
-        vector : bytes
-            One or several ciphertexts put end to end.
-
-        Returns
-        -------
-        list of int
-            One plaintext in 0..n-1 for each ciphertext.
-
-        Raises
-        ------
-        DecryptionError
-            If the length is wrong, a number is out of range or no unit. It carries no detail.
+        The result for 0, n or n^2 would factor n. A wrong length, and a number out of range or no
+        unit, are a `DecryptionError`, which carries no detail.
         """
         num_ciphertexts = len(vector) // self.public_key.ciphertext_bytes
         if not self.public_key.is_valid(vector, num_ciphertexts):
@@ -209,23 +158,8 @@ class SecretKey:
 def generate_secret_key(key_bits: int = 2048) -> SecretKey:
     """Draw a new key from the randomness of the operating system.
 
-    Parameters
-    ----------
-    key_bits : int, default=2048
-        Size of the modulus; a multiple of 16 from 512 on. Below 2048 is for tests only.
+    The modulus has `key_bits` bits, a multiple of 16 from 512 on. Below 2048 is for tests only.
 
-    Returns
-    -------
-    SecretKey
-        The key; its `public_key` is what the server gets.
-
-    Raises
-    ------
-    SettingsError
-        If the size is unfit.
-
-    Examples
-    --------
     >>> generate_secret_key(512).public_key.bits
     512
     """

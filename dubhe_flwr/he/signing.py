@@ -24,21 +24,8 @@ SIGNATURE_BYTES: Final = _SIGNER_BYTES + 64
 class TrustedKeys:
     """The public keys whose signatures count.
 
-    Parameters
-    ----------
-    public_keys : iterable of Ed25519PublicKey
-        One for each node, in any order.
-
-    Raises
-    ------
-    SettingsError
-        If there are none, one stands twice, or one is not a public Ed25519 key.
-
-    Examples
-    --------
-    >>> key = Ed25519PrivateKey.generate()
-    >>> len(TrustedKeys([key.public_key()]))
-    1
+    They are one for each node, in any order. It is a `SettingsError` if there are none, one stands
+    twice, or one is not a public Ed25519 key.
     """
 
     __slots__ = ("_by_signer",)
@@ -63,13 +50,7 @@ class TrustedKeys:
         return public_key.public_bytes_raw() in self._by_signer
 
     def signer(self, statement: bytes, signature: bytes | None) -> bytes:
-        """Return the public bytes of the trusted key that signed a statement.
-
-        Raises
-        ------
-        UntrustedError
-            If none did.
-        """
+        """Return the public bytes of the trusted key that signed; `UntrustedError` if none did."""
         if signature is None or len(signature) != SIGNATURE_BYTES:
             raise UntrustedError("There is no signature.")
         key = self._by_signer.get(signature[:_SIGNER_BYTES])
@@ -92,12 +73,7 @@ class PinnedKeys:
     signing_key : Ed25519PrivateKey
         The node's own.
     trusted_keys : iterable of Ed25519PublicKey or TrustedKeys
-        Those of all nodes, this one included.
-
-    Raises
-    ------
-    SettingsError
-        If a key is of another kind, or the node's own is not among the trusted ones.
+        Those of all nodes; `SettingsError` if this one's is not among them.
 
     Examples
     --------

@@ -1,46 +1,33 @@
 """Strategies with `configure_fit` that choose who trains and leave all else to the wrapped one."""
 
 from dataclasses import replace
-from typing import Any
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
-from dubhe_flwr.adapter import DubheArguments, Options, Selecting
-from dubhe_flwr.adapter.arguments import taking
-from dubhe_flwr.protocol import Coordinator, Selector
-from dubhe_flwr.server.batched import sent_together
-from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of
+from dubhe_flwr.adapter import Selecting, SelectingByDubhe
+from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of, sent_together
 
 __all__ = ["Dubhe", "Selection"]
 
 
-class Selection(Selecting, Strategy):
+class Selection(Selecting[Strategy], Strategy):
     """Wraps a strategy: the selector chooses the clients, the strategy trains and aggregates.
 
     Parameters
     ----------
     strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen clients.
+        The strategy that trains and aggregates; it trains exactly the chosen clients. One that
+        cannot be wrapped is a `SettingsError`.
     selector : Selector
         How to choose; `Dubhe` brings its own.
     **options
         The fields of `dubhe_flwr.adapter.Options`.
-
-    Raises
-    ------
-    SettingsError
-        If the strategy cannot be wrapped, or an option cannot work.
     """
 
-    strategy: Strategy
     _configures = "configure_fit"
-
-    @taking(Options)
-    def __init__(self, strategy: Strategy, selector: Selector[Any], **options: Any) -> None:
-        super().__init__(strategy, selector, Options(**options))
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
         """Return the model of the checkpoint; without one leave it to the wrapped strategy."""
@@ -111,7 +98,7 @@ class Selection(Selecting, Strategy):
         return self.strategy.evaluate(server_round, parameters)
 
 
-class Dubhe(Selection):
+class Dubhe(SelectingByDubhe[Strategy], Selection):
     """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
 
     Wraps any strategy with `configure_fit`. Implementation based on the paper by Zhang et al.,
@@ -120,29 +107,13 @@ class Dubhe(Selection):
     Parameters
     ----------
     strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen clients.
+        As for `Selection`.
     **arguments
         The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants`, and of
-        `dubhe_flwr.adapter.Options`.
-
-    Raises
-    ------
-    SettingsError
-        If the strategy cannot be wrapped, or a value cannot work.
+        `dubhe_flwr.adapter.Options`. A value that cannot work is a `SettingsError`.
 
     Examples
     --------
     >>> from flwr.server.strategy import FedAvg
     >>> strategy = Dubhe(FedAvg(), num_participants=20)
     """
-
-    @taking(DubheArguments)
-    def __init__(self, strategy: Strategy, **arguments: Any) -> None:
-        self.settings = DubheArguments(**arguments)
-        self._coordinator = Coordinator(self.settings)
-        super().__init__(strategy, self._coordinator, **self.settings.options())
-
-    def register_anew(self) -> None:
-        """Let all nodes register before the next round, because their data changed."""
-        run = self.driver.run
-        run.state = self._coordinator.register_anew(run.state)

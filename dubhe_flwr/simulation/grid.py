@@ -1,20 +1,21 @@
-"""An in-process Flower Grid: messages are calls of the ClientApp, one after the other."""
+"""An in-process Flower Grid: messages are calls of the ClientApp; and the run of an app on it."""
 
 import threading
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
+from flwr.serverapp import Grid, ServerApp
 
 from dubhe_flwr.adapter._compat import (
     CLIENT_APP_ERROR,
     NODE_UNAVAILABLE,
+    SERVER_NODE_ID,
     Run,
     delivered_copy,
     new_run,
@@ -25,7 +26,7 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.simulation.meeting import Work, hold_meeting
 
-__all__ = ["InProcessGrid", "RunConfig", "Work"]
+__all__ = ["InProcessGrid", "run_in_process", "run_on_grid"]
 
 RunConfig = Mapping[str, bool | float | int | str]
 
@@ -41,7 +42,7 @@ class InProcessGrid(Grid):
     client_app : ClientApp
         The app that all nodes run.
     num_supernodes : int
-        Number of nodes.
+        Number of nodes, at least 1.
     run_config : mapping, optional
         What the app finds in `context.run_config`.
     seed : int (default: 0)
@@ -49,11 +50,6 @@ class InProcessGrid(Grid):
     cohort : callable (list of tasks) -> sequence of results, optional
         Trains the clients of one batch together, up to 32 at a time: a
         `dubhe_flwr.training.Cohort`. Without it they train one after the other.
-
-    Raises
-    ------
-    SettingsError
-        If there are no nodes.
     """
 
     def __init__(
@@ -172,3 +168,55 @@ def _node_ids(number: int, seed: int) -> list[int]:
     while len(ids) < number:
         ids |= dict.fromkeys(rng.integers(2, 2**63 - 1, size=number, dtype=np.int64).tolist())
     return list(ids)[:number]
+
+
+def run_in_process(
+    server_app: ServerApp,
+    client_app: ClientApp,
+    num_supernodes: int,
+    *,
+    run_config: RunConfig | None = None,
+    seed: int = 0,
+    cohort: Work | None = None,
+) -> Context:
+    """Run a Flower app to its end, as `flwr.simulation.run_simulation` does, but without Ray.
+
+    Parameters
+    ----------
+    server_app, client_app : ServerApp, ClientApp
+        The two sides, of either API.
+    num_supernodes, run_config, seed, cohort
+        As for `InProcessGrid`.
+
+    Returns
+    -------
+    Context
+        The ServerApp's, with the state it left behind.
+
+    Examples
+    --------
+    >>> server_app = ServerApp()
+    >>> @server_app.main()
+    ... def main(grid, context):
+    ...     context.state["nodes"] = MetricRecord({"number": len(list(grid.get_node_ids()))})
+    >>> from flwr.app import MetricRecord
+    >>> run_in_process(server_app, ClientApp(), num_supernodes=7).state["nodes"]["number"]
+    7
+    """
+    grid = InProcessGrid(client_app, num_supernodes, run_config, seed, cohort)
+    return run_on_grid(server_app, grid, run_config=run_config)
+
+
+def run_on_grid(
+    server_app: ServerApp, grid: Grid, *, run_config: Mapping[str, Any] | None = None
+) -> Context:
+    """Run a ServerApp on a Grid of one's own, such as a `FaultyGrid`, and return its Context."""
+    context = Context(
+        run_id=grid.run.run_id,
+        node_id=SERVER_NODE_ID,
+        node_config={},
+        state=RecordDict(),
+        run_config=dict(run_config or {}),
+    )
+    server_app(grid, context)
+    return context

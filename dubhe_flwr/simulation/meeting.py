@@ -78,8 +78,6 @@ def hold_meeting(handlers: Sequence[Callable[[], OutcomeT]], work: Work) -> list
     The work is done once, when each handler has brought its task or has ended without one. An
     exception of a handler is raised here; one of the work leaves all tasks to the handlers.
 
-    Examples
-    --------
     >>> def squared(number):
     ...     return lambda: f"{number} squared is {meet(lambda: number)}"
     >>> hold_meeting([squared(2), squared(3)], lambda tasks: [task**2 for task in tasks])
@@ -114,8 +112,6 @@ def meet(task: Callable[[], Any]) -> Any:
     It is None where the handler has to do the task itself: outside of a meeting and for a second
     task, which are not even made, and where the work failed.
 
-    Examples
-    --------
     >>> meet(lambda: "alone") is None
     True
     """

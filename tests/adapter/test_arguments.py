@@ -67,13 +67,14 @@ def test_help_and_editors_see_all_arguments(api: Api) -> None:
 
 @in_both_apis
 def test_defaults(api: Api) -> None:
-    """As many nodes are expected as are selected, and prices rule."""
+    """As many nodes are expected as are selected, prices rule, and weights are the user's own."""
     for expected_nodes in (None, 0):
         strategy = api.ours.Dubhe(
             api.wrapped(), num_participants=20, expected_nodes=expected_nodes, stage_timeout=None
         )
         assert strategy.driver.expected_nodes == 20
         assert strategy.driver.options.stage_timeout is None
+        assert not strategy.driver.options.equal_weights
         assert isinstance(strategy.settings.rule, Prices)
     assert api.dubhe(expected_nodes=30).driver.expected_nodes == 30
 

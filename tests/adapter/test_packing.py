@@ -1,6 +1,7 @@
-"""Tests of models and other values as trees of plain values and arrays."""
+"""Tests of models, other values and random generators as trees of plain values and arrays."""
 
 import copy
+import random
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,7 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import Parameters, ndarrays_to_parameters
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
-from dubhe_flwr.adapter.packing import pack, unpack
+from dubhe_flwr.adapter.packing import generator_states, pack, restore_generators, unpack
 from dubhe_flwr.errors import CheckpointError
 
 OTHERS: list[Any] = [None, 5, "x", [], {}, [[1]], {"bytes": 3}, {"set": []}, np.zeros(2)]
@@ -90,3 +91,36 @@ def test_only_typed_errors_come_out_of_a_changed_tree() -> None:
     for tree in [deep, *(each for value in VALUES for each in damaged(pack(value)))]:
         with suppress(CheckpointError):
             unpack(tree)
+
+
+def numbers() -> list[float]:
+    """Return numbers of each generator; an odd number of normal ones leaves half a pair."""
+    torch = pytest.importorskip("torch")
+    return [
+        random.gauss(0, 1),
+        random.random(),
+        float(np.random.normal()),  # noqa: NPY002 - the generator that Flower uses
+        float(np.random.random()),  # noqa: NPY002 - the generator that Flower uses
+        float(torch.rand(())),
+    ]
+
+
+def test_all_three_generators_go_on_where_they_were() -> None:
+    """Python's, numpy's and torch's, with what they hold back for the next call."""
+    numbers()
+    states = generator_states()
+    first = numbers()
+    assert numbers() != first
+    restore_generators(states)
+    assert numbers() == first
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("python", None), ("python", {}), ("numpy", {"state": 1}), ("torch", np.zeros(3))],
+)
+def test_damaged_states_are_refused(name: str, damage: Any) -> None:
+    """With a typed error that says what to do, whatever is wrong with them."""
+    pytest.importorskip("torch")
+    with pytest.raises(CheckpointError, match=r"cannot be restored .* empty checkpoint_dir"):
+        restore_generators({**generator_states(), name: damage})

@@ -130,14 +130,6 @@ def test_equal_weights_override_what_clients_report(api: Api, equal_weights: boo
 
 
 @in_both_apis
-def test_aggregation_stays_the_users_own_by_default(api: Api) -> None:
-    """Dubhe leaves the weights to the strategy unless it is told otherwise."""
-    strategy = api.ours.Dubhe(api.wrapped(), num_participants=6)
-    assert not strategy.driver.options.equal_weights
-    assert not strategy.settings.equal_weights
-
-
-@in_both_apis
 def test_the_model_is_the_same_bit_for_bit(api: Api) -> None:
     """Replies are aggregated in the order of the plan, so that sums round the same way."""
     assert same(*(api.run(api.dubhe(), api.grid(), 4) for _ in range(2)))

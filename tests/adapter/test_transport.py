@@ -10,8 +10,7 @@ from flwr.serverapp import Grid
 
 from dubhe_flwr.adapter import transport
 from dubhe_flwr.adapter._compat import new_run
-from dubhe_flwr.adapter.records import message_type, to_records
-from dubhe_flwr.adapter.transport import ForwardingGrid, send_over_grid
+from dubhe_flwr.adapter.transport import ForwardingGrid, message_type, send_over_grid, to_records
 from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest

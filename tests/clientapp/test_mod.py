@@ -10,7 +10,7 @@ from flwr.serverapp import ServerApp
 from support import NUM_CLASSES, message_client_app, numpy_client_app
 
 from dubhe_flwr.adapter._compat import new_run
-from dubhe_flwr.adapter.records import STAGES, message_type, to_records
+from dubhe_flwr.adapter.transport import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Memory

@@ -1,24 +1,24 @@
-"""Tests of the filling and cutting of tries and of the choice among them."""
+"""Tests of the tries of a round, and of its pool of volunteers and their groups."""
 
-from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from dubhe_flwr.core import (
-    FIXED_POINT_SCALE,
-    best_scored_try,
-    distance_to_uniform,
+    cut_into_groups,
+    expected_volunteers,
     fill_or_trim,
     generator,
-    scaled_scores,
+    group_sizes,
+    groups_of_round,
     tries_of_round,
 )
+from dubhe_flwr.errors import SettingsError
 
 Mask = NDArray[np.bool_]
 
@@ -71,37 +71,6 @@ def test_cutting_and_filling_are_uniform(
     assert chisquare(list(occurrences.values())).pvalue > 1e-4
 
 
-@given(
-    yes=st.lists(st.integers(0, 3), min_size=1, max_size=30),
-    num_participants=st.integers(1, 35),
-    seed=st.integers(0, 2**32),
-)
-def test_who_said_yes_elsewhere_is_drafted_first(
-    yes: list[int], num_participants: int, seed: int
-) -> None:
-    """Others are drafted only once all volunteers of any try are there."""
-    num_yes = np.array(yes)
-    volunteers = num_yes == 3
-    everyone = np.ones(len(yes), dtype=bool)
-    rng = np.random.default_rng(seed)
-    chosen = fill_or_trim(volunteers, everyone, num_participants, rng, num_yes)
-    assert chosen.tolist() == sorted(set(chosen.tolist()))
-    assert chosen.size == min(num_participants, len(yes))
-    for group in (volunteers, num_yes > 0):
-        assert group[chosen].sum() == min(num_participants, int(group.sum()))
-
-
-def test_drafting_follows_the_number_of_yes() -> None:
-    """One of three is drafted in proportion to its yes in other tries: chi-square, p > 1e-4."""
-    num_yes = np.array([1, 2, 5, 0, 9])
-    eligible, rng = ~mask(4, size=5), np.random.default_rng(3)
-    drafted = np.zeros(5, dtype=np.int64)
-    for _ in range(4000):
-        drafted[fill_or_trim(mask(size=5), eligible, 1, rng, num_yes)] += 1
-    assert drafted[3] == drafted[4] == 0
-    assert chisquare(drafted[:3], 4000 * num_yes[:3] / 8).pvalue > 1e-4
-
-
 def test_exactly_k_volunteers_stay_as_they_are() -> None:
     """Where nothing is cut or filled, chance plays no part."""
     rng = np.random.default_rng(0)
@@ -148,16 +117,6 @@ def test_each_try_stands_alone(decisions: Mask) -> None:
     assert as_lists(tries_of_round(decisions[:, :4], ALL, 5, 7, 3)) == tries[:4]
 
 
-def test_a_try_may_be_filled_from_the_others(decisions: Mask) -> None:
-    """Drafting by yes, every try holds volunteers of the round only, as long as they suffice."""
-    some_yes = decisions.sum(axis=1) > 0
-    by_chance = tries_of_round(decisions, ALL, 5, 7, 3)
-    by_yes = tries_of_round(decisions, ALL, 5, 7, 3, draft_by_yes=True)
-    assert not all(some_yes[chosen].all() for chosen in by_chance)
-    assert all(some_yes[chosen].all() for chosen in by_yes)
-    assert [len(chosen) for chosen in by_yes] == [5] * 6
-
-
 def test_tries_leave_out_who_is_not_eligible(decisions: Mask) -> None:
     """No try of a round holds a client that is not eligible, and each has K all the same."""
     eligible = ~mask(*range(0, 40, 3), size=40)
@@ -179,82 +138,195 @@ def test_tries_and_rounds_are_independent() -> None:
     assert chisquare(pairs.ravel()).pvalue > 1e-4
 
 
-@st.composite
-def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
-    """Draw the summed distributions of some tries, of one total, with many exact ties."""
-    num_classes = draw(st.integers(2, 12))
-    total = draw(st.integers(1, 10)) * draw(st.sampled_from([1, 6, FIXED_POINT_SCALE]))
-    cuts = st.lists(st.integers(0, total), min_size=num_classes - 1, max_size=num_classes - 1)
-    tries = draw(st.lists(cuts, min_size=1, max_size=8))
-    sums = [np.diff([0, *sorted(points), total]).tolist() for points in tries]
-    return [*sums, *(sums[index][::-1] for index in draw(st.sets(st.integers(0, len(sums) - 1))))]
+@given(num_participants=st.integers(1, 200), data=st.data())
+def test_group_sizes_make_up_exactly_k(num_participants: int, data: st.DataObject) -> None:
+    """As many groups as fit, none below g, of two neighbouring sizes at most."""
+    group_size = data.draw(st.integers(1, num_participants))
+    sizes = group_sizes(num_participants, group_size)
+    assert len(sizes) == num_participants // group_size
+    assert sizes.sum() == num_participants
+    assert sizes.min() >= group_size
+    assert sizes.max() - sizes.min() <= 1
+    assert sizes.tolist() == sorted(sizes.tolist())
 
 
-def without_squares(sums: ArrayLike) -> NDArray[np.int64]:
-    """Append a column of squared norms, which do not count without a price of local skew."""
-    rows = np.asarray(sums)
-    return np.column_stack([rows, np.zeros(len(rows), dtype=rows.dtype)])
-
-
-@given(sums=distribution_sums())
-def test_scores_are_exact_distances(sums: list[list[int]]) -> None:
-    """Without a price of local skew a score is ||p_o - p_u||_1, times C and the total."""
-    total, num_classes = sum(sums[0]), len(sums[0])
-    exact = [
-        sum(abs(Fraction(count, total) - Fraction(1, num_classes)) for count in attempt)
-        for attempt in sums
-    ]
-    scaled = scaled_scores(without_squares(sums))
-    assert scaled.dtype == np.int64
-    assert scaled.tolist() == [num_classes * total * distance for distance in exact]
-    assert best_scored_try(without_squares(sums)) == exact.index(min(exact))
-
-
-@given(sums=distribution_sums())
-def test_best_try_is_that_of_the_float_definition(sums: list[list[int]]) -> None:
-    """No try is nearer to uniform by the definition in floats, but for their rounding."""
-    distances = [distance_to_uniform(np.array(attempt) / sum(attempt)) for attempt in sums]
-    assert distances[best_scored_try(without_squares(sums))] == pytest.approx(
-        min(distances), abs=1e-12
-    )
+@pytest.mark.parametrize("group_size", [0, -1, 21])
+def test_group_size_out_of_range_is_refused(group_size: int) -> None:
+    """A group has at least one client and at most K."""
+    with pytest.raises(SettingsError, match="group_size"):
+        group_sizes(20, group_size)
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ([9, 1, 2], [1, 2, 9]),
-        ([2, 6, 2, 5, 5], [6, 5, 2, 5, 2]),
-        ([3, 4, 2, 1, 2, 1, 3, 0, 2, 2], [1, 1, 4, 2, 3, 2, 2, 0, 3, 2]),
-    ],
+    ("num_participants", "tries", "num_clients", "expected"),
+    [(20, 20, 1000, 400), (100, 20, 1000, 500), (20, 1, 1000, 20), (20, 10, 30, 20)],
 )
-def test_first_of_equal_tries_is_best(first: list[int], second: list[int]) -> None:
-    """Equally distant tries are equal, although their distances in floats differ in the last bit.
+def test_expected_volunteers(
+    num_participants: int, tries: int, num_clients: int, expected: int
+) -> None:
+    """H times K, but no more than half of all and no fewer than K."""
+    assert expected_volunteers(num_participants, tries, num_clients) == expected
 
-    On another platform, which sums in another order, floats would choose another try.
-    """
-    in_floats = [distance_to_uniform(np.array(sums) / sum(sums)) for sums in (first, second)]
-    assert in_floats[0] != in_floats[1]
-    assert len(set(scaled_scores(without_squares([first, second])).tolist())) == 1
-    assert (
-        best_scored_try(without_squares([first, second]))
-        == best_scored_try(without_squares([second, first]))
-        == 0
+
+def pool_of_round(decisions: Mask, eligible: Mask, num_participants: int, seed: int) -> list[int]:
+    """Return all that are cut into groups, of one client each."""
+    groups = groups_of_round(
+        decisions,
+        eligible,
+        num_participants,
+        1,
+        max_groups=len(eligible),
+        seed=seed,
+        server_round=1,
     )
+    return [int(client) for (client,) in groups]
 
 
-def test_best_try_is_an_index() -> None:
-    """The best try is a Python int, as messages carry it."""
-    assert type(best_scored_try([[2, 0, 0], [1, 1, 0]])) is int
-    assert best_scored_try([[2, 0, 0], [1, 1, 0]]) == 1
+@given(
+    num_clients=st.integers(10, 30),
+    tries=st.integers(1, 4),
+    num_participants=st.integers(1, 10),
+    density=st.sampled_from([0.0, 0.1, 0.5]),
+    seed=st.integers(0, 2**32),
+)
+def test_pool_holds_all_who_volunteered(
+    num_clients: int, tries: int, num_participants: int, density: float, seed: int
+) -> None:
+    """All eligible clients with a yes in any try, and others only up to K."""
+    rng = np.random.default_rng(seed)
+    decisions = rng.random((num_clients, tries)) < density
+    eligible = rng.random(num_clients) < 0.8
+    eligible[:num_participants] = True
+    pool = pool_of_round(decisions, eligible, num_participants, seed)
+    volunteers = np.flatnonzero([any(row) for row in decisions] & eligible)
+    assert len(set(pool)) == len(pool) == max(volunteers.size, num_participants)
+    assert eligible[pool].all()
+    assert set(volunteers.tolist()) <= set(pool)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
-def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
-    """A sum over a million clients of one class, of 62, has the largest distance, exactly."""
-    total, num_classes = 10**6 * FIXED_POINT_SCALE, 62
-    sums = np.zeros((2, num_classes), dtype=dtype)
-    sums[0, 0] = total
-    sums[1, :2] = total // 2
-    farthest = 2 * (num_classes - 1) * total
-    assert scaled_scores(without_squares(sums)).tolist() == [farthest, farthest - 2 * total]
-    assert best_scored_try(without_squares(sums)) == 1
+def test_filling_the_pool_is_uniform() -> None:
+    """Who fills up is any of the others equally often: chi-square, p > 1e-4."""
+    decisions = np.zeros((6, 2), dtype=bool)
+    decisions[2, 1] = True
+    eligible = np.array([1, 1, 1, 1, 0, 1], dtype=bool)
+    occurrences = np.zeros(6)
+    for seed in range(2000):
+        occurrences[pool_of_round(decisions, eligible, 2, seed)] += 1
+    assert occurrences[2] == 2000
+    assert occurrences[4] == 0
+    assert chisquare(occurrences[[0, 1, 3, 5]]).pvalue > 1e-4
+
+
+@given(
+    num_participants=st.integers(3, 30),
+    extra=st.integers(0, 100),
+    max_groups=st.integers(10, 40),
+    seed=st.integers(0, 2**32),
+    data=st.data(),
+)
+def test_groups_are_disjoint_and_suffice(
+    num_participants: int, extra: int, max_groups: int, seed: int, data: st.DataObject
+) -> None:
+    """Disjoint groups from the pool, of each size at least as many as are wanted.
+
+    None is formed beyond max_groups, and no more clients are left over than a group has.
+    """
+    group_size = data.draw(st.integers(3, num_participants))
+    wanted = group_sizes(num_participants, group_size)
+    pool = np.arange(1000, 1000 + num_participants + extra)
+    rng = np.random.default_rng(seed)
+    groups = cut_into_groups(pool, num_participants, group_size, max_groups, rng)
+    together = np.concatenate(groups)
+    assert len(set(together.tolist())) == together.size
+    assert set(together.tolist()) <= set(pool.tolist())
+    assert len(groups) <= max_groups
+    assert len(groups) == max_groups or pool.size - together.size <= wanted.max()
+    sizes = np.array([group.size for group in groups])
+    for size in np.unique(wanted):
+        proportion = len(groups) * (wanted == size).sum() / wanted.size
+        assert (sizes == size).sum() >= (wanted == size).sum()
+        assert abs((sizes == size).sum() - proportion) < wanted.size
+    assert set(sizes.tolist()) == set(wanted.tolist())
+    assert all(group.tolist() == sorted(group.tolist()) for group in groups)
+
+
+def test_cutting_is_random_and_repeats() -> None:
+    """Who is with whom is fixed by the generator, and each client is left over equally often.
+
+    Chi-square over the two of eleven that are left over in 2000 cuts, p > 1e-4.
+    """
+    pool = np.arange(11)
+
+    def cut(seed: int) -> list[list[int]]:
+        groups = cut_into_groups(pool, 6, 3, 9, np.random.default_rng(seed))
+        return [group.tolist() for group in groups]
+
+    assert cut(1) == cut(1) != cut(2)
+    left_over = np.zeros(11)
+    for seed in range(2000):
+        left_over[np.setdiff1d(pool, np.concatenate(cut(seed)))] += 1
+    assert left_over.sum() == 4000
+    assert chisquare(left_over).pvalue > 1e-4
+
+
+def test_pool_of_exactly_k_is_one_choice() -> None:
+    """With K = N all clients are in the wanted groups."""
+    groups = cut_into_groups(np.arange(7), 7, 3, 9, np.random.default_rng(0))
+    assert sorted(len(group) for group in groups) == [3, 4]
+    assert sorted(np.concatenate(groups).tolist()) == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("pool_size", "max_groups", "name"), [(19, 9, "pool of 19"), (40, 4, "max_groups=4")]
+)
+def test_too_few_clients_or_groups_are_refused(pool_size: int, max_groups: int, name: str) -> None:
+    """K clients cannot be made up from a smaller pool or from too few groups."""
+    with pytest.raises(SettingsError, match=name):
+        cut_into_groups(np.arange(pool_size), 20, 4, max_groups, np.random.default_rng(0))
+
+
+def test_groups_of_a_round_are_cut_from_its_own_pool() -> None:
+    """Eligible volunteers alone are grouped; the groups repeat, and differ by seed and round."""
+    decisions = np.zeros((40, 3), dtype=bool)
+    decisions[np.arange(30), np.arange(30) % 3] = True
+    eligible = np.arange(40) % 5 != 0
+
+    def groups(seed: int, server_round: int) -> list[list[int]]:
+        cut = groups_of_round(
+            decisions, eligible, 6, 3, max_groups=8, seed=seed, server_round=server_round
+        )
+        return [group.tolist() for group in cut]
+
+    first = groups(1, 1)
+    assert first == groups(1, 1)
+    assert first != groups(2, 1)
+    assert first != groups(1, 2)
+    assert [len(group) for group in first] == [3] * 8
+    volunteers = set(np.flatnonzero(eligible[:30]).tolist())
+    assert set().union(*first) == volunteers
+
+
+def test_pool_and_groups_have_random_numbers_of_their_own() -> None:
+    """Two paths, so that how many fill up does not shift who is grouped with whom."""
+    decisions, eligible = np.zeros((40, 2), dtype=bool), np.ones(40, dtype=bool)
+    pool = fill_or_trim(decisions[:, 0], eligible, 6, generator(5, "pool", 9))
+    expected = cut_into_groups(pool, 6, 3, 8, generator(5, "groups", 9))
+    groups = groups_of_round(decisions, eligible, 6, 3, max_groups=8, seed=5, server_round=9)
+    assert [group.tolist() for group in groups] == [group.tolist() for group in expected]
+
+
+def test_filling_up_differs_from_round_to_round() -> None:
+    """Where nobody volunteers, K eligible clients are grouped, not the same ones in each round."""
+    nobody, eligible = np.zeros((40, 2), dtype=bool), np.arange(40) != 7
+    chosen = {
+        frozenset(
+            np.concatenate(
+                groups_of_round(
+                    nobody, eligible, 6, 3, max_groups=8, seed=1, server_round=server_round
+                )
+            ).tolist()
+        )
+        for server_round in range(20)
+    }
+    assert all(len(group) == 6 and 7 not in group for group in chosen)
+    assert len(chosen) > 10

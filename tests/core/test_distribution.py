@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     average_emd,
+    balanced_distribution,
     coverage,
     distance_to_uniform,
     fixed_point_distribution,
@@ -215,3 +216,16 @@ def test_the_square_stands_behind_the_distribution(counts: list[int]) -> None:
     exact = Fraction(sum(share**2 for share in shares), FIXED_POINT_SCALE)
     assert abs(square - exact) <= Fraction(1, 2)
     assert FIXED_POINT_SCALE // len(counts) - 1 <= square <= FIXED_POINT_SCALE
+
+
+@given(counts=counts_of_a_client, weight=st.sampled_from([0.0, 0.25, 1.0, 4.0]))
+def test_the_balanced_distribution_is_the_definition(counts: list[int], weight: float) -> None:
+    """It is u + w (p_l - t) / r to a unit, of the same sum, with r for the largest weight of 4."""
+    fixed, num_classes = fixed_point_distribution(counts), len(counts)
+    target = np.arange(1, num_classes + 1) / (num_classes * (num_classes + 1) / 2)
+    ratio = 4.0 * num_classes * target.max()
+    exact = FIXED_POINT_SCALE / num_classes + weight * (fixed - FIXED_POINT_SCALE * target) / ratio
+    balanced = balanced_distribution(fixed, target, weight, 4.0)
+    assert (balanced.sum(), balanced.dtype) == (FIXED_POINT_SCALE, np.int64)
+    assert balanced.min() >= 0
+    assert np.abs(balanced - exact).max() <= 1.0

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     best_groups,
     best_scored_try,
     cut_into_groups,
+    distance_to_uniform,
     group_choice,
     group_sizes,
     scaled_scores,
@@ -80,6 +81,73 @@ def test_price_of_local_skew_decides_between_equal_populations() -> None:
     one_class_each, both_classes_alike = [20, 20, 40], [20, 20, 20]
     assert best_scored_try([one_class_each, both_classes_alike]) == 0
     assert best_scored_try([one_class_each, both_classes_alike], local_skew=0.1) == 1
+
+
+@st.composite
+def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
+    """Draw the summed distributions of some tries, of one total, with many exact ties."""
+    num_classes = draw(st.integers(2, 12))
+    total = draw(st.integers(1, 10)) * draw(st.sampled_from([1, 6, FIXED_POINT_SCALE]))
+    cuts = st.lists(st.integers(0, total), min_size=num_classes - 1, max_size=num_classes - 1)
+    tries = draw(st.lists(cuts, min_size=1, max_size=8))
+    sums = [np.diff([0, *sorted(points), total]).tolist() for points in tries]
+    return [*sums, *(sums[index][::-1] for index in draw(st.sets(st.integers(0, len(sums) - 1))))]
+
+
+def without_squares(sums: ArrayLike) -> NDArray[np.int64]:
+    """Append a column of squared norms, which do not count without a price of local skew."""
+    rows = np.asarray(sums)
+    return np.column_stack([rows, np.zeros(len(rows), dtype=rows.dtype)])
+
+
+@given(sums=distribution_sums())
+def test_scores_are_exact_distances(sums: list[list[int]]) -> None:
+    """Without a price of local skew a score is ||p_o - p_u||_1, times C and the total."""
+    total, num_classes = sum(sums[0]), len(sums[0])
+    exact = [
+        sum(abs(Fraction(count, total) - Fraction(1, num_classes)) for count in attempt)
+        for attempt in sums
+    ]
+    scaled = scaled_scores(without_squares(sums))
+    assert scaled.dtype == np.int64
+    assert scaled.tolist() == [num_classes * total * distance for distance in exact]
+    best = best_scored_try(without_squares(sums))
+    assert (best, type(best)) == (exact.index(min(exact)), int)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([9, 1, 2], [1, 2, 9]),
+        ([2, 6, 2, 5, 5], [6, 5, 2, 5, 2]),
+        ([3, 4, 2, 1, 2, 1, 3, 0, 2, 2], [1, 1, 4, 2, 3, 2, 2, 0, 3, 2]),
+    ],
+)
+def test_first_of_equal_tries_is_best(first: list[int], second: list[int]) -> None:
+    """Equally distant tries are equal, although their distances in floats differ in the last bit.
+
+    On another platform, which sums in another order, floats would choose another try.
+    """
+    in_floats = [distance_to_uniform(np.array(sums) / sum(sums)) for sums in (first, second)]
+    assert in_floats[0] != in_floats[1]
+    assert len(set(scaled_scores(without_squares([first, second])).tolist())) == 1
+    assert (
+        best_scored_try(without_squares([first, second]))
+        == best_scored_try(without_squares([second, first]))
+        == 0
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
+    """A sum over a million clients of one class, of 62, has the largest distance, exactly."""
+    total, num_classes = 10**6 * FIXED_POINT_SCALE, 62
+    sums = np.zeros((2, num_classes), dtype=dtype)
+    sums[0, 0] = total
+    sums[1, :2] = total // 2
+    farthest = 2 * (num_classes - 1) * total
+    assert scaled_scores(without_squares(sums)).tolist() == [farthest, farthest - 2 * total]
+    assert best_scored_try(without_squares(sums)) == 1
 
 
 @given(
@@ -204,14 +272,18 @@ def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyP
     assert best_groups(sums, sizes, [4] * 5).tolist() == whole.tolist()
 
 
+def search_for_three(local_skew: float) -> tuple[NDArray[np.int64], group_choice._Search]:
+    """Return the sums of twenty groups, and the search for three of them."""
+    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
+    deviations, costs = group_choice._deviations(sums, local_skew)
+    kinds = np.zeros(len(sums), dtype=np.int64)
+    return sums, group_choice._Search(deviations, costs, kinds, np.array([3]))
+
+
 @pytest.mark.parametrize("local_skew", [0.0, 3.0])
 def test_what_no_exchange_improves_is_left_as_it_is(local_skew: float) -> None:
     """The search stops at once, in each row for itself, and knows the score."""
-    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
-    deviations, costs = group_choice._deviations(sums, local_skew)
-    search = group_choice._Search(
-        deviations, costs, np.zeros(len(sums), dtype=np.int64), np.array([3])
-    )
+    sums, search = search_for_three(local_skew)
     chosen = search._grow(np.array([[0, 1], [2, 3], [4, 5]]))
     scores = search._exchange(chosen)
     before = chosen.copy()
@@ -224,11 +296,7 @@ def test_what_no_exchange_improves_is_left_as_it_is(local_skew: float) -> None:
 @pytest.mark.parametrize("local_skew", [0.0, 3.0])
 def test_search_grows_by_the_best_group(local_skew: float) -> None:
     """To each pair to start from, the group is added with which the score is least."""
-    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
-    deviations, costs = group_choice._deviations(sums, local_skew)
-    search = group_choice._Search(
-        deviations, costs, np.zeros(len(sums), dtype=np.int64), np.array([3])
-    )
+    sums, search = search_for_three(local_skew)
     starts = np.array(list(combinations(range(len(sums)), 2)))
     for pair, row in zip(starts.tolist(), search._grow(starts), strict=True):
         grown = np.flatnonzero(row).tolist()

@@ -1,7 +1,5 @@
-"""Tests of the participation probability and of the draws, exact and statistical."""
+"""Tests of the participation probability, exact and statistical."""
 
-import secrets
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import chi2, kstest
+from scipy.stats import chi2
 
 from dubhe_flwr.core import (
     Codebook,
@@ -20,7 +18,6 @@ from dubhe_flwr.core import (
     label_distribution,
     overall_registry,
     participation_probability,
-    private_draws,
     seeded_draws,
 )
 from dubhe_flwr.data import client_distributions, half_normal_proportions
@@ -162,62 +159,3 @@ def test_participation_balances_the_data(
     expected = probability @ label_distribution(label_counts) / NUM_PARTICIPANTS
     to_uniform = distance_to_uniform(global_distribution(label_counts))
     assert distance_to_uniform(expected) < 0.5 * to_uniform
-
-
-@pytest.mark.parametrize(
-    ("other_seed", "alias", "server_round"),
-    [(8, "3", 1), (7, "4", 1), (7, "3", 2), (7, "31", 0)],
-)
-def test_seeded_draws_belong_to_one_node_and_round(
-    other_seed: int, alias: str, server_round: int
-) -> None:
-    """The same seed, alias and round give the same draws; any other one gives others."""
-    draws = seeded_draws(7, "3", 1, 1, 5)
-    assert draws.tolist() == seeded_draws(7, "3", 1, 1, 5).tolist()
-    assert not np.isin(seeded_draws(other_seed, alias, server_round, 1, 5), draws).any()
-
-
-def test_more_tries_and_rounds_keep_the_first_draws() -> None:
-    """Few draws are the first of many, for comparisons over H and for any T."""
-    many = seeded_draws(7, "3", 1, 9, 70)
-    assert many.shape == (9, 70)
-    assert len(np.unique(many)) == many.size
-    for first_round, num_rounds, tries in ((1, 9, 2), (4, 1, 33), (5, 3, 70), (9, 1, 1)):
-        few = seeded_draws(7, "3", first_round, num_rounds, tries)
-        rounds = slice(first_round - 1, first_round - 1 + num_rounds)
-        assert few.tolist() == many[rounds, :tries].tolist()
-
-
-def test_seeded_draws_are_a_stable_vector() -> None:
-    """Recorded simulations keep repeating: these numbers may change with a release note only."""
-    vector = [
-        [0.3153823012201875, 0.11967131272186937],
-        [0.8064568623447654, 0.34414533715631057],
-    ]
-    assert seeded_draws(7, "3", 1, 2, 2).tolist() == vector
-
-
-def test_private_draws_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each draw is made of the 53 upper bits of eight system bytes, never 1 and never seeded."""
-    words: Iterator[int] = iter([0, 2**64 - 1, 2**63, 2**11, 2**11 - 1])
-
-    def token_bytes(size: int) -> bytes:
-        assert size == 40
-        return b"".join(word.to_bytes(8, "little") for word in words)
-
-    monkeypatch.setattr(secrets, "token_bytes", token_bytes)
-    assert private_draws(5).tolist() == [0.0, 1 - 2**-53, 0.5, 2**-53, 0.0]
-
-
-def test_private_draws_are_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uniform bytes make uniform draws: Kolmogorov-Smirnov over 10,000 of them, p > 1e-4."""
-    monkeypatch.setattr(secrets, "token_bytes", np.random.default_rng(0).bytes)
-    draws = private_draws(10_000)
-    assert draws.dtype == np.float64
-    assert kstest(draws, "uniform").pvalue > 1e-4
-
-
-def test_private_draws_do_not_repeat() -> None:
-    """Two calls share no number: 53 bits collide once in 10**15 runs."""
-    assert not np.isin(private_draws(3), private_draws(3)).any()
-    assert private_draws(0).shape == (0,)

@@ -187,10 +187,6 @@ def test_default_thresholds_are_those_of_the_paper() -> None:
     """Section 6.3.3 gives 0.7 and 0.1 for G = {1, 2, 10}; the caller gets a copy of its own."""
     default_thresholds(PAPER)[1] = 0.0
     assert default_thresholds(Codebook([10, 2, 1])) == SIGMA
-
-
-def test_no_thresholds_are_made_up() -> None:
-    """For a reference set without published thresholds there are none."""
     assert default_thresholds(Codebook((1, 3, 52))) == {}
 
 

@@ -7,7 +7,7 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from dubhe_flwr.adapter.records import message_type, to_records
+from dubhe_flwr.adapter.transport import message_type, to_records
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.simulation import InProcessGrid
 from dubhe_flwr.testing import Fault, FaultyGrid
@@ -72,22 +72,16 @@ def test_without_faults_nothing_changes(journal: Journal) -> None:
     assert list(grid.get_node_ids()) == list(grid._grid.get_node_ids())
 
 
-def test_a_lost_request_reaches_nobody(journal: Journal) -> None:
-    """Neither does a reply come."""
-    assert exchange(faulty(journal, Fault("drop_request"))) == {}
-    assert journal.got == []
-
-
-def test_a_lost_reply_was_a_request(journal: Journal) -> None:
-    """The node has acted on it."""
-    assert exchange(faulty(journal, Fault("drop_reply"))) == {}
-    assert len(journal.got) == NUM_NODES
-
-
-def test_an_error_comes_in_place_of_a_reply(journal: Journal) -> None:
-    """It is that of a ClientApp that raised, and the node saw nothing."""
-    assert exchange(faulty(journal, Fault("error"))) == {p: [2] for p in ALL}
-    assert journal.got == []
+@pytest.mark.parametrize(
+    ("kind", "answers", "num_got"),
+    [("drop_request", {}, 0), ("drop_reply", {}, 8), ("error", {p: [2] for p in ALL}, 0)],
+)
+def test_a_message_is_lost_or_an_error_comes(
+    journal: Journal, kind: Any, answers: Any, num_got: int
+) -> None:
+    """A node has acted on what it got only; an error is that of a ClientApp that raised."""
+    assert exchange(faulty(journal, Fault(kind))) == answers
+    assert len(journal.got) == num_got
 
 
 def test_a_killed_node_is_gone(journal: Journal) -> None:

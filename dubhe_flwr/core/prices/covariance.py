@@ -22,25 +22,8 @@ def modelled_covariance(
     multinomial and Dirichlet vectors up to a factor, with d such that the diagonal is right. Then a
     block BFGS update makes it map the probes to their images.
 
-    Parameters
-    ----------
-    variances : ndarray, shape (n,)
-        The diagonal; behind the C classes there may be a component of another kind.
-    num_classes : int
-        ``C``.
-    probes, images : ndarray, shape (n, m)
-        Directions, and the matrix times them.
-
-    Returns
-    -------
-    ndarray, shape (n, n)
-
-    Examples
-    --------
-    >>> p, none = np.array([0.5, 0.3, 0.2]), np.empty((3, 0))
-    >>> exact = np.diag(p) - np.outer(p, p)
-    >>> bool(np.allclose(modelled_covariance(np.diag(exact), 3, none, none), exact))
-    True
+    The variances, shape (n,), may have a component of another kind behind the C classes. Probes and
+    images, shape (n, m), are directions and the matrix times them.
     """
     wanted = np.maximum(variances, 1e-12)
     of_classes = wanted[:num_classes]

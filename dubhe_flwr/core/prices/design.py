@@ -32,11 +32,6 @@ class PriceDesign:
     local_skew : float (default: 0)
         Price of the skew of those who train.
 
-    Raises
-    ------
-    SettingsError
-        If a setting is out of range.
-
     Examples
     --------
     Half of the clients hold class 0 and a tenth class 1; the others hold both:
@@ -73,30 +68,10 @@ class PriceDesign:
     def advance(
         self, numbers: PriceNumbers, state: PriceState, sums: ArrayLike, num_clients: int
     ) -> PriceState:
-        """Take up the sums over all clients.
+        """Take up the sums over all N clients, who gave their numbers for a state.
 
-        Parameters
-        ----------
-        numbers : PriceNumbers
-            How they are packed.
-        state : PriceState
-            The state for which the clients gave their numbers.
-        sums : array_like of int, shape (num_slots,)
-            The sums.
-        num_clients : int
-            ``N``: clients in the sums.
-
-        Returns
-        -------
-        PriceState
-            The same on every node and platform.
-
-        Raises
-        ------
-        RefusedError
-            If no clients can have given such numbers.
-        SettingsError
-            If V is not below N.
+        The new state is the same on every node and platform. If no clients can have given such
+        numbers it is a `RefusedError`, and if V is not below N a `SettingsError`.
         """
         if self.num_volunteers >= num_clients:
             raise SettingsError(
@@ -118,24 +93,12 @@ class PriceDesign:
         num_clients: int,
         dither: float | None = None,
     ) -> float:
-        """Return the probability with which a client volunteers.
+        """Return the probability with which one of N clients volunteers.
 
-        Parameters
-        ----------
-        state : PriceState
-            Settled or not; equal probabilities where nothing was summed.
-        position : Position
-            Of the client.
-        num_clients : int
-            ``N``.
-        dither : float, optional
-            Uniform in [0, 1), the client's own: it chooses between the two nearest of 16 levels,
-            such that the probability is right on average. Without it there are no levels.
-
-        Returns
-        -------
-        float
-            From 0.02 V / N to 1 - 0.02 (1 - V / N).
+        It is from 0.02 V / N to 1 - 0.02 (1 - V / N), and the same for all where nothing was
+        summed. The dither is uniform in [0, 1), the client's own: it chooses between the two
+        nearest of 16 levels, such that the probability is right on average. Without it there are no
+        levels.
         """
         share = min(1.0, self.num_volunteers / num_clients)
         if share == 1.0 or not state.evaluations or not state.kappa:

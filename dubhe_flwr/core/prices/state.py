@@ -1,15 +1,14 @@
 """What there is to know of prices in the middle of an epoch: the same for all nodes, and public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from dataclasses import astuple, dataclass
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
-from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Floats, Query
-from dubhe_flwr.core.prices.sums import PriceNumbers
+from dubhe_flwr.core.prices.sums import SHORTER_STEPS, Floats, PriceNumbers, Query
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
@@ -20,21 +19,13 @@ _NUM_SCALARS: Final = 8
 
 
 def rounded(values: ArrayLike) -> tuple[float, ...]:
-    """Round to multiples of 2^-14, coarse enough for platforms to agree.
-
-    Examples
-    --------
-    >>> rounded([1.0 / 3.0]) == rounded([(1.0 + 1e-12) / 3.0])
-    True
-    """
+    """Round to multiples of 2^-14, coarse enough for platforms to agree."""
     return tuple((np.rint(np.asarray(values) * _GRID) / _GRID).tolist())
 
 
 def directions(rows: Floats, num_classes: int, number: int) -> Floats:
     """Return the first orthonormal columns that the rows span, rounded; in classes their sum is 0.
 
-    Examples
-    --------
     >>> directions(np.array([[2.0, 0.0], [1.0, 0.0]]), num_classes=2, number=1).round(3)
     array([[-0.707],
            [ 0.707]])
@@ -48,15 +39,7 @@ def directions(rows: Floats, num_classes: int, number: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a client stands: ``x = w (p - t)`` and its weight w.
-
-    Parameters
-    ----------
-    x : ndarray, shape (C,)
-        Components that sum to 0.
-    weight : float (default: 1)
-        ``w``.
-    """
+    """Where a client stands: ``x = w (p - t)``, shape (C,) with sum 0, and its weight w."""
 
     x: Floats
     weight: float = 1.0
@@ -73,11 +56,6 @@ class Position:
             ``t``: the distribution that is wanted of all who train together.
         weight : float (default: 1)
             ``w``: the client's data as a multiple of what clients have on average.
-
-        Examples
-        --------
-        >>> Position.of([2**20, 0], target=[0.5, 0.5], weight=2.0).x.tolist()
-        [1.0, -1.0]
         """
         shares = np.asarray(distribution, dtype=np.float64) / FIXED_POINT_SCALE
         return cls(weight * (shares - np.asarray(target, dtype=np.float64)), weight)
@@ -128,14 +106,7 @@ class PriceState:
 
     @classmethod
     def first(cls, numbers: PriceNumbers) -> Self:
-        """Return the state at the opening of an epoch: all are equally likely.
-
-        Examples
-        --------
-        >>> state = PriceState.first(PriceNumbers(num_classes=2, max_clients=9))
-        >>> len(state.as_floats()), state.query().opening
-        (14, True)
-        """
+        """Return the state at the opening of an epoch: all are equally likely."""
         num_features, num_probes = numbers.num_features, numbers.num_probes
         probes = np.empty(0)
         if num_probes:
@@ -202,17 +173,8 @@ class PriceState:
 
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on the numbers alone."""
-        scalars = (
-            float(self.evaluations),
-            float(self.settled),
-            self.reach,
-            self.shift,
-            self.mean_weight,
-            self.radius,
-            self.kappa,
-            self.base_kappa,
-        )
-        return (*scalars, *self.base, *self.point, *self.probes)
+        *scalars, base, point, probes = astuple(self)
+        return (*map(float, scalars), *base, *point, *probes)
 
     @classmethod
     def from_floats(cls, numbers: PriceNumbers, values: Sequence[float]) -> Self:
@@ -224,18 +186,7 @@ class PriceState:
         if not np.all(np.isfinite(values)):
             raise SettingsError("A state of prices has a number that is not finite; register anew.")
         evaluations, settled, *scalars = values[:_NUM_SCALARS]
-        reach, shift, mean_weight, radius, kappa, base_kappa = scalars
         vectors = tuple(values[_NUM_SCALARS:])
-        return cls(
-            evaluations=int(evaluations),
-            settled=bool(settled),
-            reach=reach,
-            shift=shift,
-            mean_weight=mean_weight,
-            radius=radius,
-            kappa=kappa,
-            base_kappa=base_kappa,
-            base=vectors[:width],
-            point=vectors[width : 2 * width],
-            probes=vectors[2 * width :],
-        )
+        fields: list[Any] = [int(evaluations), bool(settled), *scalars]
+        fields += vectors[:width], vectors[width : 2 * width], vectors[2 * width :]
+        return cls(*fields)

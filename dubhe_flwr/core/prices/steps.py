@@ -5,9 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from dubhe_flwr.core.prices.evaluation import Evaluation, Floats
 from dubhe_flwr.core.prices.state import PriceState, directions, rounded
-from dubhe_flwr.core.prices.sums import PriceNumbers
+from dubhe_flwr.core.prices.sums import Evaluation, Floats, PriceNumbers
 
 __all__ = ["Problem", "first_guess", "newton_step", "shorter_step"]
 
@@ -28,20 +27,9 @@ _SLACK: Final = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a step needs to know beside the state and the sums.
+    """What a step needs to know beside state and sums: V, N, ``pull = r kappa`` and the coverage.
 
-    Parameters
-    ----------
-    numbers : PriceNumbers
-        What was summed.
-    num_volunteers : float
-        ``V``.
-    num_clients : int
-        ``N``.
-    pull : float
-        ``r kappa``, the same for all kappa.
-    coverage : float
-        c in relation to the trace of the covariance.
+    The coverage is c in relation to the trace of the covariance.
     """
 
     numbers: PriceNumbers
@@ -60,16 +48,9 @@ class Problem:
 def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
     """Return the prices that were right if the probabilities were linear in them.
 
-    Where enough clients remember prices, these are the guess.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is to be solved.
-    state : PriceState
-        Its kappa is that of the prices to find, or 0 where clients do not differ.
-    seen : Evaluation
-        Of the opening, where all were equally likely.
+    Where enough clients remember prices, these are the guess. The state has the kappa of the prices
+    to find, or 0 where clients do not differ. What was seen is of the opening, where all were
+    equally likely.
     """
     numbers, share = problem.numbers, problem.num_volunteers / problem.num_clients
     even = float(np.log(share) - np.log1p(-share))
@@ -110,17 +91,7 @@ def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
 
 
 def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState | None:
-    """Return where to go on if the dual is lower after a shorter step; None if it is not.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is to be solved.
-    state : PriceState
-        The state for which clients gave their numbers.
-    seen : Evaluation
-        What they say.
-    """
+    """Return where to go on if the dual is lower after a shorter step; None if it is not."""
     if not state.reach:  # It was shortened before, and a Newton step leads down from anywhere.
         return None
     ridge, points = problem.ridge(state.kappa), state.query().points
@@ -134,17 +105,7 @@ def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> Price
 
 
 def newton_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
-    """Take a Newton step from the point, after a correction of a.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is to be solved.
-    state : PriceState
-        The state for which clients gave their numbers.
-    seen : Evaluation
-        What they say.
-    """
+    """Take a Newton step from the point, after a correction of a."""
     wanted = problem.num_volunteers
     found = max(seen.volunteers, 1e-6 * wanted)
     a, b = state.point[0], np.array(state.point[1:])

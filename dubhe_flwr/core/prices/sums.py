@@ -1,8 +1,8 @@
-"""The numbers of a node of which only the sum over all nodes is read, in fixed point.
+"""What nodes are asked at a point, their numbers in fixed point, and what the sums of these say.
 
-Each has a range that is known beforehand and takes the whole
-width of its slot: the lower end of the range is 0, the upper end the largest number of the field.
-So negative numbers pack, and no sum overflows.
+Each number has a range that is known beforehand and takes the whole width of its slot: the lower
+end of the range is 0, the upper end the largest number of the field. So negative numbers pack, and
+no sum overflows.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.prices.covariance import modelled_covariance
-from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Evaluation, Floats, Query
 from dubhe_flwr.errors import RefusedError, SettingsError
 
-__all__ = ["PriceNumbers"]
+__all__ = ["SHORTER_STEPS", "Evaluation", "Floats", "PriceNumbers", "Query"]
+
+Floats = NDArray[np.float64]
+
+SHORTER_STEPS: Final = (0.5, 0.2)
+"""Parts of a step after which the dual is evaluated beside its end."""
 
 _WHOLE_MATRIX_UP_TO: Final = 32
 """Classes. There it takes ten ciphertexts, and images of four directions four."""
@@ -35,6 +39,67 @@ _ONE_CIPHERTEXT: Final = (10, 2047, 26)
 """Classes and nodes up to which the 77 numbers fill one of 2048 bits, with slots so wide."""
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What all nodes are to evaluate.
+
+    Parameters
+    ----------
+    points : ndarray, shape (3, 1 + n)
+        ``(a, b)`` of the point and of the `SHORTER_STEPS` towards it; at the opening the point
+        alone.
+    kappa : float
+        Price of s, the squared length of x.
+    radius : float
+        In the curvature, features that are longer count as if they had this length.
+    probes : ndarray, shape (n, m)
+        Directions of length 1 of which images are wanted; none where the whole matrix is summed.
+    opening : bool
+        Whether this travels with the registration.
+    """
+
+    points: Floats
+    kappa: float
+    radius: float
+    probes: Floats
+    opening: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What the sums over all nodes say of a point, with ``q_i = P_i (1 - P_i)`` and features f.
+
+    Parameters
+    ----------
+    softplus : ndarray, shape (3,)
+        Sum of the softplus of the logits at each of the points; at the opening empty.
+    volunteers, weight : float
+        ``sum P_i`` and ``sum q_i``.
+    moment : ndarray, shape (n,)
+        ``sum P_i f_i``; at the opening empty.
+    mean, covariance : ndarray, shapes (n,) and (n, n)
+        Of the features under the weights q. Above 32 classes the covariance is a model, exact
+        along the probes.
+    trace : float
+        Sum of the variances of x, which the model need not have.
+    spread : ndarray, shape (1 + n,)
+        At the opening the sums of ``s_i (s_i, f_i)``; else empty.
+    remembered : ndarray, shape (1 + n,)
+        At the opening the mean of the prices that clients remember, where enough of them do; else
+        empty.
+    """
+
+    softplus: Floats
+    volunteers: float
+    moment: Floats
+    weight: float
+    mean: Floats
+    covariance: Floats
+    trace: float
+    spread: Floats
+    remembered: Floats
+
+
 @dataclass(frozen=True)
 class PriceNumbers:
     """How a node's numbers stand in the slots of a field, and how their sums are read.
@@ -48,11 +113,6 @@ class PriceNumbers:
     largest_weight : float (default: 1)
         Largest weight of a node. With 1 all weigh the same and x is all there is to a node; above
         it the weight is another feature.
-
-    Raises
-    ------
-    SettingsError
-        If a number is out of range.
 
     Examples
     --------
@@ -121,27 +181,12 @@ class PriceNumbers:
         rng: np.random.Generator,
         remembered: Sequence[float] = (),
     ) -> NDArray[np.int64]:
-        """Return a node's numbers.
+        """Return a node's numbers, shape (num_slots,), each from 0 to `max_value`.
 
-        Parameters
-        ----------
-        features : ndarray, shape (n,)
-            x, whose C components sum to 0, and where nodes differ in weight how much more the node
-            weighs than the mean.
-        square : float
-            s, the squared length of x.
-        query : Query
-            What to evaluate.
-        rng : numpy.random.Generator
-            The node's own, for rounding: up or down at random, so that the errors of many nodes
-            that are alike cancel.
-        remembered : sequence of float, length 1 + n (default: none)
-            Prices of an earlier epoch, for the opening; of another length they count as none.
-
-        Returns
-        -------
-        ndarray of int64, shape (num_slots,)
-            Each from 0 to `max_value`.
+        Features are x, and where nodes differ in weight how much more one weighs than the mean;
+        `square` is s. By the node's own `rng` numbers are rounded up or down at random, so that the
+        errors of many nodes that are alike cancel. Prices of an earlier epoch are remembered at the
+        opening; of another length they count as none.
         """
         logits = query.points[:, 0] + query.points[:, 1:] @ features - query.kappa * square
         logits = np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT)
@@ -170,28 +215,16 @@ class PriceNumbers:
         }
         scaled = [
             (np.ravel(numbers[name]) - lower) / (upper - lower)
-            for name, (_, lower, upper) in self._blocks_of(query).items()
+            for name, (_, lower, upper) in self._blocks(query.opening, query.radius).items()
         ]
         units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
         whole = np.floor(units + rng.random(units.size))
         return np.asarray(np.minimum(whole, self.max_value), dtype=np.int64)
 
     def decode(self, sums: ArrayLike, num_clients: int, query: Query) -> Evaluation:
-        """Read the sums of the numbers of all nodes.
+        """Read the sums (num_slots,) of the numbers of all N nodes, which evaluated the query.
 
-        Parameters
-        ----------
-        sums : array_like of int, shape (num_slots,)
-            The sums.
-        num_clients : int
-            ``N``: nodes in the sums.
-        query : Query
-            What the nodes evaluated.
-
-        Raises
-        ------
-        RefusedError
-            If no nodes can have given such numbers. It does not say why.
+        `RefusedError`, which does not say why, if no nodes can have given such numbers.
         """
         values = self._values(np.asarray(sums), num_clients, query)
         # Rounding moves a sum by at most a unit for each node.
@@ -233,7 +266,7 @@ class PriceNumbers:
 
     def _values(self, sums: NDArray[np.int64], num_clients: int, query: Query) -> dict[str, Floats]:
         """Undo the scaling of the sums."""
-        blocks = self._blocks_of(query)
+        blocks = self._blocks(query.opening, query.radius)
         if (
             sums.shape != (self.num_slots(opening=query.opening),)
             or sums.min() < 0
@@ -245,9 +278,6 @@ class PriceNumbers:
             name: np.asarray(num_clients * lower + part * ((upper - lower) / self.max_value))
             for (name, (_, lower, upper)), part in zip(blocks.items(), parts, strict=True)
         }
-
-    def _blocks_of(self, query: Query) -> dict[str, tuple[int, float, float]]:
-        return self._blocks(query.opening, query.radius)
 
     def _blocks(self, opening: bool, radius: float) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""

@@ -1,47 +1,38 @@
-"""Strategies of the Message API that choose who trains and leave all else to the wrapped one."""
+"""Dubhe for Flower strategies with `configure_train`, as used in `@app.main()`.
+
+They choose who trains, and leave all else to the strategy that they wrap.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO
-from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from dubhe_flwr.adapter import DubheArguments, Options, Selecting
-from dubhe_flwr.adapter.arguments import taking
+from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import ForwardingGrid, log, send_over_grid
 from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator, Selector
 
 __all__ = ["Dubhe", "Selection"]
 
 
-class Selection(Selecting, Strategy):
+class Selection(Selecting[Strategy], Strategy):
     """Wraps a strategy: the selector chooses the nodes, the strategy trains and aggregates.
 
     Parameters
     ----------
     strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen nodes.
+        The strategy that trains and aggregates; it trains exactly the chosen nodes. One that
+        cannot be wrapped is a `SettingsError`.
     selector : Selector
         How to choose; `Dubhe` brings its own.
     **options
         The fields of `dubhe_flwr.adapter.Options`.
-
-    Raises
-    ------
-    SettingsError
-        If the strategy cannot be wrapped, or an option cannot work.
     """
 
-    strategy: Strategy
     _configures = "configure_train"
-
-    @taking(Options)
-    def __init__(self, strategy: Strategy, selector: Selector[Any], **options: Any) -> None:
-        super().__init__(strategy, selector, Options(**options))
 
     def start(  # noqa: PLR0917 - the signature is Flower's
         self,
@@ -157,7 +148,7 @@ class Selection(Selecting, Strategy):
         self.strategy.summary()
 
 
-class Dubhe(Selection):
+class Dubhe(SelectingByDubhe[Strategy], Selection):
     """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
 
     Wraps any strategy with `configure_train`. Implementation based on the paper by Zhang et al.,
@@ -166,32 +157,16 @@ class Dubhe(Selection):
     Parameters
     ----------
     strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen nodes.
+        As for `Selection`.
     **arguments
         The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants`, and of
-        `dubhe_flwr.adapter.Options`.
-
-    Raises
-    ------
-    SettingsError
-        If the strategy cannot be wrapped, or a value cannot work.
+        `dubhe_flwr.adapter.Options`. A value that cannot work is a `SettingsError`.
 
     Examples
     --------
     >>> from flwr.serverapp.strategy import FedAvg
     >>> strategy = Dubhe(FedAvg(), num_participants=20)
     """
-
-    @taking(DubheArguments)
-    def __init__(self, strategy: Strategy, **arguments: Any) -> None:
-        self.settings = DubheArguments(**arguments)
-        self._coordinator = Coordinator(self.settings)
-        super().__init__(strategy, self._coordinator, **self.settings.options())
-
-    def register_anew(self) -> None:
-        """Let all nodes register before the next round, because their data changed."""
-        run = self.driver.run
-        run.state = self._coordinator.register_anew(run.state)
 
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""

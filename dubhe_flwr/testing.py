@@ -1,25 +1,98 @@
-"""A Grid on which things go wrong."""
+"""Faults on the way between server and nodes, for tests of apps and strategies that use Dubhe."""
 
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, NODE_UNAVAILABLE, set_message_id
-from dubhe_flwr.adapter.records import STAGES, stage_of
-from dubhe_flwr.adapter.transport import ForwardingGrid
+from dubhe_flwr.adapter._compat import (
+    CLIENT_APP_ERROR,
+    NODE_UNAVAILABLE,
+    delivered_copy,
+    readdressed,
+    set_message_id,
+)
+from dubhe_flwr.adapter.transport import STAGES, ForwardingGrid, stage_of
 from dubhe_flwr.core import generator
-from dubhe_flwr.testing.copies import in_answer_to, spoilt_copy, twin
-from dubhe_flwr.testing.fault import Fault, FaultKind
+from dubhe_flwr.errors import SettingsError
 
-__all__ = ["FaultyGrid"]
+__all__ = ["Fault", "FaultKind", "FaultyGrid"]
 
 ThingT = TypeVar("ThingT")
+
+FaultKind = Literal[
+    "drop_request",
+    "drop_reply",
+    "error",
+    "kill",
+    "delay",
+    "duplicate",
+    "reorder",
+    "corrupt_request",
+    "corrupt_reply",
+    "replay_request",
+    "replay_reply",
+]
+
+_KNOWN: Final = (*STAGES, "train", "evaluate", "query")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Parameters
+    ----------
+    kind : str
+        What happens to a message that is hit:
+
+        - "drop_request", "drop_reply": it is lost on the way there, or back;
+        - "error": the node does not see it, and an error comes back;
+        - "kill": the node leaves for good, without an answer;
+        - "delay": the reply comes in a later exchange;
+        - "duplicate": the node gets it twice, and so does the server its reply;
+        - "reorder": it changes places with others of its batch, there and back;
+        - "corrupt_request", "corrupt_reply": one value of its records is changed;
+        - "replay_request": the first request of this stage is delivered again before it;
+        - "replay_reply": the first reply of this stage comes in place of its own.
+    stages : str or iterable of str (default: all)
+        Stages of the protocol, such as "join" or "determine"; "train", "evaluate" and "query"
+        stand for the app's own messages.
+    share : float (default: 1.0)
+        Share of the messages that are hit.
+    times : int, optional (default: no limit)
+        How often it happens at most.
+    same_nodes : bool (default: False)
+        Hit that share of the nodes, always the same ones, instead of a share of the messages.
+
+    Examples
+    --------
+    >>> Fault("kill", stages="keygen", times=1).stages
+    ('keygen',)
+    """
+
+    kind: FaultKind
+    stages: str | Iterable[str] = _KNOWN
+    share: float = 1.0
+    times: int | None = None
+    same_nodes: bool = False
+
+    def __post_init__(self) -> None:
+        kinds = get_args(FaultKind)
+        if self.kind not in kinds:
+            raise SettingsError(f"kind={self.kind!r} is not a fault; there are {', '.join(kinds)}.")
+        stages = (self.stages,) if isinstance(self.stages, str) else tuple(self.stages)
+        object.__setattr__(self, "stages", stages)
+        if unknown := [stage for stage in stages if stage not in _KNOWN]:
+            raise SettingsError(f"stages={unknown} do not exist; there are {', '.join(_KNOWN)}.")
+        if not 0.0 <= self.share <= 1.0:
+            raise SettingsError(f"share={self.share} must be from 0 to 1.")
 
 
 class _Sent(NamedTuple):
@@ -133,13 +206,15 @@ class FaultyGrid(ForwardingGrid):
             replies.append(self._error(message, CLIENT_APP_ERROR))
         else:
             if "replay_request" in hits and key in self._first:
-                yield _Sent(twin(self._first[key][0]), message, hits, is_old=True)
+                yield _Sent(_twin(self._first[key][0]), message, hits, is_old=True)
             spoilt = "corrupt_request" in hits
             yield _Sent(
-                spoilt_copy(message, self._generator("spoil")) if spoilt else message, message, hits
+                _spoilt_copy(message, self._generator("spoil")) if spoilt else message,
+                message,
+                hits,
             )
             if "duplicate" in hits:
-                yield _Sent(twin(message), message, hits)
+                yield _Sent(_twin(message), message, hits)
 
     def _receive(self, answer: Message, sent: _Sent) -> Iterator[Message]:
         """Yield what reaches the server of an answer."""
@@ -149,13 +224,13 @@ class FaultyGrid(ForwardingGrid):
         if "drop_reply" in hits or not (is_own or key[0] in STAGES):
             return
         if is_own and answer.has_content():
-            self._first.setdefault(key, (twin(message), twin(answer)))
+            self._first.setdefault(key, (_twin(message), _twin(answer)))
             if "corrupt_reply" in hits:
-                answer = spoilt_copy(answer, self._generator("spoil"))
+                answer = _spoilt_copy(answer, self._generator("spoil"))
             if "replay_reply" in hits:
-                answer = twin(self._first[key][1])
+                answer = _twin(self._first[key][1])
         if not sent.is_old:
-            answer = in_answer_to(message, answer)
+            answer = _in_answer_to(message, answer)
         if "delay" not in hits:
             yield answer
         elif key[0] in STAGES:
@@ -171,3 +246,48 @@ class FaultyGrid(ForwardingGrid):
 
     def _shuffled(self, things: Sequence[ThingT]) -> list[ThingT]:
         return [things[index] for index in self._generator("order").permutation(len(things))]
+
+
+def _twin(message: Message) -> Message:
+    """Return a message of the same content that travels on its own."""
+    return readdressed(delivered_copy(message) if message.has_content() else message)
+
+
+def _in_answer_to(request: Message, reply: Message) -> Message:
+    """Return a reply that names this request as the one it answers."""
+    if reply.metadata.reply_to_message_id == request.metadata.message_id:
+        return reply
+    return readdressed(reply, reply_to_message_id=request.metadata.message_id)
+
+
+def _spoilt_copy(message: Message, rng: np.random.Generator) -> Message:
+    """Return a message under the same id with one value of its configs or metrics changed."""
+    spoilt = delivered_copy(message)
+    records: list[Any] = [
+        *spoilt.content.config_records.values(),
+        *spoilt.content.metric_records.values(),
+    ]
+    places = [(record, name) for record in records for name in sorted(record)]
+    if places:
+        record, name = places[int(rng.integers(len(places)))]
+        record[name] = _other(record[name], rng)
+    return spoilt
+
+
+def _other(value: object, rng: np.random.Generator) -> object:  # noqa: PLR0911 - one for each type
+    """Return another value of the same type."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value ^ (1 << int(rng.integers(40)))
+        case float():
+            return 1.0 - 2.0 * value
+        case str():
+            return value + "?"
+        case bytes() if value:
+            bit = int(rng.integers(8 * len(value)))
+            return (int.from_bytes(value, "big") ^ 1 << bit).to_bytes(len(value), "big")
+        case list():
+            return value[:-1]
+    return b"?"
