@@ -34,9 +34,10 @@ the formulas for p_i in place of x_i, with ``- 2 K t . m`` in F and ``- K / (K -
 *How it is solved.* D and its derivatives are sums over clients; all nodes get them decrypted, and
 each takes the same Newton steps. The sums of the opening, where all are equally likely, travel
 with the registration. They give c, which is `coverage` times the trace of the covariance of x, and
-a linear guess; or the prices of the last epoch, of which clients add what they remember. An exchange evaluates everything at the point
-of the state, and softplus alone after shorter steps: a step that went too far costs one exchange.
-Before each step a is corrected as if all P_i grew by one factor, which is exact for small ones.
+a linear guess; in a later epoch the guess are the prices that clients remember. An exchange
+evaluates everything at the point of the state, and softplus alone after shorter steps: a step that
+went too far costs one exchange. Before each step a is corrected as if all P_i grew by one factor,
+which is exact for small ones. Prices are settled once V is met and little is left to gain of F.
 
 *The same prices everywhere.* Everything rests on sums of integers, and what a solve returns is
 rounded to multiples of 2^-14: far coarser than the last bits in which platforms differ, and finer

@@ -75,7 +75,7 @@ class PriceState:
     evaluations : int
         How many sums it rests on, that of the opening included.
     settled : bool
-        Whether V is met and the last step was small: no exchange is needed any more.
+        Whether V is met and little is left to gain: no exchange is needed any more.
     reach : float
         How much of the way from `base` to `point` the known sums support.
     shift : float

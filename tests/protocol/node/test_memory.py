@@ -55,6 +55,7 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
     num_draws=st.integers(0, 2**63 - 1),
 )
 def test_round_trip(
+    *,
     counts: Any,
     reading: Reading | None,
     remembered: Any,
