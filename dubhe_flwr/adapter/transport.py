@@ -88,6 +88,8 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
         if node_id is None or not isinstance(replies.get(node_id), NodeFailure | None):
             continue
         if not answer.has_error():
+            if answer.metadata.src_node_id != node_id:
+                continue  # another node cannot answer for this one
             try:
                 replies[node_id] = from_records(answer.content)
             except MalformedMessageError as error:

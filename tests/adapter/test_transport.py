@@ -138,6 +138,25 @@ def test_one_reply_of_each_node_counts(
     assert replies == expected[kept]
 
 
+def test_no_node_answers_for_another(grid: InProcessGrid) -> None:
+    """A reply counts only if it comes from the node that was asked."""
+    asked, other, *_ = grid.get_node_ids()
+
+    class Forging(ForwardingGrid):
+        """Lets another node's reply name the request of the one that was asked."""
+
+        def send_and_receive(
+            self, messages: Iterable[Message], *, timeout: float | None = None
+        ) -> Iterable[Message]:
+            replies = list(super().send_and_receive(messages, timeout=timeout))
+            for reply in replies:
+                reply.metadata.__dict__["_src_node_id"] = other
+            return replies
+
+    assert send_over_grid(Forging(grid), batch_to([asked]), 1.0) == {}
+    assert set(send_over_grid(Forging(grid), batch_to([asked, other]), 1.0)) == {other}
+
+
 def test_a_forwarding_grid_passes_everything_on(grid: InProcessGrid) -> None:
     """The view of a Grid is a Grid, with the messages and the run of the other one."""
     view = ForwardingGrid(grid)

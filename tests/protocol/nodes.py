@@ -7,13 +7,23 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from protocol.federation import Federation, dubhe, joined, secret_key, skewed_counts
+from numpy.typing import NDArray
+from protocol.federation import (
+    Federation,
+    decrypted,
+    dubhe,
+    encrypted,
+    joined,
+    secret_key,
+    skewed_counts,
+)
 
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he import PinnedKeys, RecipientKey
 from dubhe_flwr.protocol import CoordinatorState, Fields, Memory, Stage, encode
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
+from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, Unsettled, register_rule
 
 NUM_CLIENTS = 9
@@ -93,6 +103,28 @@ def next_request(
     """Play up to a stage; return one node that is asked, and its request."""
     batch = nodes.until(stage, server_round)
     return next(iter(batch.fields()))
+
+
+def asked_to_settle(exchange: int = 0) -> tuple[Federation[CoordinatorState], int, Fields]:
+    """Return nodes that search for thresholds, one of them, and what it is asked in an exchange."""
+    nodes = federation(thresholds="search")
+    batch: Any = nodes.until(Stage.SETTLE)
+    for _ in range(exchange):
+        batch = nodes.step(nodes.deliver(batch))
+    node_id, request = next(iter(batch.fields()))
+    return nodes, node_id, request
+
+
+def with_slots(nodes: Federation[Any], node_id: int, request: Fields, slots: Any) -> Fields:
+    """Return the request with another sum."""
+    field = SETTLEMENT if request["exchange"] else REGISTRATION
+    return {**request, "sums": encrypted(joined(nodes, node_id), field, np.ravel(slots))}
+
+
+def slots_of(nodes: Federation[Any], node_id: int, request: Any) -> NDArray[np.int64]:
+    """Return what the sum of a request holds."""
+    field = SETTLEMENT if request["exchange"] else REGISTRATION
+    return decrypted(joined(nodes, node_id), field, request["sums"])
 
 
 def refuses(

@@ -2,7 +2,7 @@
 
 import pytest
 from protocol.federation import epoch_of
-from protocol.nodes import COUNTS, Exchanges, federation, set_policy
+from protocol.nodes import Exchanges, federation, set_policy
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Stage
@@ -16,22 +16,6 @@ def test_statuses_are_numbers_that_travel() -> None:
     names = ("JOINS", "UNWILLING", "NO_DATA", "WRONG_NUMBER_OF_CLASSES", "INVALID_LABEL_COUNTS")
     expected = {name: number for number, name in enumerate((*names, "REFUSES_PARAMETERS"))}
     assert {status.name: int(status) for status in JoinStatus} == expected
-
-
-@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
-def test_a_real_node_sends_nothing_in_the_clear(simulation: str) -> None:
-    """It stays out of a plain simulation, whoever else is in it."""
-    nodes = federation(simulation=simulation)
-    set_policy(nodes, nodes.ids[3], simulated=False)
-    plan = nodes.play(1)
-    assert plan.num_registered == len(COUNTS) - (simulation == "plain")
-    told = [e.stage for e in nodes.exchanges if e.node_id == nodes.ids[3]]
-    assert (told == [Stage.JOIN]) == (simulation == "plain")
-    for node_id in nodes.ids:
-        set_policy(nodes, node_id, simulated=False)
-    if simulation == "plain":
-        with pytest.raises(QuorumError, match="9 refuses parameters at join"):
-            nodes.play(11)
 
 
 def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:

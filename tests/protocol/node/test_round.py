@@ -7,7 +7,6 @@ import pytest
 from protocol.federation import Federation, dubhe, encrypted, joined, registered
 from protocol.nodes import (
     COUNTS,
-    NUM_CLIENTS,
     SCALE,
     SETTINGS,
     Exchanges,
@@ -70,17 +69,6 @@ class TestParticipate:
         expected = participation_probability(overall, {1: 4, 2: 8, 40: 18}[tries])[slots]
         found = [probability_of(nodes, node_id) for node_id in nodes.ids]
         np.testing.assert_array_equal(found, expected)
-
-    @pytest.mark.parametrize(("simulated", "seed"), [(False, 7), (True, None), (False, None)])
-    def test_draws_are_private_unless_both_sides_say_otherwise(
-        self, simulated: bool, seed: int | None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Without the owner's word or without a seed they come from the operating system."""
-        monkeypatch.setattr(PRIVATE_DRAWS, np.zeros)
-        nodes = federation(policy={"simulated": simulated}, seed=seed)
-        nodes.play(1)
-        replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
-        assert [reply["decisions"] for reply in replies] == [b"\xf0"] * NUM_CLIENTS
 
     def test_a_draw_at_the_probability_is_a_no(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Draws are from 0 up to but not 1, so a node takes part if one lies below P."""

@@ -120,16 +120,6 @@ class TestWhoStaysOut:
         assert report_of(plan, "register").dropped == {"error reply": 1}
         assert plan.num_registered == 11
 
-    def test_an_alias_that_another_node_has_is_dropped(self) -> None:
-        """In results, nobody could tell them apart; the first one that answered has it."""
-        nodes = federation()
-        twin = nodes.policies[nodes.ids[3]].alias
-        nodes.policies[nodes.ids[8]] = replace(nodes.policies[nodes.ids[8]], alias=twin)
-        plan = nodes.play(1)
-        assert report_of(plan, "join").dropped == {"alias of another node": 1}
-        assert plan.num_registered == 11
-        assert set(epoch_of(nodes).aliases.values()) == {str(row) for row in range(12)} - {"8"}
-
     @pytest.mark.parametrize("equal_weights", [True, False])
     def test_numbers_of_samples_are_told_where_they_count(self, equal_weights: bool) -> None:
         """A node that leaves it out, or tells it unasked, is dropped; of others the mean counts."""

@@ -1,10 +1,8 @@
 """Tests of the stage `keygen`: an agent makes the key of the epoch."""
 
-from typing import Any
-
 import pytest
 from protocol.federation import epoch_of
-from protocol.server import PLAIN, agents_in_turn, alter, altered, asked, federation, lost
+from protocol.server import PLAIN, agents_in_turn, altered, asked, federation, lost
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.he import Unencrypted
@@ -20,25 +18,6 @@ def test_agents_are_not_asked_for_ever(attempts: int, number: int) -> None:
         nodes.play(1)
     assert asked(nodes, "keygen") == agents_in_turn(nodes, purpose="keygen")[:number]
     assert len(nodes.play(2).participants) == 4
-
-
-def test_an_agent_that_delivers_no_key_costs_no_run() -> None:
-    """Where the sealed keys open for nobody, another agent is asked; then nobody is left."""
-    nodes = federation(agent_attempts=2)
-    first, second, *_ = agents_in_turn(nodes, purpose="keygen")
-
-    def garble(reply: Any) -> Any:
-        return {**reply, "sealed-keys": bytes(len(reply["sealed-keys"]))}
-
-    alter(nodes, "keygen", garble, [first])
-    plan = nodes.play(1)
-    assert asked(nodes, "keygen") == [first, second]
-    assert (plan.num_registered, len(plan.participants)) == (12, 4)
-    assert plan.notes == ("The key of an agent did not open; another one is asked.",)
-    nodes = federation(agent_attempts=2)
-    alter(nodes, "keygen", garble)
-    with pytest.raises(QuorumError, match="0 nodes are registered"):
-        nodes.play(1)
 
 
 def test_without_encryption_nobody_makes_a_key() -> None:

@@ -1,0 +1,126 @@
+"""Whoever sends whatever through the real adapters, only typed refusals come of it, in either API.
+
+`pytest -n 0 -m slow tests/adversary/test_fuzz.py`: 100,000 requests to nodes and 1,000 runs with
+nodes that lie, which take about an hour; a hundredth of it without the mark.
+"""
+
+import logging
+import random
+import tracemalloc
+from collections import Counter
+from typing import Any
+
+import pytest
+from apis import FIT, TRAIN, Api, in_both_apis
+from flwr.app import ConfigRecord, Message, RecordDict
+from protocol.accidents import spoilt
+from support import NUM_CLASSES
+
+from dubhe_flwr.core import fixed_point_distribution
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import Memory
+from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.testing import Fault, FaultyGrid
+
+NUM_NODES = 12
+COUNTS = [[27_182 + 31_415 * ((row * 7 + label) % 9) for label in range(4)] for row in range(12)]
+SETTINGS: dict[str, Any] = {"num_participants": 3, "on_failure": "random", "wait_timeout": 0.0}
+MEGABYTES = 2**20
+
+
+def grid_of(api: Api, seed: int = 0) -> Any:
+    """Return twelve nodes with label counts that are found in any text."""
+    assert len(COUNTS[0]) == NUM_CLASSES
+    labels = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
+    return api.grid(labels, num_nodes=NUM_NODES, seed=seed)
+
+
+def labels_in(text: str) -> list[str]:
+    """Return the label counts and shares that a text shows."""
+    shares = [share for row in COUNTS for share in fixed_point_distribution(row).tolist()]
+    return [word for word in {*map(str, shares), *(str(n) for row in COUNTS for n in row)}
+            if word in text]  # fmt: skip
+
+
+def record(fields: Any) -> RecordDict | None:
+    """Return what Flower carries; None for what its records cannot hold."""
+    try:
+        return RecordDict({"dubhe": ConfigRecord(fields)})
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+SIZES = pytest.mark.parametrize("share", [1, pytest.param(100, marks=pytest.mark.slow)])
+
+
+@in_both_apis
+@SIZES
+def test_spoilt_requests_to_nodes(api: Api, share: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Requests of a run come once more, spoilt, in any state of the node: it answers or refuses."""
+    rng, grid = random.Random(7), grid_of(api)
+    answer, texts, kinds = grid._answer, set(), Counter[str]()
+    number, wanted = 0, 500 * share
+
+    def hit(message: Message) -> Any:
+        nonlocal number
+        kind = message.metadata.message_type
+        for _ in range(4 if kind.startswith("evaluate.dubhe") else 0):
+            fields: Any = message.content["dubhe"]
+            content = record(spoilt(dict(fields), rng))
+            if content is None:
+                continue
+            number += 1
+            sent = Message(content, message.metadata.dst_node_id, kind)
+            reply = answer(sent)
+            kinds["error" if reply.has_error() else "reply"] += 1
+            if reply.has_error():
+                assert reply.error.code == 2
+                texts.add(str(reply.error.reason))
+        return answer(message)
+
+    grid._answer = hit
+    tracemalloc.start()
+    rules = [Paper((1, 2, 4), "search"), Paper((1, 2, 4), {1: 0.7, 2: 0.2}), Prices()]
+    with caplog.at_level(logging.DEBUG):
+        while number < wanted:
+            rule = rules[kinds.total() % 3]
+            api.run(api.dubhe(rule=rule, registration_interval=1, **SETTINGS), grid, 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert kinds["error"] > wanted // 3
+    assert "raised an exception" not in caplog.text  # as of anything but a typed refusal
+    assert labels_in("\n".join([*texts, caplog.text])) == []
+    assert peak < 64 * MEGABYTES
+
+
+@SIZES
+@pytest.mark.parametrize("api", [FIT, TRAIN], ids=str)
+def test_runs_with_lying_nodes(api: Api, share: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A tenth of the replies of all stages is spoilt: each run trains or ends in a quorum error."""
+    ended: Counter[str] = Counter()
+    tracemalloc.start()
+    with caplog.at_level(logging.DEBUG):
+        for seed in range(5 * share):
+            stages = ("join", "keygen", "register", "settle", "participate", "determine")
+            faults = [Fault("corrupt_reply", stages, 0.1), Fault("replay_reply", stages, 0.05)]
+            nodes = grid_of(api, seed)
+            grid = FaultyGrid(nodes, faults, seed=seed)
+            rule = Prices() if seed % 3 else Paper((1, 2, 4), "search")
+            failure = ("raise", "random")[seed % 2]
+            strategy = api.dubhe(rule=rule, **{**SETTINGS, "on_failure": failure, "seed": seed})
+            try:
+                api.run(strategy, grid, 2)
+            except QuorumError:
+                ended["quorum"] += 1
+            else:
+                ended["trained"] += 1
+                assert all(len(set(plan.participants)) == 3 for plan in strategy.plans)
+            for context in nodes.contexts.values():
+                if "dubhe" in context.state:
+                    Memory.from_fields(dict(context.state["dubhe"]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert ended["trained"] > 2 * share
+    assert "raised an exception" not in caplog.text
+    assert labels_in(caplog.text) == []
+    assert peak < 64 * MEGABYTES

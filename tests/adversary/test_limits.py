@@ -1,0 +1,106 @@
+"""A server that asks for too much: huge keys, huge messages, draws and epochs without end."""
+
+import tracemalloc
+from typing import Any
+
+import pytest
+from protocol.nodes import federation, next_request, numbers, refuses
+
+from dubhe_flwr.errors import MalformedMessageError, ProtocolError, RefusedError
+from dubhe_flwr.protocol import ClientSession, Stage
+
+DAY = "what its owner allows in a day"
+REAL: dict[str, Any] = {"simulated": False}
+
+
+@pytest.mark.parametrize("key_bits", [4112, 8192, 2**20, 2**62])
+def test_a_key_beyond_the_owners_limit_is_never_made(
+    key_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server announces a larger key, which took 21 s to make as often as it asked.
+
+    The node stays out before any label is read, so that nothing is there to make a key for.
+    """
+    monkeypatch.setattr("dubhe_flwr.protocol.node.enter.generate_secret_key", lambda _bits: 1 // 0)
+    nodes = federation()
+    node_id, request = next_request(nodes, Stage.JOIN)
+    reply = nodes.handle(node_id, {**request, "key-bits": key_bits})
+    assert reply["status"] == 5
+    keygen: Any = {"public-keys": bytes(96), "stage": "keygen", "sequence": 50}
+    header = {name: request[name] for name in ("epoch", "version")}
+    refuses(nodes, node_id, header | keygen, RefusedError, "did not join that epoch")
+
+
+MEGABYTES = 2**20
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "unit"),
+    [
+        (Stage.DETERMINE, "num-clients", b"\0"),
+        (Stage.DETERMINE, "num-sums", b"\0"),
+        (Stage.DETERMINE, "sums", b"\0"),
+        (Stage.PARTICIPATE, "sums", b"\0"),
+        (Stage.KEYGEN, "public-keys", b"\0"),
+        (Stage.JOIN, "rule-settings", " "),
+    ],
+)
+def test_a_huge_message_is_refused_before_it_is_unpacked(
+    stage: Stage, name: str, unit: Any
+) -> None:
+    """The server sends 80 MB, which became 382 MB at the node. Now it takes no more than 1 MB."""
+    nodes = federation()
+    node_id, request = next_request(nodes, stage)
+    session, huge = nodes.session(node_id), {**request, name: unit * (80 * MEGABYTES)}
+    tracemalloc.start()
+    with pytest.raises(MalformedMessageError):
+        session.handle(huge)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MEGABYTES
+
+
+def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server asks for 2^20 draws in a request, which is as many as a message may ask for."""
+    monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)
+    nodes = federation(policy=REAL)
+    node_id, request = next_request(nodes, Stage.PARTICIPATE)
+    refuses(nodes, node_id, {**request, "num-tries": 2**20}, RefusedError, DAY)
+    session = ClientSession(nodes.policies[node_id], nodes.session(node_id).memory)
+    with pytest.raises(RefusedError, match="draws of this epoch are used up"):
+        session.handle({**request, "num-tries": 49})
+
+
+def test_epochs_without_end_are_refused_for_the_day() -> None:
+    """The server begins an epoch after the other; the node joins 200 times, and again tomorrow."""
+    nodes = federation(policy=REAL)
+    node_id, request = next_request(nodes, Stage.JOIN)
+    session = ClientSession(nodes.policies[node_id], today=5)
+    for number in range(200):
+        session.handle({**request, "epoch": number.to_bytes(16, "big")})
+    memory, other = session.memory, {**request, "epoch": b"\xff" * 16}
+    with pytest.raises(RefusedError, match=DAY):
+        session.handle(other)
+    assert session.memory is memory
+    assert ClientSession(nodes.policies[node_id], memory, today=6).handle(other)["status"] == 0
+
+
+def test_one_key_in_an_epoch() -> None:
+    """The server asks for key after key; the node makes one, and the next in another epoch."""
+    nodes = federation()
+    node_id, request = next_request(nodes, Stage.KEYGEN)
+    nodes.handle(node_id, request)
+    refuses(nodes, node_id, {**request, "sequence": 90}, RefusedError, "has made a key in")
+
+
+def test_a_sum_for_more_places_than_any_memory_holds() -> None:
+    """The server announces K = 2^62 and asks for groups: nothing of that length is made."""
+    nodes = federation(num_participants=4, determination="grouped", group_size=3)
+    node_id, join = next_request(nodes, Stage.JOIN)
+    session = ClientSession(nodes.policies[node_id])
+    assert session.handle({**join, "num-participants": 2**62})["status"] == 0
+    with pytest.raises(ProtocolError):
+        session.handle(
+            {**{k: join[k] for k in ("epoch", "version")}, "stage": "determine", "sequence": 50}
+            | {"sums": bytes(128), **numbers([1], [2**62])}
+        )

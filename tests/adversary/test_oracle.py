@@ -1,0 +1,156 @@
+"""A server that uses a node to decrypt: it forges sums, and looks at what the node answers.
+
+Before, 374 requests to one honest node read any client's exact label distribution, and by default
+settings 175 requests the category of all of 30 clients: what a node refused, it forgot.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol.federation import Federation, epoch_of, joined, registered
+from protocol.nodes import (
+    COUNTS,
+    Exchanges,
+    asked_to_settle,
+    federation,
+    next_request,
+    refuses,
+    secret_prime,
+    slots_of,
+    with_slots,
+)
+from protocol.server import stages_of, with_liars
+
+from dubhe_flwr.core import Codebook, overall_registry
+from dubhe_flwr.errors import ProtocolError, RefusedError
+from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
+
+IS_ANOTHER = r"^The sum is not what it is said to be\.$"
+DRAWS = {"stage": "participate", "first-round": 1, "num-rounds": 1, "num-tries": 1}
+Nodes = Federation[CoordinatorState]
+Change = Callable[[Nodes, int, Fields, Any], Any]
+
+
+def multiple_of_a_prime(nodes: Nodes, node_id: int, request: Any, _slots: Any) -> Fields:
+    """Return what would give the key away, decrypted."""
+    prime = secret_prime(nodes, node_id)
+    return {**request, "sums": prime.to_bytes(len(request["sums"]), "big")}
+
+
+FORGED: list[tuple[int, Change]] = [
+    *((exchange, lambda _n, _i, r, _s: {**r, "sums": b""}) for exchange in (0, 1)),
+    *((exchange, multiple_of_a_prime) for exchange in (0, 1)),
+    *((exchange, lambda n, i, r, s: with_slots(n, i, r, s * 0)) for exchange in (0, 1)),
+    *((0, lambda _n, _i, r, _s, k=k: {**r, "num-clients": k}) for k in (8, 10, 20)),
+    (0, lambda n, i, r, s: with_slots(n, i, r, s * (np.arange(len(s)) < 88))),
+    (0, lambda n, i, r, s: with_slots(n, i, r, np.full_like(s, 31))),
+    (1, lambda n, i, r, s: with_slots(n, i, r, s + np.eye(9, 5, dtype=np.int64).ravel() * 60)),
+    (1, lambda n, i, r, s: with_slots(n, i, r, s * (np.arange(len(s)) // 5 != 4))),
+]
+
+
+def is_spent(nodes: Nodes, node_id: int, honest: Fields, forged: Fields) -> None:
+    """Check the one sentence, and that the node answers nothing more in this epoch."""
+    refuses(nodes, node_id, forged, RefusedError, IS_ANOTHER)
+    with pytest.raises(RefusedError):
+        nodes.handle(node_id, forged)
+    reading = registered(nodes, node_id).reading
+    assert reading is not None
+    assert (reading.is_refused, reading.probability) == (True, 0.0)
+    for request, match in ((honest, "this is another"), (forged, "A sum of this epoch was")):
+        for later in (request, request | DRAWS):
+            refuses(nodes, node_id, {**later, "sequence": 50}, RefusedError, match)
+
+
+@pytest.mark.parametrize(("exchange", "forge"), FORGED)
+def test_a_forged_sum_ends_the_epoch_for_the_node(exchange: int, forge: Change) -> None:
+    """The server sends any ciphertext as the sum. It learns that a check failed, and not which."""
+    nodes, node_id, request = asked_to_settle(exchange)
+    slots = slots_of(nodes, node_id, request)
+    is_spent(nodes, node_id, request, forge(nodes, node_id, request, slots))
+
+
+@pytest.mark.parametrize("rule", [{}, {"rule": Exchanges()}])
+def test_so_does_one_that_comes_with_the_draw(rule: dict[str, Any]) -> None:
+    """Where nothing is settled first, the sum comes with the draw, and the same holds."""
+    nodes = federation(**rule)
+    node_id, request = next_request(nodes, Stage.PARTICIPATE)
+    spoilt = with_slots(nodes, node_id, request, np.zeros(1 if rule else 11, dtype=int))
+    is_spent(nodes, node_id, request, spoilt)
+
+
+def test_four_hundred_forged_sums_get_one_answer() -> None:
+    """The server asks with one client's registration, then another's, and so on, as it did before.
+
+    Each says nine clients, and holds that of one client nine times. The first is answered, since
+    it adds up; all others are refused before they are decrypted.
+    """
+    nodes = federation()
+    node_id, request = next_request(nodes, Stage.PARTICIPATE)
+    width = len(slots_of(nodes, node_id, request))
+    answered = 0
+    for sequence in range(100, 500):
+        forged = with_slots(nodes, node_id, request, 9 * np.eye(width, dtype=int)[sequence % width])
+        try:
+            nodes.handle(node_id, {**forged, "sequence": sequence})
+        except ProtocolError as error:
+            assert "there is one sum of each exchange" in str(error).lower()  # noqa: PT017
+        else:
+            answered += 1
+    assert answered == 1
+
+
+@pytest.mark.parametrize("number", [2, 21, 2**62])
+def test_too_few_or_too_many_clients_cost_nothing(number: int) -> None:
+    """A sum that says so is refused without being decrypted, so the honest one still counts."""
+    nodes, node_id, request = asked_to_settle()
+    refuses(nodes, node_id, {**request, "num-clients": number}, RefusedError, "too few or too")
+    nodes.handle(node_id, request)
+
+
+def test_an_empty_own_slot_draws_like_any_other() -> None:
+    """The server moves each node's own category elsewhere. All answer, with V / N.
+
+    Before, a node whose category was empty refused, and so told that it was its own.
+    """
+    nodes = federation()
+    batch = nodes.until(Stage.PARTICIPATE)
+    slots = overall_registry(COUNTS, Codebook((1, 2, 4)), {1: 0.6, 2: 0.3})[1]
+    for row, (node_id, request) in enumerate(batch.fields()):
+        overall = slots_of(nodes, node_id, request)
+        overall[(slots[row] + 1) % len(overall)] += overall[slots[row]]
+        overall[slots[row]] = 0
+        reply: Any = nodes.handle(node_id, with_slots(nodes, node_id, request, overall))
+        reading = registered(nodes, node_id).reading
+        assert reading is not None
+        assert (reading.is_refused, reading.probability) == (False, 4 / 9)
+        assert len(reply["decisions"]) == 1
+
+
+def test_a_client_cannot_shut_a_category_out() -> None:
+    """A dishonest client registers its own and moves all of category v to w.
+
+    Before, exactly the members of v refused: the server saw them, and they trained no more.
+    """
+    codebook, sigma = Codebook((1, 2, 4)), {1: 0.6, 2: 0.3}
+    overall, slots = overall_registry(COUNTS, codebook, sigma)
+    nodes, liar = federation(), 0
+    v = int(next(slot for slot in slots[1:] if slot != slots[liar]))
+    w = int(np.flatnonzero(overall == 0)[-1])  # above v, so that the packed number is positive
+
+    def shifted(values: Any) -> Any:
+        own = np.eye(len(values), dtype=int)
+        return own[slots[liar]] + overall[v] * (own[w] - own[v])
+
+    with_liars(nodes, [nodes.ids[liar]], "registration", shifted, times=1)
+    plan = nodes.play(1)
+    assert (plan.notes, plan.num_registered, nodes.errors) == ((), 9, [])
+    assert stages_of(plan)[-2:] == ["participate", "determine"]
+    members = [node_id for row, node_id in enumerate(nodes.ids) if slots[row] == v]
+    readings = [registered(nodes, node_id).reading for node_id in members]
+    assert members
+    assert {reading.probability for reading in readings if reading is not None} == {4 / 9}
+    assert set(members) <= set(epoch_of(nodes).registered)
+    assert joined(nodes, members[0]).registered is not None

@@ -1,0 +1,83 @@
+"""What a server announces to real nodes, and what they do not do although it says so."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol.federation import joined
+from protocol.nodes import COUNTS, NUM_CLIENTS, federation, next_request, set_policy
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.node.settle import own_of
+
+PRIVATE_DRAWS = "dubhe_flwr.protocol.node.round.private_draws"
+SEED = 7_654_321_987_654_321
+
+
+@pytest.mark.parametrize("determination", ["tries", "grouped"])
+def test_the_servers_seed_is_never_announced(determination: str) -> None:
+    """An agent looks for the seed, which says who is in which group or try.
+
+    Before, it was announced to all nodes for their draws, and an agent told the members of five of
+    five groups. Now it is in no message, in no form, whatever a node keeps.
+    """
+    options = {"determination": determination, "group_size": 3, "num_participants": 3}
+    nodes = federation(simulation=None, seed=SEED, policy={"simulated": False}, **options)
+    nodes.play(1)
+    nodes.play(2)
+    told: list[Any] = [e.request for e in nodes.exchanges]
+    assert {e.stage for e in nodes.exchanges} >= {Stage.JOIN, Stage.PARTICIPATE}
+    assert not any("draw-seed" in request for request in told)
+    written = b"|".join(
+        value if isinstance(value, bytes) else str(value).encode()
+        for request in told
+        for value in request.values()
+    )
+    for way in (str(SEED).encode(), SEED.to_bytes(8, "big"), SEED.to_bytes(8, "little")):
+        assert way not in written
+    assert {joined(nodes, node_id).announced.draw_seed for node_id in nodes.ids} == {None}
+    assert nodes.state.run.seed == SEED
+
+
+@pytest.mark.parametrize(("simulated", "seed"), [(False, 7), (True, None), (False, None)])
+def test_draws_are_private_unless_both_sides_say_otherwise(
+    simulated: bool, seed: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server announces a seed for the draws; a real node draws from its own system."""
+    monkeypatch.setattr(PRIVATE_DRAWS, np.zeros)
+    nodes = federation(policy={"simulated": simulated}, seed=seed)
+    nodes.play(1)
+    replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
+    assert [reply["decisions"] for reply in replies] == [b"\xf0"] * NUM_CLIENTS
+
+
+@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
+def test_a_real_node_sends_nothing_in_the_clear(simulation: str) -> None:
+    """The server says that this is a simulation without encryption; the node stays out."""
+    nodes = federation(simulation=simulation)
+    set_policy(nodes, nodes.ids[3], simulated=False)
+    plan = nodes.play(1)
+    assert plan.num_registered == len(COUNTS) - (simulation == "plain")
+    told = [e.stage for e in nodes.exchanges if e.node_id == nodes.ids[3]]
+    assert (told == [Stage.JOIN]) == (simulation == "plain")
+    for node_id in nodes.ids:
+        set_policy(nodes, node_id, simulated=False)
+    if simulation == "plain":
+        with pytest.raises(QuorumError, match="9 refuses parameters at join"):
+            nodes.play(11)
+
+
+def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
+    """Two real nodes of one alias and the same labels do not round alike, whatever is announced."""
+    nodes = federation(policy={"simulated": False})
+    node_id, request = next_request(nodes, Stage.REGISTER)
+    nodes.handle(node_id, request)
+    place = joined(nodes, node_id)
+    assert place.registered is not None
+    policy = nodes.policies[node_id]
+    drawn = {own_of(policy, place, place.registered, 0).rng.random() for _ in range(3)}
+    assert len(drawn) == 3
+    seeded = generator(7, "rounding", policy.alias, place.sequence, 0).random()
+    assert seeded not in drawn

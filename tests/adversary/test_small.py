@@ -1,0 +1,77 @@
+"""Small ways in: what a node's Context shows, two nodes with one name, late and foreign replies."""
+
+import copy
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from apis import Api, in_both_apis
+from protocol.federation import Federation, epoch_of
+from protocol.server import federation, report_of
+from support import LABEL_COUNTS
+
+from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol import ClientSession, Memory, NodePolicy
+from dubhe_flwr.protocol.wire.messages import HelloReply
+from dubhe_flwr.testing import Fault, FaultyGrid
+
+
+@in_both_apis
+def test_a_context_is_as_secret_as_what_it_keeps(api: Api) -> None:
+    """Whoever prints or pickles a node's Context sees the epoch's key and the label counts.
+
+    Flower keeps it on the node's own host. What Dubhe makes of it shows nothing and is never
+    pickled.
+    """
+    grid = api.grid()
+    api.run(api.dubhe(), grid, 1)
+    context = next(iter(grid.contexts.values()))
+    memory = Memory.from_fields(dict(context.state["dubhe"]))
+    assert memory.joined is not None
+    own = memory.joined.registered
+    assert own is not None
+    assert own.key is not None
+    assert own.key.prime in pickle.dumps(context)
+    counts: Any = LABEL_COUNTS[int(context.node_config["partition-id"])]
+    assert memory.joined.label_counts == tuple(counts.tolist())
+    session = ClientSession(NodePolicy(label_counts=lambda: counts, alias="3"), memory)
+    shown = f"{memory!r} {memory.joined!r} {own!r} {own.key!r} {session!r} {session.policy!r}"
+    for secret in (repr(own.key.prime), str(int.from_bytes(own.key.prime, "big")), str(counts)):
+        assert secret not in shown
+    for write in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="never pickled"):
+            write(memory)
+
+
+def test_two_nodes_of_one_name() -> None:
+    """A node takes another one's alias, and would pass for it in results: it is left out."""
+    nodes: Federation[Any] = federation()
+    twin = nodes.policies[nodes.ids[3]].alias
+    nodes.policies[nodes.ids[8]] = replace(nodes.policies[nodes.ids[8]], alias=twin)
+    plan = nodes.play(1)
+    assert report_of(plan, "join").dropped == {"alias of another node": 1}
+    assert plan.num_registered == 11
+    assert set(epoch_of(nodes).aliases.values()) == {str(row) for row in range(12)} - {"8"}
+
+
+@pytest.mark.parametrize(
+    "alias", ["node\u200b7", "7\u202e", "\ufeff7", "7\u2066", "7\n8", "7\x1b[2J"]
+)
+def test_a_name_that_looks_like_another_one(char: str) -> None:
+    """Invisible characters, and those that turn the direction of text, are no part of a name."""
+    with pytest.raises(MalformedMessageError, match="or invisible character"):
+        HelloReply(f"node{char}7", willing=True)
+
+
+@in_both_apis
+def test_a_late_reply_of_a_stage_trains_nothing(api: Api) -> None:
+    """A node holds a reply back until training. No strategy takes it for a trained model."""
+    models = []
+    for faults in ([], [Fault("delay", "participate", times=2)]):
+        strategy = api.dubhe(on_failure="random")
+        models.append((strategy, api.run(strategy, FaultyGrid(api.grid(), faults), 2)))
+    for strategy, model in models:
+        assert [len(plan.participants) for plan in strategy.plans] == [6, 6]
+        assert all(np.isfinite(array).all() for array in model)
