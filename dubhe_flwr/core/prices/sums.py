@@ -167,7 +167,7 @@ class PriceNumbers:
 
     def softplus_noise(self, num_volunteers: float) -> float:
         """Return how far rounding moves the sum of softplus over V; it moves that of volunteers."""
-        return _LARGEST_LOGIT / self.max_value / num_volunteers**0.5
+        return float(_LARGEST_LOGIT / self.max_value / num_volunteers**0.5)
 
     def num_slots(self, *, opening: bool) -> int:
         """Return how many numbers a node gives, at the opening or at a later evaluation."""

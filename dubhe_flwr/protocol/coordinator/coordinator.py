@@ -134,6 +134,12 @@ class Coordinator(Selector[CoordinatorState]):
         if epoch is not None:
             ahead = {r: ready for r, ready in epoch.rounds.items() if r >= server_round}
             epoch = replace(epoch, rounds=ahead)
+            if server_round in ahead:
+                this_round = replace(
+                    this_round,
+                    willing=epoch.ids(ahead[server_round].available),
+                    unwilling=epoch.ids(ahead[server_round].unwilling),
+                )
         run = replace(state.run, server_round=server_round)
         context = Context(self.settings, run, this_round, epoch)
         return self._go_on(context, lambda: (context, _Begun()))

@@ -52,8 +52,8 @@ class NodePolicy:
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most within a day of UTC; a simulated one as often
-        as it is asked.
+        How often the node registers and draws at most in a run within a day of UTC; a simulated one
+        as often as it is asked. A draw for H times as many volunteers counts as H.
     max_label_shift : float, optional (default: the labels are never looked at)
         L1 distance, from 0 to 2, between the label distribution that the node registered and the
         present one, above which it says so when it draws. `label_counts` is then called then, too.
@@ -67,9 +67,9 @@ class NodePolicy:
         If a number cannot work.
     """
 
-    label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
+    label_counts: Callable[[], ArrayLike] = field(repr=False)  # either may hold them
     alias: str
-    willing: Callable[[int], bool] | None = None
+    willing: Callable[[int], bool] | None = field(default=None, repr=False)
     simulated: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048

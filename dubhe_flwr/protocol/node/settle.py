@@ -104,20 +104,19 @@ def read_sum(
                 )
             if isinstance(outcome, Unsettled) and exchange + 1 >= num_sums:
                 outcome = Settled(outcome.probability)  # there is no further sum
-        except DubheError:
-            raise RefusedError(_IS_ANOTHER) from None
+            reading = Reading(
+                digests,
+                num_registered,
+                is_refused=False,
+                probability=float(outcome.probability),
+                memory=outcome.memory if isinstance(outcome, Unsettled) else None,
+                left=outcome.left if isinstance(outcome, Settled) else (),
+            )
         except Exception as error:  # noqa: BLE001 - a rule may raise anything
-            kind = type(error).__name__
-            logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, kind)
+            if not isinstance(error, DubheError):
+                kind = type(error).__name__
+                logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, kind)
             raise RefusedError(_IS_ANOTHER) from None
-    reading = Reading(
-        digests,
-        num_registered,
-        is_refused=False,
-        probability=float(outcome.probability),
-        memory=outcome.memory if isinstance(outcome, Unsettled) else None,
-        left=outcome.left if isinstance(outcome, Settled) else (),
-    )
     return replace(charged, reading=reading), outcome
 
 

@@ -66,7 +66,7 @@ class Frame:
     largest_weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # its labels
 class Own:
     """What a node knows of itself.
 
@@ -85,7 +85,7 @@ class Own:
 
     label_counts: NDArray[np.int64]
     weight: float = 1.0
-    rng: np.random.Generator = field(default_factory=lambda: generator(0), repr=False)
+    rng: np.random.Generator = field(default_factory=lambda: generator(0))
     remembered: tuple[float, ...] = ()
 
 
@@ -111,7 +111,7 @@ class Population:
     num_volunteers: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # the probability tells of the labels
 class Settled:
     """The rule is settled.
 
@@ -130,7 +130,7 @@ class Settled:
     left: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Unsettled:
     """The rule needs another sum.
 

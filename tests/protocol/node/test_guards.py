@@ -9,6 +9,7 @@ from dubhe_flwr.errors import DubheError, RefusedError, SettingsError
 from dubhe_flwr.protocol.node.guards import (
     ChargedError,
     charging,
+    price_of,
     read_before,
     registration_of,
     spend_day,
@@ -17,7 +18,7 @@ from dubhe_flwr.protocol.node.guards import (
 )
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import JoinRequest, KeygenRequest, ParticipateRequest
+from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest
 
 ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12,
@@ -124,27 +125,36 @@ class TestSpendDay:
     """What the owner allows in a day, whatever the epochs."""
 
     POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
-    DRAWS = ParticipateRequest(b"", 9, 0, 1, 2, 3)
-    """Six of them."""
 
     def test_epochs_and_draws_are_counted_apart(self) -> None:
         """And nothing else is."""
-        spent = Allowance(5)
-        for request in (ANNOUNCED, self.DRAWS, KeygenRequest(b""), ANNOUNCED):
-            spent = spend_day(self.POLICY, spent, 5, request)
-        assert spent == Allowance(5, 2, 6)
+        spent = spend_day(self.POLICY, Allowance(5), 5, num_epochs=1)
+        assert spend_day(self.POLICY, spent, 5, num_draws=6) == Allowance(5, 1, 6)
 
     @pytest.mark.parametrize(
-        ("request_", "spent"), [(ANNOUNCED, Allowance(5, 2)), (DRAWS, Allowance(5, 0, 5))]
+        ("request_", "spent"),
+        [({"num_epochs": 1}, Allowance(5, 2)), ({"num_draws": 6}, Allowance(5, 0, 5))],
     )
     def test_the_next_day_begins_anew(self, request_: Any, spent: Allowance) -> None:
         """What is refused today is answered tomorrow; a simulated node has no such limit."""
         with pytest.raises(RefusedError, match="owner allows in a day"):
-            spend_day(self.POLICY, spent, 5, request_)
-        tomorrow = spend_day(self.POLICY, spent, 6, request_)
-        assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, request_)
+            spend_day(self.POLICY, spent, 5, **request_)
+        tomorrow = spend_day(self.POLICY, spent, 6, **request_)
+        assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, **request_)
         simulated = replace(self.POLICY, simulated=True)
-        assert spend_day(simulated, spent, 5, request_).day == 5
+        assert spend_day(simulated, spent, 5, **request_).day == 5
+
+    @pytest.mark.parametrize(("group_size", "price"), [(None, 6), (3, 6 * 5)])
+    @pytest.mark.parametrize("own", [None, Registered(), Registered(reading=Reading(b"", 40))])
+    def test_a_day_and_an_epoch_charge_alike(
+        self, group_size: int | None, price: int, own: Registered | None
+    ) -> None:
+        """A draw for H times as many volunteers counts as H, by the clients of the sum."""
+        tries = 9 if group_size else 1
+        joined = replace(
+            JOINED, announced=replace(ANNOUNCED, group_size=group_size, volunteer_tries=tries)
+        )
+        assert price_of(joined, own, ParticipateRequest(b"", 40, 0, 1, 2, 3)) == price
 
 
 def test_who_has_not_registered_has_nothing_to_read() -> None:

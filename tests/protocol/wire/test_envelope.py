@@ -9,7 +9,7 @@ from protocol.wire.examples import MESSAGES, REPLIES, REQUESTS, misfits, sealed
 
 from dubhe_flwr.errors import MalformedMessageError, ProtocolError, StaleMessageError
 from dubhe_flwr.protocol import PROTOCOL_VERSION, Stage
-from dubhe_flwr.protocol.wire.envelope import Envelope, open_reply, open_request
+from dubhe_flwr.protocol.wire.envelope import Envelope, open_request, reply_reader
 from dubhe_flwr.protocol.wire.messages import Message
 
 HEADER = Envelope(bytes(range(16)), "join", sequence=3)
@@ -35,7 +35,7 @@ def test_a_request_opens(stage: Stage, request_: Message) -> None:
 def test_a_reply_opens(stage: Stage, reply: Message) -> None:
     """The server gets the body that was sealed."""
     header = replace(HEADER, stage=stage.value)
-    assert open_reply(header.seal(reply), header) == reply
+    assert reply_reader(header)(header.seal(reply)) == reply
 
 
 @pytest.mark.parametrize(("stage", "message"), MESSAGES)
@@ -44,7 +44,7 @@ def test_every_misfit_is_refused(stage: Stage, message: Message) -> None:
     header = replace(HEADER, stage=stage.value)
     fields = sealed(stage, message)
     for change, spoilt in misfits(fields):
-        for door in (open_request, lambda fields: open_reply(fields, header)):
+        for door in (open_request, reply_reader(header)):
             assert refused(door, spoilt), change
 
 
@@ -54,7 +54,7 @@ def test_a_request_is_no_reply(stage: Stage) -> None:
     with pytest.raises(MalformedMessageError):
         open_request(sealed(stage, REPLIES[stage]))
     with pytest.raises(MalformedMessageError):
-        open_reply(sealed(stage, REQUESTS[stage]), replace(HEADER, stage=stage.value))
+        reply_reader(replace(HEADER, stage=stage.value))(sealed(stage, REQUESTS[stage]))
 
 
 @pytest.mark.parametrize("version", [0, PROTOCOL_VERSION + 1, -1, 2**63 - 1])
@@ -65,4 +65,4 @@ def test_another_version_is_stale(version: int) -> None:
         open_request(fields)
     fields = {**sealed(Stage.JOIN, REPLIES[Stage.JOIN]), "version": version}
     with pytest.raises(StaleMessageError, match="same version"):
-        open_reply(fields, HEADER)
+        reply_reader(HEADER)(fields)
