@@ -52,13 +52,16 @@ def test_both_kinds_of_app_answer_every_stage(app: ClientApp) -> None:
 
 
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
-def test_refusals_are_error_replies_and_leave_no_state(app: ClientApp) -> None:
+def test_refusals_are_error_replies_and_leave_no_state(
+    app: ClientApp, caplog: pytest.LogCaptureFixture
+) -> None:
     """A refused request is answered with an error that names no secret, and changes nothing."""
     node = context()
     header = Envelope(bytes(16), "determine", 1)
     reply = app(request(header.seal(HelloRequest()), "determine"), node)
     assert reply.has_error()
     assert "DetermineRequest" in str(reply.error.reason)
+    assert caplog.messages == [f"dubhe: refused: {reply.error.reason}"]
     assert not node.state.config_records
     empty = Message(RecordDict(), dst_node_id=99, message_type=message_type("join"))
     assert "no record" in str(app(empty, node).error.reason)
