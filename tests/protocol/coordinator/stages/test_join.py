@@ -110,7 +110,7 @@ class TestWhoStaysOut:
         out = wills(nodes, [1, 2], lambda _round: False)
         nodes.play(1)
         assert nodes.state.run.declined == out
-        nodes.play(2, set(nodes.ids) - {nodes.ids[1]})
+        nodes.play(2, [nodes.ids[0], *nodes.ids[2:]])
         assert nodes.state.run.declined == {nodes.ids[2]}
 
     def test_a_boast_hardly_moves_the_mean(self) -> None:
