@@ -149,9 +149,8 @@ class Layout:
         """Unpack the sum of the counters of so many clients, shape (num_slots,).
 
         If the plaintexts, one for each ciphertext, cannot be such a sum, it is a `DecryptionError`:
-        wrong in number, with bits outside the slots, or with a slot above `num_addends *
-        max_value`. It carries no detail. A number of clients above `max_clients` is a
-        `SettingsError`.
+        wrong in number, with bits outside the slots, or with a slot above what so many clients can
+        add up to. It carries no detail. More than `max_clients` are a `SettingsError`.
 
         >>> layout = Layout(512, 7, (Field("registry", 3, 1),))
         >>> layout.pack("registry", np.array([1, 0, 1])) == [0b_001_000_001]
