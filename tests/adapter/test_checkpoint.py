@@ -2,9 +2,6 @@
 
 import os
 import shutil
-import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,77 +91,6 @@ def test_what_was_not_completed_does_not_count(
     assert latest(directory).content["round"] == 1
     directory.save(2, {"round": 2})
     assert names(tmp_path) == ["round-000002"]
-
-
-@pytest.mark.parametrize("name", ["state.json", "arrays.npz", "SHA256SUMS"])
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str) -> None:
-    """Whichever bit of whichever file is another, or if a file is missing or too long."""
-    directory = opened(tmp_path)
-    directory.save(7, CONTENT)
-    path = tmp_path / "round-000007" / name
-    data = path.read_bytes()
-    rng = np.random.default_rng(5)
-    damages: list[bytes | None] = [None, b"", data[:-30], data + b" ", b"\x80\x04.", b"[" * 10**6]
-    for place in rng.integers(len(data), size=100):
-        changed = bytes([data[place] ^ 1 << int(rng.integers(8))])
-        damages.append(data[:place] + changed + data[place + 1 :])
-    for damage in damages:
-        path.unlink()
-        if damage is not None:
-            path.write_bytes(damage)
-        with pytest.raises(CheckpointError, match="round-000007 cannot be read"):
-            directory.open()
-        path.write_bytes(data)
-    assert latest(directory).content["state"] == {"version": 1}
-
-
-def test_a_forged_checkpoint_is_refused_too(tmp_path: Path) -> None:
-    """Sums that fit do not make depth without end, or arrays that are missing, readable."""
-    directory = opened(tmp_path)
-    directory.save(7, CONTENT)
-    folder = tmp_path / "round-000007"
-    for state in (b"[" * 10**6, b'{"array of arrays.npz": "9"}', b"\xff", b"{"):
-        (folder / "state.json").write_bytes(state)
-        sums = subprocess.run(
-            ["sha256sum", "state.json", "arrays.npz"],  # noqa: S607 - the usual tool knows the format
-            cwd=folder,
-            check=True,
-            capture_output=True,
-        )
-        (folder / "SHA256SUMS").write_bytes(sums.stdout)
-        with pytest.raises(CheckpointError, match="round-000007 cannot be read"):
-            directory.open()
-
-
-def test_nobody_else_can_read_it(tmp_path: Path) -> None:
-    """Folders are 0700 and files 0600, whatever the usual rights of new files are."""
-    directory = opened(tmp_path / "kept")
-    before = os.umask(0)
-    try:
-        directory.save(1, CONTENT)
-        directory.mark_left()
-    finally:
-        os.umask(before)
-    for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]:
-        rights = stat.S_IMODE(path.stat().st_mode)
-        assert rights == (0o700 if path.is_dir() else 0o600), path
-
-
-def test_a_directory_belongs_to_one_process(tmp_path: Path) -> None:
-    """A second one is refused in a sentence, until the first one ends, however it ends."""
-    hold = (
-        "import sys; from dubhe_flwr.adapter.checkpoint import CheckpointDirectory as D;"
-        "D(sys.argv[1]).open(); print('open', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", hold, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:  # noqa: S603 - our own code
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"open\n"
-        with pytest.raises(CheckpointError, match=r"Another process uses .*; end it, or name"):
-            CheckpointDirectory(tmp_path).open()
-        other.kill()
-    assert CheckpointDirectory(tmp_path).open() is None
-    assert CheckpointDirectory(tmp_path).open() is None
 
 
 def test_a_place_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:

@@ -27,9 +27,7 @@ from dubhe_flwr.core import (
     population_distribution,
     search_contribution,
 )
-from dubhe_flwr.he import Unencrypted
 from dubhe_flwr.protocol import CoordinatorState
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION, SETTLEMENT
 from dubhe_flwr.rules import Paper
 
 NUM_CLIENTS = 12
@@ -234,42 +232,3 @@ def test_equal_labels_look_different() -> None:
     for field in ("registration", "distribution", "contribution"):
         vectors = [reply[field] for reply in told if field in reply]
         assert len(set(vectors)) == len(vectors) == 2 * NUM_CLIENTS
-
-
-@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
-def test_a_plain_simulation_says_the_same_in_the_clear(settings: dict[str, Any]) -> None:
-    """Bit for bit: all that is not encrypted, and the slots of all that would be."""
-    plain, encrypted = (run(**settings, simulation=kind) for kind in ("plain", "encrypted"))
-    assert "keygen" not in plain.stages()
-    for stage in ("participate", "determine"):
-        for one, other in zip(replies_of(plain, stage), replies_of(encrypted, stage), strict=True):
-            assert {**one, "epoch": 0, "sequence": 0} == {**other, "epoch": 0, "sequence": 0}
-    own = joined(encrypted, encrypted.ids[0])
-    names = {"registration": REGISTRATION, "distribution": DISTRIBUTION, "contribution": SETTLEMENT}
-    found: list[Any] = [
-        [
-            (name, cipher.decrypt(reply[name])) if name in names else (name, reply[name])
-            for reply in replies_of(nodes, "register", "settle")
-            for name in (*names, "finding")
-            if name in reply and reply["epoch"] == epoch_of(nodes).identity
-        ]
-        for nodes, cipher in ((plain, Unencrypted(512)), (encrypted, secret_key(own)))
-    ]
-    assert found[0] == found[1]
-    assert len(found[0]) >= 2 * NUM_CLIENTS
-
-
-@pytest.mark.parametrize(("kind", "covered"), [("tries", {4}), ("groups", {3, 4})])
-def test_agents_decrypt_few_sums_of_many_clients(kind: str, covered: set[int]) -> None:
-    """Each covers K clients or a group, and no agent gets half as many as there are clients."""
-    counts, number = (skewed_counts(30, 10), 7) if kind == "groups" else (COUNTS, 4)
-    longer = {"num_participants": number, "registration_interval": 12}
-    nodes = dubhe(counts, **KINDS[kind] | longer)
-    for server_round in range(1, 13):
-        nodes.play(server_round)
-    told: list[Any] = [e.request for e in nodes.exchanges if e.stage == "determine"]
-    sizes = np.frombuffer(b"".join(request["num-clients"] for request in told), dtype=">i8")
-    assert set(sizes.tolist()) == covered
-    sums = [registered(nodes, node_id).num_sums for node_id in nodes.ids]
-    assert sum(sums) == len(sizes)
-    assert max(sums) < len(counts) / 2

@@ -9,7 +9,6 @@ from protocol.server import (
     GROUPS,
     PLAIN,
     SEARCH,
-    Nodes,
     agents_in_turn,
     alter,
     altered,
@@ -20,7 +19,6 @@ from protocol.server import (
     report_of,
 )
 
-from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch, NodeFailure, Plan
 
@@ -168,34 +166,6 @@ def test_replies_of_an_earlier_stage_are_stale(stage: str) -> None:
     plan = nodes.step(earlier)
     assert isinstance(plan, Plan)
     assert plan.stages[-1].dropped == {"StaleMessageError": len(batch.requests)}
-
-
-def trouble(nodes: Nodes, seed: int, share: float) -> None:
-    """Spoil replies of all stages at random, each in a way of its stage."""
-    rng = generator(seed, "trouble")
-
-    def spoil(stage: str, _node_id: int, reply: Any) -> Any:
-        faults = [*FAULTS, *UNFIT[stage]]
-        lot = rng.integers(len(faults))
-        if rng.random() >= share or (stage == "settle" and "contribution" not in reply):
-            return reply
-        return faults[lot][0](reply)
-
-    nodes.alter_reply = spoil
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("settings", [{}, SEARCH, GROUPS], ids=str)
-def test_trouble_at_all_stages(settings: dict[str, Any], seed: int) -> None:
-    """A tenth of all replies is spoilt: each is accounted for, no honest node ever refuses."""
-    nodes = federation(24, registration_interval=2, on_failure="random", **settings)
-    trouble(nodes, seed, share=0.1)
-    for server_round in range(1, 6):
-        plan = nodes.play(server_round)
-        assert len(set(plan.participants)) == 4
-        for report in plan.stages:
-            assert report.accepted + sum(report.dropped.values()) == report.sent
-    assert nodes.errors == []
 
 
 @pytest.mark.parametrize("settings", [{}, SEARCH, GROUPS, PLAIN], ids=str)

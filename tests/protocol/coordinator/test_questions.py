@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from protocol.federation import epoch_of
 from protocol.server import federation
 
-from dubhe_flwr.core import generator, tries_of_round
+from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.coordinator.agents import Budget
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.questions import Question, question_of
@@ -56,17 +56,6 @@ def without(*indices: int) -> NDArray[np.bool_]:
 
 class TestTries:
     """A node a round in a random order; its own data is in none of its tries."""
-
-    def test_agents_take_turns(self, epoch: Epoch) -> None:
-        """In nine rounds each of nine nodes is the agent once, in the order of the seed."""
-        for server_round in range(3, 12):
-            drawn = draw(4, server_round)
-            question = question_of(epoch, drawn, NOBODY, 7, server_round)
-            agent = ORDER[server_round - 3]
-            assert question.agent == epoch.registered[agent]
-            expected = tries_of_round(drawn.decisions, without(agent), 3, 7, server_round)
-            assert str(question.selections) == str(tuple(expected))
-            assert question.first == (0,)
 
     def test_who_is_away_or_failed_or_spent_is_passed_over(self, epoch: Epoch) -> None:
         """The next in the order takes the place; who has just enough sums left does not."""

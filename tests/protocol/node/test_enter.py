@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
-from protocol.federation import decrypted, epoch_of, joined, registered
+from protocol.federation import joined, registered
 from protocol.nodes import (
-    COUNTS,
     federation,
     next_request,
     public_key_of,
@@ -14,14 +12,12 @@ from protocol.nodes import (
     set_policy,
 )
 
-from dubhe_flwr.core import fixed_point_distribution, with_square
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he import PublicKey, RecipientKey, generate_secret_key, open_sealed
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.node.memory import Registered
 from dubhe_flwr.protocol.wire.messages import JoinStatus
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION, sealing_context
-from dubhe_flwr.rules import Own
+from dubhe_flwr.protocol.wire.terms import sealing_context
 
 SEALED = 80
 """Bytes of a sealed key."""
@@ -115,57 +111,9 @@ class TestKeygen:
         refuses(nodes, node_id, {**request, "sequence": 90}, RefusedError, "has made a key in")
         assert joined(nodes, node_id).registered is None
 
-    def test_smallest_and_largest_numbers_of_recipients(self) -> None:
-        """A cohort of three and one of `max_clients` get a key."""
-        nodes = federation()
-        node_id, request = next_request(nodes, Stage.KEYGEN)
-        others = [RecipientKey.generate().public_bytes for _ in range(19)]
-        kept = nodes.memories[node_id]
-        for number in (2, 19):
-            nodes.memories[node_id] = kept
-            keys = b"".join([public_key_of(nodes, node_id), *others[:number]])
-            reply: Any = nodes.handle(node_id, {**request, "public-keys": keys})
-            assert len(reply["sealed-keys"]) == (number + 1) * SEALED
-
-    def test_an_unusable_public_key_harms_nobody_else(self) -> None:
-        """Its owner gets bytes of the same size that never open; all others get the key."""
-        nodes = federation()
-        node_id, request = next_request(nodes, Stage.KEYGEN)
-        keys: Any = request["public-keys"]
-        reply: Any = nodes.handle(node_id, {**request, "public-keys": keys + bytes(32)})
-        sealed = reply["sealed-keys"]
-        assert len(sealed) == 10 * SEALED
-        assert (
-            len({sealed[start : start + SEALED] for start in range(0, len(sealed), SEALED)}) == 10
-        )
-
 
 class TestRegister:
     """A node encrypts what the rule adds up and its distribution, under a key that it checked."""
-
-    @pytest.mark.parametrize("thresholds", [{1: 0.6, 2: 0.3}, "search"])
-    def test_a_contribution_and_a_distribution(self, thresholds: Any) -> None:
-        """Decrypted, they are the rule's own and the node's fixed-point distribution."""
-        nodes = federation(thresholds=thresholds)
-        nodes.play(1)
-        replies: Any = {e.node_id: e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER}
-        for counts, node_id in zip(COUNTS, nodes.ids, strict=True):
-            own, reply = joined(nodes, node_id), replies[node_id]
-            for field, expected in (
-                (REGISTRATION, own.terms.rule.contribution(Own(counts), own.terms.frame)),
-                (DISTRIBUTION, with_square(fixed_point_distribution(counts))),
-            ):
-                np.testing.assert_array_equal(decrypted(own, field, reply[field]), expected)
-
-    def test_a_node_registers_once(self) -> None:
-        """Neither again under the same key, nor under another one once a sum was read."""
-        nodes = federation()
-        node_id, request = next_request(nodes, Stage.REGISTER)
-        nodes.handle(node_id, request)
-        refuses(nodes, node_id, {**request, "sequence": 70}, RefusedError, TWICE)
-        nodes.play(2)
-        other = {"epoch": epoch_of(nodes).identity, "sequence": 70, "key.modulus": other_modulus()}
-        refuses(nodes, node_id, request | other, RefusedError, TWICE)
 
     def test_the_key_of_a_second_agent_is_taken_before_a_sum_is_read(self) -> None:
         """Where the first one opened for too few, nothing is known under it yet."""

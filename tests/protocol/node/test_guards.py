@@ -10,7 +10,6 @@ from dubhe_flwr.protocol.node.guards import (
     ChargedError,
     charging,
     price_of,
-    read_before,
     registration_of,
     spend_day,
     spend_draws,
@@ -53,37 +52,6 @@ class TestCharging:
             raise RefusedError("no")
 
 
-class TestReadBefore:
-    """Each exchange has one sum, which is read once and in its turn."""
-
-    def test_sums_are_read_one_after_the_other(self) -> None:
-        """The digests say which; the same one may come again at any time."""
-        first = read_before(None, 0, b"first", 9)
-        both = read_before(Reading(first, 9), 1, b"second", 8)
-        assert (len(first), len(both)) == (32, 64)
-        assert both.startswith(first)
-        for exchange, sums, number in ((0, b"first", 9), (1, b"second", 8)):
-            assert read_before(Reading(both, 9), exchange, sums, number) == both
-
-    @pytest.mark.parametrize(
-        ("exchange", "sums", "number"),
-        [(0, b"other", 9), (0, b"first", 8), (1, b"first", 9), (1, b"second", 9)],
-    )
-    def test_there_is_one_of_each_exchange(self, exchange: int, sums: bytes, number: int) -> None:
-        """Two sums over different clients would tell their difference."""
-        both = read_before(Reading(read_before(None, 0, b"first", 9), 9), 1, b"second", 8)
-        with pytest.raises(RefusedError, match="and this is another"):
-            read_before(Reading(both, 9), exchange, sums, number)
-
-    @pytest.mark.parametrize(("reading", "exchange"), [(None, 1), (Reading(bytes(32), 9), 2)])
-    def test_none_is_left_out(self, reading: Reading | None, exchange: int) -> None:
-        """A node that missed an exchange answers no later one."""
-        with pytest.raises(RefusedError, match="A sum before this one did not reach this node"):
-            read_before(reading, exchange, b"later", 9)
-        with pytest.raises(RefusedError, match="did not reach this node"):
-            read_before(reading, 2**62, b"later", 9)
-
-
 class TestSpend:
     """Draws and sums have budgets in an epoch."""
 
@@ -119,11 +87,6 @@ class TestSpendDay:
     """What the owner allows in a day, whatever the epochs."""
 
     POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
-
-    def test_epochs_and_draws_are_counted_apart(self) -> None:
-        """And nothing else is."""
-        spent = spend_day(self.POLICY, Allowance(5), 5, num_epochs=1)
-        assert spend_day(self.POLICY, spent, 5, num_draws=6) == Allowance(5, 1, 6)
 
     @pytest.mark.parametrize(
         ("request_", "spent"),

@@ -105,13 +105,6 @@ def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any]
     assert (status, counts) == (JoinStatus.REFUSES_PARAMETERS, None)
 
 
-@pytest.mark.parametrize("change", [{"key_bits": 2**20}, {"max_clients": 2**62}])
-def test_terms_that_cannot_work_are_refused(change: dict[str, Any]) -> None:
-    """What makes no layout, or a key without end."""
-    status, counts = read_label_counts(policy(), replace(ANNOUNCED, **change))
-    assert (status, counts) == (JoinStatus.REFUSES_PARAMETERS, None)
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

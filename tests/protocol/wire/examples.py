@@ -1,7 +1,6 @@
-"""One valid message of each kind, and ways to spoil it."""
+"""One valid message of each kind."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from dubhe_flwr.protocol.wire.codec import Fields
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -56,26 +55,7 @@ OPTIONAL: Final = {
 }  # fmt: skip
 """Fields that may be left out."""
 
-FOREIGN_VALUES: Final = (None, True, 1, 1.0, "1", b"1", [1], (1,), {"a": 1}, bytearray(8), 2**64)
-
 
 def sealed(stage: Stage, message: Message) -> Fields:
     """Return a message with a header."""
     return Envelope(bytes(range(16)), stage.value, sequence=3).seal(message)
-
-
-def misfits(valid: Fields) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Yield the fields with one missing, one too many, or one of another type or size."""
-    fields: dict[Any, Any] = dict(valid)
-    for name, value in fields.items():
-        if name not in OPTIONAL:
-            yield f"without {name}", {n: v for n, v in fields.items() if n != name}
-        yield f"{name} misspelt", {n.replace(name, f"{name}s"): v for n, v in fields.items()}
-        for other in FOREIGN_VALUES:
-            if type(other) is not type(value) or other == 2**64:
-                yield f"{name} is {other!r}", {**fields, name: other}
-    yield "a field too many", {**fields, "label": 3}
-    yield "a field too many within another", {**fields, "key.label": 3}
-    yield "a number as name", {**fields, 3: 3}
-    yield "a tuple as name", {**fields, ("epoch",): 3}
-    yield "nothing", {}

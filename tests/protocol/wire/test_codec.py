@@ -131,23 +131,6 @@ def test_an_unknown_field_is_refused(name: object) -> None:
         decode(Example, fields)
 
 
-@pytest.mark.parametrize(
-    ("name", "longest", "longer"),
-    [
-        ("data", bytes(2**24), bytes(2**24 + 1)),
-        ("name", "a" * 2**24, "a" * (2**24 + 1)),
-        ("shares", bytes(8 * 2**16), bytes(8 * 2**16 + 8)),
-    ],
-    ids=["bytes", "text", "numbers"],
-)
-def test_a_value_has_an_end(name: str, longest: object, longer: object) -> None:
-    """What is many times longer than any epoch needs is not looked at."""
-    fields = encode(EXAMPLE)
-    assert decode(Example, {**fields, name: longest})
-    with pytest.raises(MalformedMessageError, match=name):
-        decode(Example, {**fields, name: longer})
-
-
 def test_limits_of_an_int_are_accepted() -> None:
     """The largest and the smallest number of 64 bits get through."""
     for number in (2**63 - 1, -(2**63)):

@@ -19,15 +19,13 @@ from protocol.federation import Federation, dubhe, skewed_counts
 from protocol.nodes import only_charged, set_policy, signing_key
 
 from dubhe_flwr.core import fixed_point_distribution
-from dubhe_flwr.errors import ProtocolError, QuorumError
+from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import (
-    Batch,
     ClientSession,
     CoordinatorState,
     Fields,
     Memory,
-    NodeFailure,
     NodePolicy,
     Stage,
 )
@@ -100,11 +98,6 @@ def secrets(memories: Iterable[Memory | None]) -> set[str]:
     return found
 
 
-def memories(nodes: Federation[CoordinatorState]) -> list[Memory | None]:
-    """Return what all nodes keep."""
-    return [nodes.session(node_id).memory for node_id in nodes.ids]
-
-
 def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture) -> None:
     """Send spoilt requests to nodes; check that all they do is answer or refuse."""
     refusals: Counter[str] = Counter()
@@ -144,74 +137,6 @@ def test_a_node_answers_or_refuses(
     check_a_node(situations, num_messages, caplog)
 
 
-@pytest.mark.parametrize("determination", ["tries", "grouped"])
-@pytest.mark.parametrize("stage", list(Stage)[1:])
-def test_the_server_goes_on_or_gives_up(
-    stage: Stage, determination: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """From any replies comes a batch, a plan or a quorum error, at every stage."""
-    nodes = federation(determination)
-    batch = nodes.until(stage)
-    replies: Any = nodes.deliver(batch)
-    rng = random.Random(stage)
-    outcomes: Counter[str] = Counter()
-    dropped: Counter[str] = Counter()
-    texts = []
-    with caplog.at_level(logging.DEBUG):
-        for _ in range(NUM_MESSAGES // 5 // len(replies)):
-            received = {
-                node_id: rng.choice((NodeFailure("?"), reply))
-                if rng.random() < 0.1
-                else spoilt(reply, rng)
-                if rng.random() < 0.8
-                else reply
-                for node_id, reply in replies.items()
-            }
-            try:
-                state, outcome = nodes.selector.step(nodes.state, received)
-            except QuorumError as error:
-                outcomes["quorum"] += 1
-                texts.append(str(error))
-                continue
-            outcomes[type(outcome).__name__] += 1
-            assert isinstance(outcome, Batch) == (state.stage is not None)
-            report = state.round.reports[-1]
-            assert report.accepted + sum(report.dropped.values()) == report.sent == len(replies)
-            dropped.update(report.dropped)
-    assert dropped["MalformedMessageError"] > 20
-    assert dropped["StaleMessageError"] > 2
-    assert outcomes["Batch"] + outcomes["Plan"] > 20
-    everything = "\n".join([*texts, caplog.text])
-    assert not any(secret in everything for secret in secrets(memories(nodes)))
-
-
-@pytest.mark.parametrize("determination", ["tries", "grouped"])
-def test_a_whole_run_under_fire(determination: str, caplog: pytest.LogCaptureFixture) -> None:
-    """With a tenth of all messages spoilt both ways, rounds succeed or end in a quorum error."""
-    rng = random.Random(7)
-    nodes = federation(determination)
-
-    def hit(_stage: str, _node_id: int, message: Any) -> Any:
-        return spoilt(message, rng) if rng.random() < 0.1 else message
-
-    nodes.alter_request = nodes.alter_reply = hit
-    planned = 0
-    with caplog.at_level(logging.DEBUG):
-        for server_round in range(1, 61):
-            try:
-                plan = nodes.play(server_round)
-            except QuorumError as error:
-                assert str(error)  # noqa: PT017
-            else:
-                planned += 1
-                assert len(set(plan.participants)) == len(plan.participants) == 3
-                assert set(plan.participants) <= set(nodes.ids)
-    assert planned > 20
-    everything = "\n".join([*map(str, nodes.errors), caplog.text])
-    assert nodes.errors
-    assert not any(str(count) in everything for count in COUNTS.ravel())
-
-
 def test_errors_do_not_show_secrets_in_their_chain() -> None:
     """The cause that Python would print with a refusal is cut off."""
     nodes = federation()
@@ -220,18 +145,3 @@ def test_errors_do_not_show_secrets_in_their_chain() -> None:
         nodes.handle(node_id, {**request, "key.sealed-key": bytes(80)})
     assert refusal.value.__cause__ is None
     assert refusal.value.__suppress_context__
-
-
-def test_a_session_shows_no_secret() -> None:
-    """Neither repr nor str of what a node holds tells anything."""
-    nodes = federation()
-    nodes.play(1)
-    written = [
-        repr(thing)
-        for node_id in nodes.ids
-        for session in [nodes.session(node_id)]
-        for thing in (session, session.memory, session.policy, [session.memory])
-    ]
-    kept = secrets(memories(nodes))
-    assert not any(secret in text for secret in kept for text in written)
-    assert not any(secret in repr(nodes.state) for secret in secrets(memories(nodes)))

@@ -1,7 +1,6 @@
 """Tests of the stage `determine`: agents name the best try or groups, others if they fail."""
 
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -138,32 +137,6 @@ def test_an_answer_is_taken_as_a_whole_or_not_at_all(chosen: tuple[int, ...]) ->
     assert isinstance(plan, Plan)
     assert plan.notes == ("No agent determined; the choice is random.",)
     assert [plan.chosen, nodes.play(2).chosen] == [(0,)] * 2
-
-
-@pytest.mark.parametrize(
-    ("sizes", "fits"), [([3, 3, 4], True), ([3, 3, 3], False), ([3, 4, 4], False)]
-)
-def test_groups_that_make_up_k_are_taken(sizes: list[int], fits: bool) -> None:
-    """In any order; the server cannot tell which ones are best, but exactly K train."""
-    nodes = federation(40, max_registered=40, agent_attempts=1, **TEN)
-    alter(nodes, "participate", lambda reply: reply | {"decisions": b"\x80"})
-    batch = nodes.until("determine")
-    ((agent, question),) = questions_of(nodes).values()
-    groups = question.selections
-    chosen = next(
-        indices[::-1]
-        for indices in combinations(range(len(groups)), 3)
-        if sorted(len(groups[index]) for index in indices) == sizes
-    )
-    replies: Any = nodes.deliver(batch)
-    replies[agent] |= {"chosen": np.array(chosen, dtype=">i8").tobytes()}
-    plan = nodes.step(replies)
-    assert isinstance(plan, Plan)
-    assert plan.chosen == (chosen if fits else (0, 1, 2))
-    assert (plan.notes == ()) == fits
-    members = np.concatenate([groups[index] for index in plan.chosen])
-    assert plan.participants == tuple(nodes.ids[row] for row in sorted(members))
-    assert len(set(plan.participants)) == 10
 
 
 @pytest.mark.parametrize(

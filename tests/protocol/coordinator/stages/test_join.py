@@ -199,23 +199,6 @@ class TestNumberOfClasses:
 class TestTrustedKeys:
     """A server that knows the nodes' keys leaves out what would make every agent refuse."""
 
-    def test_unsigned_and_doubly_signed_keys(self) -> None:
-        """By nobody, by a stranger, and by a node that has signed another one."""
-        keys = [Ed25519PrivateKey.generate() for _ in range(12)]
-        trusted = [key.public_key() for key in keys]
-        nodes = federation(trusted_keys=trusted)
-        signers = [*keys[:9], None, Ed25519PrivateKey.generate(), keys[0]]
-        for node_id, key in zip(nodes.ids, signers, strict=True):
-            own = [] if key is None or key in keys else [key.public_key()]
-            pinned = None if key is None else PinnedKeys(key, [*trusted, *own])
-            nodes.policies[node_id] = replace(nodes.policies[node_id], pinned=pinned)
-        plan = nodes.play(1)
-        assert report_of(plan, "join").dropped == {
-            "join key not signed by a trusted node": 2,
-            "signing key of another node": 1,
-        }
-        assert (plan.num_registered, len(plan.participants)) == (9, 4)
-
     def test_without_them_the_signatures_are_passed_on(self) -> None:
         """A node that signs nothing leaves a gap, for which agents refuse the request."""
         keys = [Ed25519PrivateKey.generate() for _ in range(12)]
