@@ -10,17 +10,17 @@ from functools import cache
 from typing import Any
 
 import pytest
+from protocol.eager import Eager
 from protocol.federation import decrypted, dubhe, epoch_of, joined, skewed_counts
 
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.protocol import Batch, ClientSession, CoordinatorState, Fields
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, SETTLEMENT
+from dubhe_flwr.rules import Paper, Rule
 
 COUNTS = skewed_counts(6)
 SETTINGS: dict[str, Any] = {
     "num_participants": 3,
-    "reference_set": (1, 4),
-    "thresholds": "search",
     "tries": 2,
     "registration_interval": 2,
     "max_registered": 20,
@@ -29,10 +29,13 @@ SETTINGS: dict[str, Any] = {
 """Two epochs in three rounds."""
 
 
+RULES: dict[str, Rule] = {"paper": Paper((1, 4), "search"), "prices": Eager(0.1, 1.0)}
+
+
 @cache
-def undisturbed(seed: int) -> list[Any]:
+def undisturbed(rule: str, seed: int) -> list[Any]:
     """Return what is found and summed up where nothing comes again."""
-    nodes = dubhe(COUNTS, **SETTINGS | {"seed": seed})
+    nodes = dubhe(COUNTS, **SETTINGS | {"seed": seed, "rule": RULES[rule]})
     return [result(nodes, nodes.play(server_round)) for server_round in (1, 2, 3)]
 
 
@@ -52,9 +55,9 @@ def result(nodes: Any, plan: Any) -> Any:
 class Schedule:
     """One run under replays, drawn from a seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, rule: str, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.nodes = dubhe(COUNTS, **SETTINGS | {"seed": seed % 5})
+        self.nodes = dubhe(COUNTS, **SETTINGS | {"seed": seed % 5, "rule": RULES[rule]})
         self.requests: dict[int, list[Fields]] = {node_id: [] for node_id in self.nodes.ids}
         self.replies: dict[int, list[Any]] = {node_id: [] for node_id in self.nodes.ids}
         self.refused: Counter[str] = Counter()
@@ -112,15 +115,16 @@ class Schedule:
         self.refused["server"] += len(forged)
 
 
-@pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.slow)])
-def test_no_replay_is_accepted_and_no_sum_changes(number: int) -> None:
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("number", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_replay_is_accepted_and_no_sum_changes(number: int, rule: str) -> None:
     """Every replay is refused, and all sums and sets are those of an undisturbed run."""
     refused: Counter[str] = Counter()
     for seed in range(number):
-        schedule = Schedule(seed)
+        schedule = Schedule(rule, seed)
         for server_round in (1, 2, 3):
             plan = schedule.play(server_round)
-            assert result(schedule.nodes, plan) == undisturbed(seed % 5)[server_round - 1]
+            assert result(schedule.nodes, plan) == undisturbed(rule, seed % 5)[server_round - 1]
         refused += schedule.refused
     stages = {"join", "keygen", "register", "settle", "participate", "determine", "server"}
     assert set(refused) == stages

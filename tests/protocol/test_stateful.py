@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from protocol.accidents import spoilt
+from protocol.eager import Eager
 from protocol.federation import node_ids, node_policies, skewed_counts
 from protocol.nodes import only_charged
 
@@ -33,8 +34,9 @@ NUM_NODES = 8
 COUNTS = skewed_counts(NUM_NODES)
 IDS = node_ids(NUM_NODES)
 TRIES, INTERVAL, MAX_DRAWS = 2, 4, 8
-MAX_BATCHES = 1 + 7 * (1 + 3 + 3 + 2 + 1) + 3
-"""Seven epochs after an old one, with three keys and two sums each, and three to determine."""
+GIVEN = Paper((1, 2, 4), {1: 0.6, 2: 0.3})
+MAX_BATCHES = 1 + 7 * (1 + 3 + 3 + 3 + 1) + 3
+"""Seven epochs after an old one, with three keys and three sums each, and three to determine."""
 
 nodes = st.sampled_from(IDS)
 some_nodes = st.sets(nodes)
@@ -55,19 +57,18 @@ class Federation(RuleBasedStateMachine):
 
     @initialize(
         seed=st.integers(0, 2**32),
-        thresholds=st.sampled_from([{1: 0.6, 2: 0.3}, {1: 0.6, 2: 0.3}, "search"]),
+        rule=st.sampled_from([GIVEN, GIVEN, Paper((1, 2, 4), "search"), Eager(), Eager(0.1, 1.0)]),
         determination=st.sampled_from(["tries", "grouped", "auto"]),
         simulation=st.sampled_from([None, "encrypted", "plain"]),
         on_failure=st.sampled_from(["raise", "random"]),
         rounds_per_draw=st.sampled_from([1, 1, 3]),
         max_registered=st.sampled_from([20, 20, 5]),
     )
-    def begin(self, seed: int, thresholds: Any, **options: Any) -> None:
+    def begin(self, seed: int, **options: Any) -> None:
         """Start the server and the nodes."""
         self.selector = Coordinator(
             Settings(
                 num_participants=3,
-                rule=Paper((1, 2, 4), thresholds),
                 tries=TRIES,
                 min_cohort=2,
                 group_size=2,

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol.accidents import spoilt
+from protocol.eager import Eager
 from protocol.federation import Federation, dubhe, skewed_counts
 from protocol.nodes import only_charged, set_policy, signing_key
 
@@ -29,6 +30,7 @@ from dubhe_flwr.protocol import (
     NodePolicy,
     Stage,
 )
+from dubhe_flwr.rules import Paper
 
 LogCapture = pytest.LogCaptureFixture
 NUM_MESSAGES = 10_000
@@ -37,7 +39,7 @@ COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
 
 
 def federation(determination: str = "tries") -> Federation[CoordinatorState]:
-    """Return twelve nodes and a server that searches; with groups, pinned keys."""
+    """Return twelve nodes and a server that searches; with groups, pinned keys and prices."""
     options: dict[str, Any] = {
         "num_participants": 3,
         "tries": 3,
@@ -46,8 +48,7 @@ def federation(determination: str = "tries") -> Federation[CoordinatorState]:
     }
     nodes = dubhe(
         COUNTS,
-        reference_set=(1, 2, 4),
-        thresholds="search",
+        rule=Eager(0.1, 1.0) if determination == "grouped" else Paper((1, 2, 4), "search"),
         determination=determination,
         **options,
     )
