@@ -68,9 +68,9 @@ class NodePolicy:
         If a number cannot work.
     """
 
-    label_counts: Callable[[], ArrayLike] = field(repr=False)  # either may hold them
+    label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
     alias: str
-    willing: Callable[[int], bool] | None = field(default=None, repr=False)
+    willing: Callable[[int], bool] | None = field(default=None, repr=False)  # and this the key
     simulated: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048
