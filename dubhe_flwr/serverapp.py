@@ -108,7 +108,9 @@ class Selection(Selecting[Strategy], Strategy):
         in_order = self.driver.in_order(replies, lambda reply: reply.metadata.src_node_id)
         if self.driver.options.equal_weights:
             _weigh_equally(in_order, self.strategy)
-        return self.strategy.aggregate_train(self.driver.completed(server_round), in_order)
+        server_round = self.driver.completed(server_round)
+        arrays, metrics = self.strategy.aggregate_train(server_round, in_order)
+        return arrays, MetricRecord({**(metrics or {}), **self.driver.metrics})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Settings
+from dubhe_flwr.protocol import Plan, Settings
 
 __all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
 
@@ -22,6 +22,7 @@ P = ParamSpec("P")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,8 @@ class Options:
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp that is started again
         with the same directory goes on with the next round.
+    on_selection : callable (Plan, float) -> None, optional (default: none)
+        Told who trains and how many seconds the selection took, in each round.
     """
 
     equal_weights: bool = False
@@ -52,6 +55,7 @@ class Options:
     wait_timeout: float = 60.0
     stage_timeout: float | None = 600.0
     checkpoint_dir: str | PathLike[str] | None = None
+    on_selection: Callable[[Plan, float], None] | None = None
 
     def __post_init__(self) -> None:
         choices = get_args(EvaluateOn)
@@ -72,6 +76,11 @@ class Options:
         if not isinstance(self.checkpoint_dir, str | PathLike | None):
             raise SettingsError(
                 f"checkpoint_dir={self.checkpoint_dir!r} must be the path of a folder."
+            )
+        if self.on_selection is not None and not callable(self.on_selection):
+            raise SettingsError(
+                "on_selection must be a function of a Plan and a number of seconds, such as "
+                "`lambda plan, seconds: print(plan.aliases)`."
             )
 
     def options(self) -> dict[str, Any]:
@@ -120,22 +129,20 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
         self._passed_on = signature(maker).parameters
 
     @overload
-    def __call__(self, function: Callable[[A], None]) -> Callable[Concatenate[A, P], None]: ...
+    def __call__(self, function: Callable[[A], R]) -> Callable[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B], R]) -> Callable[Concatenate[A, B, P], R]: ...
     @overload
     def __call__(
-        self, function: Callable[[A, B], None]
-    ) -> Callable[Concatenate[A, B, P], None]: ...
-    @overload
-    def __call__(
-        self, function: Callable[[A, B, C], None]
-    ) -> Callable[Concatenate[A, B, C, P], None]: ...
-    def __call__(self, function: Callable[..., None]) -> Callable[..., None]:
+        self, function: Callable[[A, B, C], R]
+    ) -> Callable[Concatenate[A, B, C, P], R]: ...
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
         """Return the function, with what it passes on in the place of its `**`."""
         *own, _ = signature(function).parameters.values()
         whole = Signature([*own, *self._passed_on.values()])
 
         @wraps(function)
-        def checked(*given: Any, **named: Any) -> None:
+        def checked(*given: Any, **named: Any) -> R:
             is_method = function.__name__ == "__init__"
             who = type(given[0]).__name__ if is_method else function.__name__
             for name in named:
@@ -148,7 +155,7 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
                 arguments = whole.bind(*given, **named).arguments
             except TypeError as error:
                 raise SettingsError(f"{who} was called wrongly: {error}.") from None
-            function(**arguments)
+            return function(**arguments)
 
         vars(checked)["__signature__"] = whole
         return checked

@@ -88,7 +88,16 @@ class Run:
     def rounds_left(self, num_rounds: int) -> int:
         """Return how many of a run's rounds are still to come, after taking up its checkpoint."""
         self._look()
-        return max(0, num_rounds - (self.rounds_done if self.keeps_checkpoints else self.first))
+        left = max(0, num_rounds - (self.rounds_done if self.keeps_checkpoints else self.first))
+        if not left and self._directory is not None:
+            log(
+                INFO,
+                "dubhe: all %s rounds of the run in %s are done; ask for more, or give another "
+                "checkpoint_dir",
+                self.rounds_done,
+                self._directory.path,
+            )
+        return left
 
     def begin(self) -> Any:
         """Begin a run; return the checkpoint's model, None without one.

@@ -20,7 +20,11 @@ StrategyT = TypeVar("StrategyT")
 
 
 class SelectionDriver:
-    """Lets a selector choose for a strategy, its owner, round by round, over any transport."""
+    """Lets a selector choose for a strategy, its owner, round by round, over any transport.
+
+    `metrics` tell of the last selection, for Flower's Result or History: clients, the share of all
+    clients that trained so far in this process, seconds and bytes.
+    """
 
     def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
         self.selector = selector
@@ -30,6 +34,8 @@ class SelectionDriver:
         self.run = Run(owner.strategy, selector, options.checkpoint_dir)
         self._owner = owner
         self._override_logged = False
+        self._trained: set[str] = set()
+        self.metrics: dict[str, int | float] = {}
 
     def plan_round(
         self,
@@ -59,8 +65,18 @@ class SelectionDriver:
             run.state, outcome = self.selector.step(run.state, replies)
         run.plan = outcome
         seconds = time.perf_counter() - begin
+        self._trained.update(outcome.aliases)
+        known = max(outcome.num_registered, len(self._trained), 1)
+        self.metrics = {
+            "selection-clients": len(outcome.participants),
+            "selection-coverage": len(self._trained) / known,
+            "selection-seconds": seconds,
+            "selection-bytes": outcome.bytes_up + outcome.bytes_down,
+        }
         self._owner.log_plan(outcome, seconds)
         self._owner.on_plan(outcome, seconds)
+        if self.options.on_selection is not None:
+            self.options.on_selection(outcome, seconds)
         return outcome
 
     def in_order(
@@ -189,6 +205,8 @@ class Selecting(Generic[StrategyT]):
         if Stage.REGISTER in stages and not plan.fallback:
             nodes = _counted(plan.num_registered, "node", "nodes")
             log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
+            if len(plan.participants) == plan.num_registered:
+                log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
         for report in plan.stages:
             for reason, number in report.dropped.items():
                 lost = _counted(number, "reply", "replies")

@@ -1,9 +1,8 @@
 """What Dubhe is compared with: random selection, and oracles that see every client's labels."""
 
 from dubhe_flwr.baselines.fedcbs import FedCbsSelector
-from dubhe_flwr.baselines.fedentopt import FedEntOptSelector
 from dubhe_flwr.baselines.flips import FlipsSelector
-from dubhe_flwr.baselines.greedy import GreedySelector, greedy_selection
+from dubhe_flwr.baselines.greedy import FedEntOptSelector, GreedySelector, greedy_selection
 from dubhe_flwr.baselines.roll_call import RandomSelector
 
 __all__ = [

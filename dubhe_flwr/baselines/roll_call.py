@@ -2,15 +2,13 @@
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.baselines.past import Past
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import (
@@ -27,16 +25,38 @@ from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
-__all__ = ["RandomSelector", "RollCall", "RollCallSelector", "RollCallState"]
+__all__ = ["Past", "RandomSelector", "RollCall", "RollCallState"]
+
+
+@dataclass(frozen=True)
+class Past:
+    """How many rounds there were, and how often each row was chosen; the last one stands last."""
+
+    num_rounds: int = 0
+    times: Mapping[int, int] = field(default_factory=dict)
+
+    def followed_by(self, rows: Iterable[int]) -> "Past":
+        """Return the past after another round, whose clients are given in the order of choice."""
+        times = dict(self.times)
+        for row in rows:
+            times[row] = times.pop(row, 0) + 1
+        return Past(self.num_rounds + 1, times)
+
+    def times_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how often each of some clients was chosen."""
+        return np.array([self.times.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+
+    def recent(self, number: int) -> list[int]:
+        """Return up to that many clients that were chosen last, the latest one last."""
+        return list(self.times)[max(len(self.times) - number, 0) :]
 
 
 @dataclass(frozen=True, slots=True)
 class RollCallState:
     """Who is known by which alias, whom the selector chose, and the round that is being planned.
 
-    The sets are of node ids: those that are not willing, those that are there, and those that may
-    be chosen. `past` is empty where the choice does not depend on it. A batch that was sent awaits
-    replies.
+    The sets are of node ids: those that are not willing, and those that may be chosen. `past` is
+    empty where the choice does not depend on it.
     """
 
     seed: int
@@ -44,7 +64,6 @@ class RollCallState:
     aliases: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     server_round: int = 0
-    present: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()
     batch: Batch | None = None
 
@@ -56,14 +75,11 @@ class RollCall(Selector[RollCallState]):
     """
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:
-        try:
-            self._num_participants = index(num_participants)
-        except TypeError:
+        if not isinstance(num_participants, int | np.integer) or num_participants < 1:
             raise SettingsError(
-                f"num_participants={num_participants!r} must be a whole number."
-            ) from None
-        if num_participants < 1:
-            raise SettingsError(f"num_participants={num_participants} must be at least 1.")
+                f"num_participants={num_participants!r} must be a whole number of at least 1."
+            )
+        self._num_participants = int(num_participants)
         self._seed = secrets.randbits(63) if seed is None else seed
 
     @property
@@ -75,23 +91,9 @@ class RollCall(Selector[RollCallState]):
     def select(
         self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
     ) -> tuple[RollCallState, NDArray[np.int64]]:
-        """Choose among the clients that are there.
+        """Return the state after the choice, and the indices of those chosen, ascending.
 
-        Parameters
-        ----------
-        state : RollCallState
-            The state before the choice.
-        aliases : sequence of str
-            The clients, in the order of their aliases; at least one.
-        rng : numpy.random.Generator
-            Randomness of this round.
-
-        Returns
-        -------
-        state : RollCallState
-            The state after it.
-        chosen : ndarray of int64
-            Indices of the chosen clients, ascending.
+        The clients that are there, at least one, are in the order of their aliases.
         """
 
     def initial_state(self) -> RollCallState:
@@ -116,14 +118,10 @@ class RollCall(Selector[RollCallState]):
         eligible: Collection[int] | None = None,
     ) -> tuple[RollCallState, Batch | Plan]:
         """Choose among the known nodes, after asking the unknown ones for their aliases."""
-        state = replace(
-            state,
-            server_round=server_round,
-            present=frozenset(present),
-            eligible=frozenset(present if eligible is None else eligible),
-            batch=None,
-        )
-        unknown = sorted(state.present - state.aliases.keys() - state.refused)
+        here = frozenset(present)
+        may = here if eligible is None else here & frozenset(eligible)
+        state = replace(state, server_round=server_round, eligible=may, batch=None)
+        unknown = sorted(here - state.aliases.keys() - state.refused)
         if not unknown:
             return self._plan(state, ())
         header = Envelope(secrets.token_bytes(EPOCH_ID_BYTES), Stage.HELLO.value, sequence=1)
@@ -141,10 +139,9 @@ class RollCall(Selector[RollCallState]):
         accepted, report = accept_replies(state.batch, replies, accept_all)
         willing = {node: reply.alias for node, reply in accepted.items() if reply.willing}
         aliases = {**state.aliases, **willing}
-        order = alias_order(aliases)
         state = replace(
             state,
-            aliases={node_id: aliases[node_id] for node_id in order},
+            aliases={node_id: aliases[node_id] for node_id in alias_order(aliases)},
             refused=state.refused | (accepted.keys() - willing.keys()),
             batch=None,
         )
@@ -153,7 +150,7 @@ class RollCall(Selector[RollCallState]):
     def _plan(
         self, state: RollCallState, stages: tuple[StageReport, ...]
     ) -> tuple[RollCallState, Plan]:
-        here = [node_id for node_id in state.aliases if node_id in state.present & state.eligible]
+        here = [node_id for node_id in state.aliases if node_id in state.eligible]
         if not here:
             raise QuorumError(
                 f"Round {state.server_round}: no node is there and willing; wait for more nodes."
@@ -170,30 +167,8 @@ class RollCall(Selector[RollCallState]):
         )
 
 
-class RollCallSelector(RollCall):
-    """Chooses anew in each round, whatever it chose before."""
-
-    @abstractmethod
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the indices of the chosen clients, ascending.
-
-        Parameters
-        ----------
-        aliases : sequence of str
-            The clients that are there, in the order of their aliases; at least one.
-        rng : numpy.random.Generator
-            Randomness of this round.
-        """
-
-    def select(
-        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
-    ) -> tuple[RollCallState, NDArray[np.int64]]:
-        """Choose, and leave the state as it is."""
-        return state, self.choose(aliases, rng)
-
-
-class RandomSelector(RollCallSelector):
-    """Chooses K clients uniformly at random in each round.
+class RandomSelector(RollCall):
+    """Chooses K clients uniformly at random in each round, or all where there are fewer.
 
     Parameters
     ----------
@@ -203,7 +178,9 @@ class RandomSelector(RollCallSelector):
         Fixes the choices.
     """
 
-    def choose(self, aliases: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return K indices, or all if there are fewer clients."""
+    def select(
+        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        """Choose anew, and leave the state as it is."""
         number = min(self.num_participants, len(aliases))
-        return np.sort(rng.choice(len(aliases), number, replace=False))
+        return state, np.sort(rng.choice(len(aliases), number, replace=False))

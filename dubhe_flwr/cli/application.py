@@ -28,8 +28,6 @@ Without training, in less than a minute, and without the packages that training 
 All options of a command: [bold]--help[/bold] after it. How to add Dubhe to an app of your own:
 docs/tutorial/add_dubhe.md."""
 
-_EPILOG = "Example: [bold]dubhe compare[/bold]; [bold]dubhe study --help[/bold]"
-
 
 def new_application(**given: Any) -> typer.Typer:
     """Return an application without commands, whose help and errors look like those of `dubhe`."""
@@ -46,7 +44,7 @@ def new_application(**given: Any) -> typer.Typer:
 app = new_application()
 
 
-@app.callback(invoke_without_command=True, epilog=_EPILOG)
+@app.callback(invoke_without_command=True, epilog="Example: [bold]dubhe compare[/bold]")
 def start(
     context: typer.Context,
     *,
@@ -77,8 +75,9 @@ def run_application(application: typer.Typer) -> None:
     except DubheError as error:
         sentence = str(error)
     except ModuleNotFoundError as error:
-        if error.name not in {"torch", "torchvision", "sklearn"}:
+        package = str(error.name).partition(".")[0]
+        if package not in {"torch", "torchvision", "sklearn", "PIL"}:
             raise
-        sentence = f"{error.name} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
+        sentence = f"{package} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
     Console(stderr=True).print(f"[red]{escape(sentence)}[/red]", highlight=False, soft_wrap=True)
     raise SystemExit(2)

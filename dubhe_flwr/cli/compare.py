@@ -10,6 +10,7 @@ from rich.markup import escape
 from dubhe_flwr.cli.options import command, writable_folder
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments import CompareSettings
+from dubhe_flwr.experiments.kept import KeptResults
 from dubhe_flwr.report import save_figures
 from dubhe_flwr.report.picture import require_matplotlib
 from dubhe_flwr.report.terminal import summary_sentence, summary_table
@@ -45,10 +46,14 @@ def _compare(
         typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
     ] = None,
     figures: Annotated[bool, typer.Option(help="Draw figures beside results.json.")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew where the folder holds results.")
+    ] = False,
 ) -> None:
     """Train with each way of selecting clients, and show which one learns most.
 
-    All methods share the federation, the initial model and the way of training.
+    All methods share the federation, the initial model and the way of training. Each is kept when
+    it is finished: the same command goes on where one was stopped.
     """
     if figures:
         require_matplotlib()
@@ -58,9 +63,20 @@ def _compare(
     from dubhe_flwr.experiments.progress import compare_progress  # noqa: PLC0415
 
     console = Console()
-    with compare_progress(console, settings) as update:
-        results = run(settings, update)
-    results.save(folder / "results.json")
+    kept = KeptResults(folder / "results.json", settings)
+    if overwrite:
+        kept.path.unlink(missing_ok=True)
+    if finished := kept.finished():
+        there = ", ".join(finished)
+        console.print(f"Trained before, in {kept.path}: {there}.", highlight=False, soft_wrap=True)
+    try:
+        with compare_progress(console, settings) as update:
+            results = run(settings, update, finished=finished, on_method=kept.keep)
+    except KeyboardInterrupt:
+        there = ", ".join(kept.finished()) or "no method yet"
+        sentence = f"Stopped. {kept.path} holds {there}; the same command goes on from there."
+        console.print(sentence, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
     if figures:
         save_figures(results, folder)
     console.print(summary_table(results).for_terminal())

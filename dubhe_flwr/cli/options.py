@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, get_args
 
 import typer
@@ -33,9 +34,7 @@ def command(
     told = shown or {}
 
     def call(**given: Any) -> None:
-        values = {
-            name: _value(own, given.pop(name)) for name, own in fields.items() if name in given
-        }
+        values = {name: _value(own, given.pop(name)) for name, own in fields.items()}
         run((build or settings.of)(**values), **given)
 
     call.__doc__ = run.__doc__
@@ -62,16 +61,11 @@ def _parameter(name: str, own: Field[Any], shown: str | None) -> inspect.Paramet
         default = None
     spelt = name.replace("_", "-")
     usual = f"--{spelt}/--no-{spelt}" if kind is bool else f"--{spelt}"
-    option = typer.Option(
-        default,
-        *about.get("spelt", (usual,)),
-        help=about["about"],
-        show_default=shown or about.get("shown") or True,
-    )
+    spelling, told = about.get("spelt", (usual,)), shown or about.get("shown") or True
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=option,
+        default=typer.Option(default, *spelling, help=about["about"], show_default=told),
         annotation=kind if default is not None else kind | None,
     )
 
@@ -80,13 +74,12 @@ def writable_folder(folder: Path) -> Path:
     """Make a folder before the work begins whose results it shall hold, or say why not."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
     except OSError as error:
         raise SettingsError(
             f"{folder} cannot be written ({error.strerror}); give a folder that can."
         ) from None
-    if not os.access(folder, os.W_OK):
-        raise SettingsError(f"{folder} cannot be written; give a folder that can.")
-    return folder
 
 
 def writable_file(path: Path | None) -> None:
@@ -95,13 +88,7 @@ def writable_file(path: Path | None) -> None:
         return
     if path.is_dir():
         raise SettingsError(f"{path} is a folder; give the name of a file in it.")
-    if is_new := not path.exists():
+    if not path.exists():
         writable_folder(path.parent)
-    try:
-        path.open("a").close()
-    except OSError as error:
-        raise SettingsError(
-            f"{path} cannot be written ({error.strerror}); give a file that can."
-        ) from None
-    if is_new:
-        path.unlink()
+    elif not os.access(path, os.W_OK):
+        raise SettingsError(f"{path} cannot be written; give a file that can.")

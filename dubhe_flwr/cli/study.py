@@ -1,16 +1,22 @@
 """`dubhe study`: select clients without training a model."""
 
+from dataclasses import fields
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Final
 
+import click
 import typer
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 
 from dubhe_flwr.cli.options import command, writable_file
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings
+from dubhe_flwr.experiments.my_federation import study as federation_study
 from dubhe_flwr.experiments.progress import study_progress
+from dubhe_flwr.experiments.settings import FederationSettings
 from dubhe_flwr.experiments.study import study as run
 from dubhe_flwr.report import save_study_figure
 from dubhe_flwr.report.picture import require_matplotlib
@@ -20,7 +26,13 @@ __all__ = ["EPILOG", "study"]
 
 EPILOG: Final = (
     "Example: [bold]dubhe study --determination grouped --json results/grouped.json "
-    "--figure results/grouped.png[/bold]"
+    "--figure results/grouped.png[/bold]; "
+    "[bold]dubhe study --label-counts counts.csv --num-participants 10[/bold]"
+)
+
+_OF_DRAWN: Final = (
+    *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
+    *("num_rounds", "encrypted", "figure"),
 )
 
 
@@ -29,11 +41,21 @@ def _study(
     *,
     json: Annotated[Path | None, typer.Option(help="File to write the results to.")] = None,
     figure: Annotated[Path | None, typer.Option(help="PNG file to draw them to.")] = None,
+    label_counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your federation: CSV, NPY or Parquet, a row a client, a column a class."
+        ),
+    ] = None,
 ) -> None:
     """Select without training, and show how balanced and how varied the selected data is.
 
-    Random selection and a greedy oracle select in the same federation.
+    Random selection and a greedy oracle select in the same federation. It is a drawn one, or with
+    --label-counts your own: then a verdict says whether Dubhe helps there.
     """
+    if label_counts is not None:
+        _study_own(settings, label_counts, json)
+        return
     if figure is not None:
         if figure.suffix != ".png":
             raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
@@ -51,6 +73,26 @@ def _study(
     console.print(study_sentence(results), highlight=False)
     if written := [escape(str(path)) for path in (json, figure) if path is not None]:
         console.print(f"Written: {', '.join(written)}.", highlight=False)
+
+
+def _study_own(settings: StudySettings, label_counts: Path, json: Path | None) -> None:
+    """Study a federation of which the label counts are known."""
+    context = click.get_current_context()
+    for name in _OF_DRAWN:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise SettingsError(
+                f"--{name.replace('_', '-')} is for drawn federations; leave it out with "
+                "--label-counts."
+            )
+    writable_file(json)
+    protocol = settings.protocol_settings()
+    arguments = {own.name: getattr(protocol, own.name) for own in fields(protocol)}
+    console = Console()
+    with console.status("Clients are selected for 200 rounds"):
+        found = federation_study(label_counts, **arguments | {"equal_weights": False})
+    if json is not None:
+        json.write_text(dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
+    console.print(found, highlight=False)
 
 
 study = command(_study, StudySettings)

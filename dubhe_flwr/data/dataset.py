@@ -1,15 +1,13 @@
-"""A labelled image data set in memory, and the packages that loaders need."""
+"""A labelled image data set in memory."""
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
 
-__all__ = ["Dataset", "optional"]
+__all__ = ["Dataset"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +26,6 @@ class Dataset:
         Class of each image.
     writers : ndarray of int64, shape (M,), optional
         Whose each training image is, where the data come from people; numbered from 0 without gaps.
-
-    Raises
-    ------
-    DataError
-        If images and labels do not belong together or a label is out of range.
     """
 
     name: str
@@ -64,14 +57,3 @@ class Dataset:
         """Channels, height and width of an image."""
         _, channels, height, width = self.train_images.shape
         return channels, height, width
-
-
-def optional(dataset: str, module: str) -> Any:
-    """Import a module that a data set needs; if it is not there, say how to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise DataError(
-            f"Data set {dataset!r} needs {module.partition('.')[0]}; install it with "
-            "`pip install 'dubhe-flwr[torch]'`."
-        ) from error

@@ -28,19 +28,14 @@ class Federation:
     dataset : str
         Name of the data set that the samples come from.
     label_counts : ndarray of int64, shape (N, C)
-        Samples of each class at each client; every client holds ``N_VC`` samples.
-
-    Raises
-    ------
-    SettingsError
-        If the counts are no such table.
+        Samples of each class at each client, ``N_VC`` in all at each.
 
     Examples
     --------
     >>> rng = np.random.default_rng(7)
     >>> skew = {"num_classes": 10, "rho": 10, "emd": 1.5}
-    >>> print(Federation.draw("MNIST", num_clients=1000, **skew, generator=rng))
-    MNIST-10/1.5
+    >>> Federation.draw("MNIST", num_clients=1000, **skew, generator=rng).name
+    'MNIST-10/1.5'
     """
 
     dataset: str
@@ -72,21 +67,9 @@ class Federation:
     ) -> Self:
         """Draw a federation as the paper does: half-normal global skew, wanted EMD_avg.
 
-        Parameters
-        ----------
-        dataset : str
-            Name of the data set that the samples come from.
-        num_clients, num_classes, num_samples : int
-            ``N``, ``C`` and ``N_VC``, the samples of each client (128).
-        rho : float
-            Largest class divided by the smallest, over all clients.
-        emd, generator, kind
-            As in `client_distributions`.
-
-        Raises
-        ------
-        SettingsError
-            If a setting is out of range or the wanted EMD_avg is out of reach.
+        `num_clients`, `num_classes` and `num_samples` are ``N``, ``C`` and ``N_VC``, the samples
+        of each client; `rho` is the largest class divided by the smallest, over all clients. The
+        rest is as in `client_distributions`.
         """
         proportions = half_normal_proportions(num_classes, rho)
         counts = client_distributions(
@@ -134,33 +117,22 @@ class Federation:
         """The paper's name of such a federation, ``dataset-rho/EMD_avg``."""
         return f"{self.dataset}-{round(self.rho, 1):g}/{round(self.emd, 2)}"
 
-    def __str__(self) -> str:
-        return self.name
-
 
 def half_normal_proportions(num_classes: int, rho: float) -> NDArray[np.float64]:
     """Return global class proportions ``p_g``, descending, of a half normal over the class index.
 
-    The density of a half normal at 0, 1, ..., C-1, with the variance chosen so that the first
-    class is ``rho`` times as frequent as the last: class ``c`` has a share proportional to
-    ``rho ** -(c / (C - 1)) ** 2``.
-
-    Raises
-    ------
-    SettingsError
-        If there are fewer than two classes, or ``rho`` is below 1 or not finite.
+    Class ``c`` of 0 to C-1 has a share proportional to ``rho ** -(c / (C - 1)) ** 2``, so that the
+    first class is ``rho`` times as frequent as the last.
 
     Examples
     --------
     >>> half_normal_proportions(3, rho=16).round(3)
     array([0.64, 0.32, 0.04])
     """
-    if num_classes < 2:
-        raise SettingsError(f"num_classes is {num_classes}; a skew needs at least 2 classes.")
-    if not 1 <= rho < math.inf:
+    if num_classes < 2 or not 1 <= rho < math.inf:
         raise SettingsError(
-            f"rho is {rho}; it is the largest class divided by the smallest, so give a finite "
-            "number of at least 1."
+            f"num_classes is {num_classes} and rho is {rho}; give at least 2 classes, and a finite "
+            "number of at least 1 for the largest class divided by the smallest."
         )
     shares = rho ** -(np.linspace(0.0, 1.0, num_classes) ** 2)
     return np.asarray(shares / shares.sum())

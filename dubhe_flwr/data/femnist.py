@@ -29,21 +29,8 @@ def load_femnist(data_dir: Path) -> Dataset:
     """Load the handwritten letters, upper case (classes 0 to 25) and lower case (26 to 51).
 
     The test set holds as many images of each class, chosen once and for all. Ink is bright, as in
-    MNIST, and pixels are normalised to mean 0 and standard deviation 1.
-
-    Where there are no files and Flower Datasets is installed, it loads ``flwrlabs/femnist``.
-
-    Parameters
-    ----------
-    data_dir : Path
-        Folder that holds ``train/*.json`` and ``test/*.json`` as LEAF makes them: in itself, or in
-        ``data``, ``femnist`` or ``femnist/data``. In each file ``user_data`` has, for each writer,
-        ``x`` (rows of 784 pixels, 1 is white) and ``y`` (0 to 61; from 10 on they are letters).
-
-    Raises
-    ------
-    DataError
-        If the files are missing or of another layout.
+    MNIST. In LEAF's files ``user_data`` has, for each writer, ``x`` (rows of 784 pixels, 1 is
+    white) and ``y`` (0 to 61; from 10 on they are letters).
     """
     train, test = _parts(data_dir)
     train_images, train_labels, writers = _letters(train)

@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.data.cifar10 import load_cifar10
-from dubhe_flwr.data.dataset import Dataset, optional
+from dubhe_flwr.data.dataset import Dataset
 from dubhe_flwr.data.femnist import load_femnist
 from dubhe_flwr.errors import DataError, SettingsError
 
@@ -23,8 +22,14 @@ _MNIST_FILES: Final = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-_PIXEL_MOMENTS: Final = {"digits": (0.3053, 0.3760), "mnist": (0.1307, 0.3081)}
-"""Mean and standard deviation of the training pixels on a scale from 0 to 1."""
+_PIXEL_MOMENTS: Final = {
+    "digits": (0.3053, 0.3760),
+    "mnist": (0.1307, 0.3081),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+}
+"""Mean and standard deviation of the training pixels, or of their channels, from 0 to 1."""
+
+_SIDE: Final = 32
 
 
 def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -35,25 +40,23 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
     name : {"digits", "mnist", "cifar10", "femnist"}
         - ``digits``: 1797 images of 8 x 8 pixels that come with scikit-learn, split 80/20 with
           equal shares of each class.
-        - ``mnist``: 60,000 and 10,000 images of 28 x 28 pixels.
-        - ``cifar10``: 50,000 and 10,000 images in colour of 32 x 32 pixels.
+        - ``mnist`` and ``cifar10``: 10,000 images are for the test.
         - ``femnist``: the handwritten letters of FEMNIST, upper and lower case, with their writers;
           as many test images of each of the 52 classes.
 
         Pixels are normalised to mean 0 and standard deviation 1.
     data_dir : path-like, optional
-        Folder of the files of ``mnist``: in itself, in ``MNIST/raw`` (as torchvision has it), or
-        in either of these below ``mnist``; gzip files are read where they are and nothing is
-        written beside them. If they are nowhere, torchvision downloads them into this folder.
-        Without it ``~/.cache/dubhe-flwr`` is taken. For the others see `load_cifar10` and
-        `load_femnist`.
+        Folder of the files; without it ``~/.cache/dubhe-flwr``.
 
-    Raises
-    ------
-    SettingsError
-        If no data set has this name.
-    DataError
-        If a package is missing, or the files are neither there nor to be had.
+        - ``mnist``: in itself, in ``MNIST/raw`` (as torchvision has it), or in either of these
+          below ``mnist``; gzip files are read where they are and nothing is written beside them.
+        - ``cifar10``: what torchvision unpacks, in itself or in ``cifar10``; or ``labels.npz``
+          (``y_train``, ``y_test``) with ``train_00.webp`` and so on, rows of images.
+        - ``femnist``: ``train/*.json`` and ``test/*.json`` as LEAF makes them, in itself, ``data``,
+          ``femnist`` or ``femnist/data``; or else Flower Datasets, if installed, loads
+          ``flwrlabs/femnist``.
+
+        If they are nowhere, torchvision downloads the first two into this folder.
 
     Examples
     --------
@@ -63,23 +66,29 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
     """
     if name not in DATASETS:
         raise SettingsError(f"No data set is called {name!r}; choose one of {', '.join(DATASETS)}.")
+    if data_dir is not None and not Path(data_dir).is_dir():
+        raise DataError(f"data_dir={str(data_dir)!r} is no folder; correct its name, or make it.")
     default = Path.home() / ".cache" / "dubhe-flwr"
     return DATASETS[name](default if data_dir is None else Path(data_dir))
 
 
 def _load_digits(_data_dir: Path) -> Dataset:
-    bunch = optional("digits", "sklearn.datasets").load_digits()
+    # Scikit-learn, torchvision and Pillow come with an extra.
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+
+    bunch = load_digits()
     images = _normalised("digits", bunch.images / 16)
     labels = bunch.target.astype(np.int64)
-    split = optional("digits", "sklearn.model_selection").train_test_split
-    train_images, test_images, train_labels, test_labels = split(
+    train_images, test_images, train_labels, test_labels = train_test_split(
         images, labels, test_size=0.2, stratify=labels, random_state=0
     )
     return Dataset("digits", 10, train_images, train_labels, test_images, test_labels)
 
 
 def _load_mnist(data_dir: Path) -> Dataset:
-    mnist = optional("mnist", "torchvision.datasets").MNIST
+    files = ", ".join(f"{file}.gz" for file in _MNIST_FILES)
+    remedy = f"{files} and put them into {data_dir / 'MNIST' / 'raw'}"
     with TemporaryDirectory() as scratch:
         # torchvision unpacks beside the .gz files, which may lie in a folder that is read-only.
         root = data_dir
@@ -89,28 +98,77 @@ def _load_mnist(data_dir: Path) -> Dataset:
             raw.mkdir(parents=True)
             for path in folder.glob("*-ubyte*"):
                 shutil.copyfile(path, raw / path.name)
-        try:
-            train, test = (mnist(root, train=part, download=True) for part in (True, False))
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"MNIST is not in {data_dir} and could not be downloaded; fetch "
-                f"{', '.join(f'{file}.gz' for file in _MNIST_FILES)} and put them into "
-                f"{data_dir / 'MNIST' / 'raw'}."
-            ) from error
+        train, test = _by_torchvision("MNIST", root, f"MNIST is not in {data_dir}", remedy)
+    return _dataset("mnist", train.data, train.targets, test.data, test.targets)
+
+
+def _load_cifar10(data_dir: Path) -> Dataset:
+    root = data_dir / "cifar10" if (data_dir / "cifar10").is_dir() else data_dir
+    for folder in (data_dir, root):
+        if (folder / "labels.npz").is_file():
+            return _from_tiles(folder)
+    remedy = f"cifar-10-python.tar.gz and put it into {root}"
+    train, test = _by_torchvision("CIFAR10", root, f"CIFAR-10 is not in {data_dir}", remedy)
+    return _dataset("cifar10", train.data, train.targets, test.data, test.targets)
+
+
+def _by_torchvision(kind: str, root: Path, missing: str, wanted: str) -> list[Any]:
+    """Return training and test set, downloaded if they are not there."""
+    from torchvision import datasets  # noqa: PLC0415
+
+    try:
+        return [getattr(datasets, kind)(root, train=part, download=True) for part in (True, False)]
+    except (OSError, RuntimeError) as error:
+        raise DataError(f"{missing} and could not be downloaded; fetch {wanted}.") from error
+
+
+def _from_tiles(folder: Path) -> Dataset:
+    """Load CIFAR-10 from pictures that hold rows of images each."""
+    from PIL import Image  # noqa: PLC0415
+
+    parts: list[NDArray[Any]] = []
+    try:
+        with np.load(folder / "labels.npz") as labels:
+            for part in ("train", "test"):
+                tiles = [
+                    np.asarray(Image.open(path).convert("RGB"))
+                    for path in sorted(folder.glob(f"{part}_*.webp"))
+                ]
+                parts += [np.concatenate([_cut(tile) for tile in tiles]), labels[f"y_{part}"]]
+        return _dataset("cifar10", *parts)
+    except (DataError, KeyError, OSError, ValueError) as error:
+        raise DataError(
+            f"The tiles of CIFAR-10 in {folder} cannot be read ({error}); fetch them again, or "
+            "remove labels.npz to let torchvision load the data set."
+        ) from error
+
+
+def _cut(tile: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    height, width, channels = tile.shape
+    rows, columns = height // _SIDE, width // _SIDE
+    images = tile.reshape(rows, _SIDE, columns, _SIDE, channels).transpose(0, 2, 1, 3, 4)
+    return images.reshape(-1, _SIDE, _SIDE, channels)
+
+
+def _dataset(name: str, train: Any, train_labels: Any, test: Any, test_labels: Any) -> Dataset:
+    """Return a data set of ten classes, of pixels from 0 to 255."""
     return Dataset(
-        "mnist",
+        name,
         10,
-        _normalised("mnist", train.data.numpy() / np.float32(255)),
-        train.targets.numpy(),
-        _normalised("mnist", test.data.numpy() / np.float32(255)),
-        test.targets.numpy(),
+        _normalised(name, np.asarray(train) / np.float32(255)),
+        np.asarray(train_labels, dtype=np.int64),
+        _normalised(name, np.asarray(test) / np.float32(255)),
+        np.asarray(test_labels, dtype=np.int64),
     )
 
 
 def _normalised(name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
-    """Return grey images (M, height, width) with their channel added and pixels normalised."""
-    mean, deviation = _PIXEL_MOMENTS[name]
-    return ((pixels[:, np.newaxis] - mean) / deviation).astype(np.float32)
+    """Return images (M, height, width[, channels]) as (M, channels, height, width)."""
+    mean, deviation = (np.asarray(moment, pixels.dtype) for moment in _PIXEL_MOMENTS[name])
+    scaled: NDArray[np.float32] = ((pixels - mean) / deviation).astype(np.float32)
+    if scaled.ndim == 3:
+        return scaled[:, np.newaxis]
+    return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
 
 
 def _find_mnist(data_dir: Path) -> Path | None:
@@ -128,7 +186,7 @@ def _find_mnist(data_dir: Path) -> Path | None:
 DATASETS: Final[dict[str, Callable[[Path], Dataset]]] = {
     "digits": _load_digits,
     "mnist": _load_mnist,
-    "cifar10": load_cifar10,
+    "cifar10": _load_cifar10,
     "femnist": load_femnist,
 }
 """Loader of each data set, by name; each is given the folder to look in."""

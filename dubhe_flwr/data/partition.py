@@ -73,11 +73,6 @@ def client_distributions(
     ndarray of int64, shape (N, C)
         Label counts; each row sums to ``num_samples``.
 
-    Raises
-    ------
-    SettingsError
-        If a setting is out of range, or ``emd`` is out of reach; the message names the range.
-
     Examples
     --------
     >>> counts = client_distributions(
@@ -88,7 +83,13 @@ def client_distributions(
     >>> round(average_emd(counts / 50, [0.5, 0.3, 0.2]), 2)
     0.8
     """
-    proportions = _checked_proportions(global_proportions)
+    proportions = np.asarray(global_proportions, dtype=np.float64)
+    if proportions.ndim != 1 or np.any(proportions < 0) or not np.isclose(proportions.sum(), 1):
+        raise SettingsError(
+            f"global_proportions is {proportions}; give one non-negative share for each class, "
+            "1 in all."
+        )
+    proportions = proportions / proportions.sum()
     families: dict[str, Callable[..., _Family]] = {"dirichlet": _dirichlet, "mixture": _mixture}
     if kind not in families:
         raise SettingsError(f"kind is {kind!r}; choose one of {', '.join(families)}.")
@@ -116,10 +117,7 @@ def client_distributions(
 
 
 def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Return whole numbers of the given total that are as near to the shares as can be.
-
-    Ties between remainders go to the lower class.
-    """
+    """Return whole numbers of the given total, nearest to the shares; ties: lower class first."""
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)
     missing = total - int(counts.sum())
@@ -135,14 +133,10 @@ def controlled_rounding(
 ) -> NDArray[np.int64]:
     """Round every row to whole samples so that rows and columns both have the wanted totals.
 
-    Each row is rounded systematically: its cumulative distribution is cut at the points
-    ``offset, offset + 1, ...``, so that each share becomes one of the two whole numbers beside it
-    and is kept on average. The largest remainder of each row alone would lose all classes of
-    less than half a sample. The few samples by which a column then misses its total are moved
-    within the rows in which they do the least harm.
-
-    The columns of the result have the given totals, ``N * N_VC`` in all. The offsets are numbers
-    strictly between 0 and 1, best evenly spread.
+    A row's cumulative distribution is cut at ``offset, offset + 1, ...``, with an offset between 0
+    and 1: each share becomes one of the two whole numbers beside it and is kept on average, where
+    largest remainders would lose all classes of less than half a sample. The few samples by which
+    a column then misses its total are moved within the rows in which they do the least harm.
     """
     expected = distributions * num_samples
     cuts = np.floor(np.cumsum(expected, axis=1) + offsets[:, None]).astype(np.int64)
@@ -159,16 +153,6 @@ def controlled_rounding(
         surplus[source] -= moving.size
         surplus[target] += moving.size
     return counts
-
-
-def _checked_proportions(global_proportions: ArrayLike) -> NDArray[np.float64]:
-    proportions = np.asarray(global_proportions, dtype=np.float64)
-    if proportions.ndim != 1 or np.any(proportions < 0) or not np.isclose(proportions.sum(), 1):
-        raise SettingsError(
-            f"global_proportions is {proportions}; give one non-negative share for each class, "
-            "1 in all."
-        )
-    return np.asarray(proportions / proportions.sum())
 
 
 def _search(realise: Callable[[float], NDArray[np.int64]], emd: float) -> NDArray[np.int64]:
@@ -195,10 +179,7 @@ def _search(realise: Callable[[float], NDArray[np.int64]], emd: float) -> NDArra
 def _dirichlet(
     num_clients: int, proportions: NDArray[np.float64], generator: np.random.Generator
 ) -> _Family:
-    """Return ``Dir(concentration * p_g)`` with ``skew = 1 / (1 + concentration)``.
-
-    The skew is then the variance of a share, relative to that of a client of one class only.
-    """
+    """Return ``Dir(concentration * p_g)`` with ``skew = 1 / (1 + concentration)``."""
     shape = (num_clients, proportions.size)
     quantile = generator.random(shape)
     # 1 - random() lies in (0, 1], so that its logarithm is finite.
@@ -214,8 +195,7 @@ def _dirichlet(
             # The weight scales the parameter of the tail too: among clients of one class only
             # it decides which class that is, where scaling their shares would change nothing.
             log_shares = log_tail / weights + log_bulk + np.log(weights)
-            shares = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
-            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+            return _rows_of_sum_1(np.exp(log_shares - log_shares.max(axis=1, keepdims=True)))
 
         return weighted
 
@@ -237,20 +217,19 @@ def _mixture(
     def family(skew: float) -> _Weighted:
         distributions = (1 - skew) * proportions + skew * dominating
 
-        def weighted(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            shares = distributions * weights
-            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-        return weighted
+        return lambda weights: _rows_of_sum_1(distributions * weights)
 
     return family
+
+
+def _rows_of_sum_1(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def _fit_mean(weighted: _Weighted, proportions: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fit the mean over the clients to ``p_g`` by iterative proportional fitting.
 
-    The steps shrink and the best pass is kept, because near skew 1 the mean moves by whole
-    clients. The part of a client by which it may miss ``p_g`` is left to the rounding.
+    The steps shrink and the best pass is kept: near skew 1 the mean moves by whole clients.
     """
     weights = np.ones_like(proportions)
     best, least_error = np.empty(0), np.inf

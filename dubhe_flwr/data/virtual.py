@@ -1,12 +1,9 @@
-"""Virtual clients of equal size (FedVC), simulated and in deployment.
+"""Virtual clients of equal size (FedVC).
 
 Hsu, Qi and Brown, "Federated Visual Classification with Real-World Data Distribution" (ECCV
 2020): a large data set is split, the samples of a small one are repeated, so that each client
 takes the same number of steps and weighs the same in the average (eq. 1 of the Dubhe paper).
 """
-
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.data.partition import largest_remainder
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["VirtualClientSampler", "assign_samples", "label_counts", "split_writers"]
+__all__ = ["assign_samples", "split_writers"]
 
 
 def assign_samples(
@@ -38,13 +35,6 @@ def assign_samples(
     -------
     ndarray of int64, shape (N, N_VC)
         Indices into the data set, in random order within each client.
-
-    Raises
-    ------
-    DataError
-        If a class is wanted of which the data set has no sample.
-    SettingsError
-        If the clients want different numbers of samples.
 
     Examples
     --------
@@ -80,26 +70,11 @@ def split_writers(
 ) -> NDArray[np.int64]:
     """Split the samples of writers into virtual clients that hold equally many (FedVC).
 
-    Every writer becomes at least one client, and those with more samples more. No client holds
-    samples of two writers. The shuffled samples of a writer are dealt in a circle, so that none of
-    them is used twice while another of his is unused.
+    Every writer becomes at least one client, and those with more samples more. The shuffled samples
+    of a writer are dealt in a circle, so that none is used twice while another is unused.
 
-    Parameters
-    ----------
-    writers : array_like of int, shape (M,)
-        Whose each sample is, numbered from 0 without gaps.
-    num_clients, num_samples, generator
-        ``N``, at least the number of writers, ``N_VC``, and the source of the shuffles.
-
-    Returns
-    -------
-    ndarray of int64, shape (N, N_VC)
-        Indices into the samples.
-
-    Raises
-    ------
-    SettingsError
-        If there are fewer clients than writers, or no samples.
+    `writers` tells whose each of M samples is, numbered from 0 without gaps; `num_clients` is at
+    least their number. What is returned are indices into the samples, of shape (N, N_VC).
 
     Examples
     --------
@@ -121,65 +96,3 @@ def split_writers(
         for own, more in zip(by_writer, further.tolist(), strict=True)
     ]
     return np.concatenate(dealt)
-
-
-def label_counts(labels: ArrayLike, num_classes: int) -> NDArray[np.int64]:
-    """Count the labels of each client: of the shape (N, N_VC), into counts (N, C)."""
-    classes = np.asarray(labels, dtype=np.int64)
-    offsets = np.arange(len(classes))[:, None] * num_classes
-    counts = np.bincount((classes + offsets).ravel(), minlength=len(classes) * num_classes)
-    return counts.reshape(len(classes), num_classes)
-
-
-@dataclass(frozen=True)
-class VirtualClientSampler:
-    """The samples with which one node trains in each round, always ``N_VC`` of them.
-
-    The node's own data are put into a seeded order and walked through in a circle, ``N_VC``
-    samples a round. A node that holds more trains on another part every round and on all of its
-    data over the rounds (split); one that holds fewer trains on each sample as often as any other,
-    give or take once (repeated). Nothing but the three settings needs to be kept.
-
-    Parameters
-    ----------
-    num_samples, num_available : int
-        ``N_VC``, the samples of a round, and the size of the node's own data set.
-    seed : int
-        Fixes the order of the walk.
-
-    Raises
-    ------
-    SettingsError
-        If either number is below 1.
-
-    Examples
-    --------
-    >>> split = VirtualClientSampler(num_samples=2, num_available=5, seed=7)
-    >>> sorted({int(index) for turn in range(3) for index in split.indices(turn)})
-    [0, 1, 2, 3, 4]
-    """
-
-    num_samples: int
-    num_available: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        if self.num_samples < 1 or self.num_available < 1:
-            raise SettingsError(
-                f"num_samples is {self.num_samples} and num_available is {self.num_available}; "
-                "a node without data cannot train, so leave it out of the federation."
-            )
-
-    @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        return np.random.default_rng(self.seed).permutation(self.num_available)
-
-    def indices(self, turn: int) -> NDArray[np.int64]:
-        """Return the samples of one training, as indices into the node's own data, shape (N_VC,).
-
-        The turn is how often the node has trained before. A node that is chosen only now and then
-        keeps the count in its ``Context.state``; with the server's round number in its place the
-        walk skips the parts of the rounds it was not chosen in.
-        """
-        walk = turn * self.num_samples + np.arange(self.num_samples)
-        return self._order[walk % self.num_available]

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.experiments.baseline import baseline
-from dubhe_flwr.experiments.findings import plan_notes, selected_data
+from dubhe_flwr.experiments.findings import selected_data
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
-from dubhe_flwr.experiments.settings import DUBHE, CompareSettings
-from dubhe_flwr.protocol import Coordinator, Plan, Selector
+from dubhe_flwr.experiments.settings import CompareSettings
+from dubhe_flwr.experiments.study import selector_of
+from dubhe_flwr.protocol import Plan, Selector
 from dubhe_flwr.report import MethodResult
 from dubhe_flwr.server import Selection
 from dubhe_flwr.training import get_parameters
@@ -33,9 +33,8 @@ __all__ = ["RecordedSelection", "build_client_app", "build_server_app", "build_s
 class RecordedSelection(Selection):
     """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
 
-    The strategy reports the model's `accuracy` wherever it evaluates it on the server. `on_round`
-    is told each round and the accuracy after it, None without an evaluation; round 0 is that of
-    the initial model.
+    `on_round` is told each round and the accuracy after it, None where the strategy does not
+    evaluate the model; round 0 is that of the initial model.
     """
 
     def __init__(
@@ -77,13 +76,7 @@ class RecordedSelection(Selection):
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
-        """Aggregate, and take note of what the updates weigh.
-
-        Raises
-        ------
-        DubheError
-            If a client failed to train: a comparison with fewer clients would be none.
-        """
+        """Aggregate, and take note of what the updates weigh; a failed client is an error."""
         self._training_seconds += time.perf_counter() - self._training_began
         if failures:
             raise DubheError(
@@ -107,32 +100,26 @@ class RecordedSelection(Selection):
 
     def result(self, federation: Federation) -> MethodResult:
         """Return how the rounds so far went; row i of the federation has the alias i."""
-        selected = [[int(alias) for alias in plan.aliases] for plan in self._plans]
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
         return MethodResult(
             num_rounds=len(self._plans),
             accuracy=tuple(accuracy for _, accuracy in self._evaluations),
             loss=tuple(loss for loss, _ in self._evaluations),
-            **selected_data(selected, federation),
+            **selected_data(self._plans, federation),
             selection_seconds=self._selection_seconds,
             training_seconds=self._training_seconds,
             bytes_up=self._update_bytes_up + selection_bytes_up,
             bytes_down=self._update_bytes_down + selection_bytes_down,
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
-            notes=tuple(note for plan in self._plans for note in plan_notes(plan)),
-            fallback_rounds=tuple(plan.server_round for plan in self._plans if plan.fallback),
         )
 
 
 def build_client_app(settings: CompareSettings) -> ClientApp:
     """Return the app of all nodes; it holds the settings and nothing else."""
-    mod = DubheMod(
-        partial(_label_counts, settings),
-        simulated=True,
-        min_key_bits=min(2048, settings.selection.key_bits),
-    )
+    least = min(2048, settings.selection.key_bits)
+    mod = DubheMod(partial(_label_counts, settings), simulated=True, min_key_bits=least)
     return ClientApp(client_fn=partial(_client, settings), mods=[mod])
 
 
@@ -159,7 +146,7 @@ def build_strategy(
     )
     return RecordedSelection(
         averaging,
-        _selector(method, scenario),
+        selector_of(method, scenario.settings, scenario.federation),
         expected_nodes=scenario.federation.num_clients,
         on_round=on_round,
     )
@@ -167,19 +154,8 @@ def build_strategy(
 
 def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
     """Return the app that runs a strategy."""
-
-    def server_fn(_context: Context) -> ServerAppComponents:
-        return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
-
-    return ServerApp(server_fn=server_fn)
-
-
-def _selector(method: str, scenario: Scenario) -> Selector[Any]:
-    settings = scenario.settings
-    if method in DUBHE:
-        return Coordinator(settings.protocol_settings(method))
-    wanted, seed = settings.selection.num_participants, settings.federation.seed
-    return baseline(method, wanted, scenario.federation, seed)
+    components = ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
+    return ServerApp(server_fn=lambda _context: components)
 
 
 def _client(settings: CompareSettings, context: Context) -> Client:

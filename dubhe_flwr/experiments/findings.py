@@ -9,61 +9,52 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dubhe_flwr.core import average_emd, coverage, distance_to_uniform, population_distribution
 from dubhe_flwr.data import Federation
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.report import ClassProportions, FederationSummary
 
-__all__ = ["federation_summary", "plan_notes", "provenance", "selected_data"]
+__all__ = ["federation_summary", "provenance", "selected_data"]
 
 
-def selected_data(selected: Sequence[ArrayLike], federation: Federation) -> dict[str, Any]:
-    """Return the fields of `Selected` of the rows that were selected in each round, but the notes.
+def selected_data(plans: Sequence[Plan], federation: Federation) -> dict[str, Any]:
+    """Return the fields of `Selected`: what rounds selected, and what did not go as planned.
 
-    Examples
-    --------
-    >>> federation = Federation("letters", np.array([[4, 0], [0, 4], [2, 2]]))
-    >>> selected_data([[0, 1], [0]], federation)["emd"]
-    (0.0, 1.0)
+    Row i of the federation has the alias i.
     """
     distributions = federation.label_distributions
-    rounds = [np.asarray(clients, dtype=np.int64) for clients in selected]
+    rounds = [[int(alias) for alias in plan.aliases] for plan in plans]
     locals_ = [distributions[clients] for clients in rounds]
     populations = [population_distribution(local) for local in locals_]
     by_class: NDArray[np.float64] = np.array(populations)
+    mean, sd = by_class.mean(axis=0).tolist(), by_class.std(axis=0).tolist()
     return {
         "emd": tuple(map(distance_to_uniform, populations)),
         "local_emd": tuple(map(average_emd, locals_, populations)),
-        "coverage": coverage([clients.tolist() for clients in rounds], federation.num_clients),
-        "class_proportions": ClassProportions(
-            mean=tuple(by_class.mean(axis=0).tolist()), sd=tuple(by_class.std(axis=0).tolist())
-        ),
+        "coverage": coverage(rounds, federation.num_clients),
+        "class_proportions": ClassProportions(mean=tuple(mean), sd=tuple(sd)),
+        "notes": tuple(note for plan in plans for note in _notes(plan)),
+        "fallback_rounds": tuple(plan.server_round for plan in plans if plan.fallback),
     }
 
 
-def federation_summary(federation: Federation) -> FederationSummary:
-    """Return the figures of a federation that its results name, as realised."""
-    return FederationSummary(
-        name=federation.name,
-        num_clients=federation.num_clients,
-        num_classes=federation.num_classes,
-        num_samples=federation.num_samples,
-        rho=federation.rho,
-        emd=federation.emd,
-        class_proportions=tuple(federation.global_distribution.tolist()),
-    )
-
-
-def plan_notes(plan: Plan) -> list[str]:
-    """Return what did not go as planned in a round, in sentences."""
+def _notes(plan: Plan) -> list[str]:
     dropped = [
         f"Replies dropped at {stage.stage}: {number} ({reason})."
         for stage in plan.stages
         for reason, number in stage.dropped.items()
     ]
     return [f"Round {plan.server_round}: {note}" for note in (*plan.notes, *dropped)]
+
+
+def federation_summary(federation: Federation) -> FederationSummary:
+    """Return the figures of a federation that its results name, as realised."""
+    names = ("name", "num_clients", "num_classes", "num_samples", "rho", "emd")
+    shares = tuple(federation.global_distribution.tolist())
+    own = {name: getattr(federation, name) for name in names}
+    return FederationSummary(**own, class_proportions=shares)
 
 
 def provenance(packages: Iterable[str], program: str = "dubhe") -> dict[str, Any]:

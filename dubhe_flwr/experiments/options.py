@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args, get_origin
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["Options", "names", "numbers", "option", "same"]
+__all__ = ["Options", "names", "numbers", "numbers_of", "option", "same"]
 
 
 def option(
@@ -20,10 +20,9 @@ def option(
 ) -> Any:
     """Return a field of `Options`.
 
-    `choices` are the values it can have, and `least` is its smallest one. `parse` makes a value of
-    the field's name and the text of a command line, if its type does not. The command is told
-    `spelt`, the names of the option; `shown`, what stands for the default None; and `quick`, a
-    smaller default.
+    `choices` are the values it can have (``Literal`` types say theirs), and `least` its smallest
+    one. `parse` makes a value of the field's name and a text, if its type does not. The command is
+    told `spelt`, the option's names; `shown`, what stands for None; `quick`, a smaller default.
     """
     about_it = {"about": about, "choices": choices, "least": least, "parse": parse, **told}
     return field(default=default, metadata=about_it)
@@ -32,44 +31,30 @@ def option(
 def same(settings: type["Options"], name: str, **told: Any) -> Any:
     """Return a field that is like one of other settings, but for what is told."""
     (like,) = (own for own in settings.flat_fields() if own.name == name)
-    return field(default=like.default, metadata={**like.metadata, **told})
+    return field(
+        default=told.pop("default", like.default),
+        metadata={**like.metadata, "choices": _choices(like), **told},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Settings made of `option` fields and of other settings, whose fields all have one name each.
-
-    Raises
-    ------
-    SettingsError
-        If a value is no choice, or below the least one.
-
-    Examples
-    --------
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class Size(Options):
-    ...     num_clients: int = option(5, "N.", least=1)
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class Trial(Options):
-    ...     size: Size = field(default_factory=Size)
-    ...     engine: str = option("ray", "Simulator.", choices=("ray", "inprocess"))
-    >>> Trial.of(num_clients=7, engine=None).flat()
-    {'num_clients': 7, 'engine': 'ray'}
-    >>> Trial.of(num_clients=0)
-    Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: num_clients=0 must be at least 1.
-    """
+    """Settings made of `option` fields and of other settings; no name is in two of them."""
 
     def __post_init__(self) -> None:
         """Check the own fields; the others' settings have checked theirs."""
         for own in fields(self):
-            value, about = getattr(self, own.name), own.metadata
-            if about.get("choices") and value not in about["choices"]:
+            value, choices, least = (
+                getattr(self, own.name),
+                _choices(own),
+                own.metadata.get("least"),
+            )
+            if choices and value not in choices:
                 raise SettingsError(
-                    f"{own.name}={value!r} is unknown; choose one of {', '.join(about['choices'])}."
+                    f"{own.name}={value!r} is unknown; choose one of {', '.join(choices)}."
                 )
-            if about.get("least") is not None and value is not None and value < about["least"]:
-                raise SettingsError(f"{own.name}={value} must be at least {about['least']}.")
+            if least is not None and value is not None and value < least:
+                raise SettingsError(f"{own.name}={value} must be at least {least}.")
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -78,8 +63,7 @@ class Options:
         for each in fields(cls):
             if (inner := _inner(each)) is not None:
                 known = {f.name for f in inner.flat_fields()}
-                passed = {name: given.pop(name) for name in known & given.keys()}
-                own[each.name] = inner.of(**passed)
+                own[each.name] = inner.of(**{n: given.pop(n) for n in known & given.keys()})
         return cls(**own, **{name: value for name, value in given.items() if value is not None})
 
     @classmethod
@@ -105,14 +89,26 @@ def names(_field: str, text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def numbers(name: str, text: str) -> tuple[int, ...]:
-    """Return whole numbers that are separated by commas, or say that `name` has to be some."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise SettingsError(
-            f"{name}={text!r} must be numbers separated by commas, as in 1,2,10."
-        ) from None
+def numbers_of(kind: Callable[[str], Any], example: str) -> Callable[[str, str], tuple[Any, ...]]:
+    """Return what reads numbers that are separated by commas, or says which field needs some."""
+
+    def parse(name: str, text: str) -> tuple[Any, ...]:
+        try:
+            return tuple(kind(part) for part in text.split(","))
+        except ValueError:
+            raise SettingsError(
+                f"{name}={text!r} must be numbers separated by commas, as in {example}."
+            ) from None
+
+    return parse
+
+
+numbers = numbers_of(int, "1,2,10")
+
+
+def _choices(own: Field[Any]) -> Sequence[str]:
+    is_literal = get_origin(own.type) is Literal
+    return get_args(own.type) if is_literal else own.metadata.get("choices", ())
 
 
 def _inner(own: Field[Any]) -> type[Options] | None:

@@ -25,20 +25,18 @@ def compare_progress(
 
     What it yields is to be told method, round and accuracy after each round, None without one.
     """
-    bar = _bar(console, "rounds  {task.fields[remark]} ", "left")
-    num_rounds = len(settings.methods) * settings.num_rounds
-    task = bar.add_task("preparing", total=num_rounds, remark="")
-    told = {*range(0, settings.num_rounds, -(-settings.num_rounds // _LINES)), settings.num_rounds}
+    bar, last = _bar(console, "rounds  {task.fields[remark]} ", "left"), settings.num_rounds
+    task = bar.add_task("preparing", total=len(settings.methods) * last, remark="")
+    told = {*range(0, last, -(-last // _LINES)), last}
 
     def update(method: str, server_round: int, accuracy: float | None) -> None:
         remark = "" if accuracy is None else f"accuracy {accuracy:.1%}"
         if remark:
             bar.update(task, remark=remark)
         # Round 0 is the initial model.
-        advance = min(server_round, 1)
-        bar.update(task, advance=advance, description=method_label(method))
+        bar.update(task, advance=min(server_round, 1), description=method_label(method))
         if server_round in told and not console.is_terminal:
-            rounds = f"{method_label(method)}: round {server_round} of {settings.num_rounds}"
+            rounds = f"{method_label(method)}: round {server_round} of {last}"
             console.print("  ".join(filter(None, [rounds, remark])), highlight=False)
 
     with flower_log_level(WARNING), bar:
@@ -48,8 +46,7 @@ def compare_progress(
 class StudyProgress:
     """To be told what a study does, which it shows in a bar for each method.
 
-    A file or a pipe gets a line for each method, and one for each exchange before the first
-    selection of a method, since that one takes as long as many others.
+    A file or a pipe gets a line for each, and one for each exchange before its first selection.
     """
 
     def __init__(self, bar: Progress, num_rounds: int) -> None:
@@ -62,18 +59,18 @@ class StudyProgress:
 
     def answer(self, method: str, stage: str, num_answered: int, num_asked: int) -> None:
         """Take note that clients answer an exchange."""
-        task = self._tasks[method]
-        self._bar.start_task(task)
-        self._bar.update(task, remark=f"{stage}: {num_answered} of {num_asked}")
-        if not self._bar.tasks[task].completed:
+        self._show(method, remark=f"{stage}: {num_answered} of {num_asked}")
+        if not self._bar.tasks[self._tasks[method]].completed:
             self._say(f"{method_label(method)}: {stage}, {num_asked} to answer")
 
     def select(self, method: str, _server_round: int) -> None:
         """Take note that a round's clients are selected."""
-        task = self._tasks[method]
-        self._bar.start_task(task)
-        self._bar.update(task, advance=1, remark="")
+        self._show(method, advance=1)
         self._say(f"{method_label(method)} selects")
+
+    def _show(self, method: str, *, remark: str = "", advance: int = 0) -> None:
+        self._bar.start_task(self._tasks[method])
+        self._bar.update(self._tasks[method], advance=advance, remark=remark)
 
     def _say(self, sentence: str) -> None:
         if sentence != self._last and not self._bar.console.is_terminal:
@@ -90,16 +87,9 @@ def study_progress(console: Console, settings: StudySettings) -> Iterator[StudyP
 
 def _bar(console: Console, before: str, after: str) -> Progress:
     """Return a bar that counts rounds, with texts before and after the time that is left."""
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(before),
-        TimeRemainingColumn(),
-        TextColumn(after),
-        console=console,
-        disable=not console.is_terminal,
-    )
+    texts = TextColumn("[bold]{task.description}"), TextColumn(before), TextColumn(after)
+    columns = texts[0], BarColumn(), MofNCompleteColumn(), texts[1], TimeRemainingColumn(), texts[2]
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from dubhe_flwr.data import (
     Dataset,
     Federation,
     assign_samples,
-    label_counts,
+    count_labels,
     load_dataset,
     split_writers,
 )
@@ -34,6 +34,7 @@ from dubhe_flwr.training import (
 __all__ = ["Scenario", "scenario_of"]
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
+_SAME_NAMES: Final = ("epochs", "batch_size", "num_threads", "precision")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +63,11 @@ class Scenario:
         return TorchClient(
             self._workbench,
             (images[own], labels[own]),
-            epochs=training.epochs,
-            batch_size=training.batch_size,
+            **{name: getattr(training, name) for name in _SAME_NAMES},
             optimizer=_OPTIMIZERS[training.optimizer](training.rate),
             device=self.settings.machine.device,
             seed=self.settings.federation.seed,
             alias=str(partition),
-            num_threads=training.num_threads,
-            precision=training.precision,
         )
 
     def test(self, parameters: NDArrays) -> tuple[float, float]:
@@ -87,11 +85,10 @@ class Scenario:
     def _test_data(self) -> tuple[Tensor, Tensor]:
         return self._on_device(self.dataset.test_images, self.dataset.test_labels)
 
-    def _on_device(
-        self, images: NDArray[np.float32], labels: NDArray[np.int64]
-    ) -> tuple[Tensor, Tensor]:
+    def _on_device(self, *arrays: NDArray[Any]) -> tuple[Tensor, Tensor]:
         device = resolve_device(self.settings.machine.device)
-        return torch.from_numpy(images).to(device), torch.from_numpy(labels).to(device)
+        images, labels = (torch.from_numpy(array).to(device) for array in arrays)
+        return images, labels
 
     @cached_property
     def _workbench(self) -> nn.Module:
@@ -109,13 +106,6 @@ def scenario_of(settings: CompareSettings) -> Scenario:
     """Return the scenario of these settings, made once in each process.
 
     Simulated nodes call this where they run, so that no images travel with their messages.
-
-    Raises
-    ------
-    SettingsError
-        If the wanted skew is out of reach.
-    DataError
-        If the data set is missing.
     """
     of_clients = settings.federation
     dataset = _dataset(settings.dataset, settings.machine.data_dir)
@@ -128,7 +118,7 @@ def scenario_of(settings: CompareSettings) -> Scenario:
         samples = split_writers(
             dataset.writers, of_clients.num_clients, of_clients.num_samples, rng
         )
-        counts = label_counts(dataset.train_labels[samples], dataset.num_classes)
+        counts = count_labels(dataset.train_labels[samples], dataset.num_classes)
         federation = Federation(settings.dataset, counts)
     return Scenario(settings, dataset, federation, samples)
 

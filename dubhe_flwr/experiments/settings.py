@@ -1,15 +1,14 @@
 """What experiments are made of: a federation, a selection, training, and where all of it runs."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any, Final, Literal, Self, cast, get_args
+from typing import Any, Final, Literal, Self, cast
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.data import DATASETS, Federation, PartitionKind
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options, names, numbers, option
+from dubhe_flwr.experiments.options import Options, names, numbers, numbers_of, option, same
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.rules import Paper, Prices, Rule
 
@@ -27,19 +26,12 @@ __all__ = [
     "TrainingSettings",
 ]
 
-Determination = Literal["auto", "tries", "grouped"]
-
-RuleName = Literal["prices", "paper"]
-
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe-paper": {"rule": "paper", "determination": "tries"},
     "dubhe-search": {"rule": "paper", "determination": "tries", "thresholds": "search"},
     "dubhe": {},
 }
 """What the methods that are Dubhe set: the paper's way, searched thresholds, our defaults."""
-
-LEARNING_RATES: Final[Mapping[str, float]] = {"sgd": 0.05, "adam": 1e-4}
-"""Of each optimizer; that of Adam is the paper's."""
 
 METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt")
 """All ways of selecting; the last four are oracles that see all labels."""
@@ -59,73 +51,38 @@ class FederationSettings(Options):
     num_samples: int = option(128, "Samples of each client.", least=1)
     rho: float = option(10.0, "Skew of all data: largest class divided by the smallest.")
     emd: float = option(1.5, "How much clients differ: 0, all alike, to 2, nothing in common.")
-    generator: PartitionKind = option(
-        "dirichlet", "How clients differ: dirichlet or mixture.", choices=get_args(PartitionKind)
-    )
+    generator: PartitionKind = option("dirichlet", "How clients differ: dirichlet or mixture.")
     seed: int = option(0, "Fixes all chance: same seed, same sets, same accuracies.", least=0)
 
     def draw(self, name: str, num_classes: int) -> Federation:
         """Return the federation; `SettingsError` if its skew is out of reach."""
-        return Federation.draw(
-            name,
-            num_clients=self.num_clients,
-            num_classes=num_classes,
-            rho=self.rho,
-            emd=self.emd,
-            generator=generator(self.seed, "federation"),
-            num_samples=self.num_samples,
-            kind=self.generator,
-        )
+        own = self.flat()
+        kind, rng = own.pop("generator"), generator(own.pop("seed"), "federation")
+        return Federation.draw(name, num_classes=num_classes, generator=rng, kind=kind, **own)
 
 
-_LONGEST_INTERVAL: Final = 50
-
-
-def _shares(_field: str, text: str) -> tuple[float, ...] | str:
-    if text == "search":
-        return text
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise SettingsError(
-            f"thresholds={text!r} must be shares separated by commas, as in 0.7,0.1, or search."
-        ) from None
-
-
-def _target(_field: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise SettingsError(
-            f"target={text!r} must be a share of each class, separated by commas."
-        ) from None
+def _shares_or_search(name: str, text: str) -> tuple[float, ...] | str:
+    return text if text == "search" else numbers_of(float, "0.7,0.1, or search")(name, text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionSettings(Options):
-    """How Dubhe selects. Thresholds are in the order of the reference set, without the last one.
-
-    Examples
-    --------
-    >>> SelectionSettings(tries=40).flat()["registration_interval"]
-    25
-    >>> SelectionSettings(rule="paper").protocol(FederationSettings()).rule.describe()
-    'paper: reference set (G) (1, 2, 10), thresholds {1: 0.7, 2: 0.1}'
-    """
+    """How Dubhe selects. Thresholds are in the order of the reference set, without the last one."""
 
     num_participants: int = option(20, "K: clients that are selected in a round.", least=1)
-    rule: RuleName = option(
-        "prices", "How likely a client volunteers: prices or paper.", choices=get_args(RuleName)
+    rule: Literal["prices", "paper"] = option(
+        "prices", "How likely a client volunteers: prices or paper."
     )
     coverage: float = option(Prices.coverage, "Prices: that of calling the same clients again.")
     local_skew: float = option(Prices.local_skew, "Prices: that of the clients' own skew.")
     target: tuple[float, ...] | None = option(
-        None, "Prices: wanted share of each class.", parse=_target, shown="all alike"
+        None,
+        "Prices: wanted share of each class.",
+        parse=numbers_of(float, "0.7,0.3"),
+        shown="all alike",
     )
-    determination: Determination = option(
-        "auto",
-        "What Dubhe's agent chooses from: tries, grouped, or auto, groups where they pay.",
-        choices=get_args(Determination),
+    determination: Literal["auto", "tries", "grouped"] = option(
+        "auto", "What Dubhe's agent chooses from: tries, grouped, or auto, groups where they pay."
     )
     tries: int | None = option(
         None,
@@ -137,7 +94,7 @@ class SelectionSettings(Options):
     thresholds: tuple[float, ...] | str | None = option(
         None,
         "Shares in the order of the reference set, or search.",
-        parse=_shares,
+        parse=_shares_or_search,
         shown="the paper's",
     )
     reference_set: tuple[int, ...] = option(
@@ -152,7 +109,7 @@ class SelectionSettings(Options):
         """Return all values, with what None stands for."""
         # More tries a round, earlier a new epoch: the budget of draws stays what it is.
         most = Settings.max_draws_per_epoch // (self.tries or 20)
-        interval = self.registration_interval or max(1, min(_LONGEST_INTERVAL, most))
+        interval = self.registration_interval or max(1, min(50, most))
         return super().flat() | {"registration_interval": interval}
 
     @property
@@ -171,42 +128,21 @@ class SelectionSettings(Options):
             )
         return Paper(self.reference_set, dict(zip(sizes, thresholds, strict=True)))
 
-    def protocol(self, federation: FederationSettings, *, encrypted: bool = True) -> Settings:
-        """Return the settings of the protocol in a federation of simulated nodes."""
-        return Settings(
-            num_participants=self.num_participants,
-            rule=self.participation,
-            determination=self.determination,
-            tries=self.tries,
-            group_size=self.group_size or None,
-            registration_interval=self.flat()["registration_interval"],
-            max_registered=max(Settings.max_registered, federation.num_clients),
-            key_bits=self.key_bits,
-            seed=federation.seed,
-            simulation="encrypted" if encrypted else "plain",
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(Options):
     """How the clients train."""
 
-    optimizer: Literal["sgd", "adam"] = option(
-        "sgd", "How clients train: sgd or adam.", choices=("sgd", "adam")
-    )
+    optimizer: Literal["sgd", "adam"] = option("sgd", "How clients train: sgd or adam.")
     learning_rate: float | None = option(
         None, "Learning rate of the clients.", shown="0.05 for sgd, 1e-4 for adam"
     )
     server_momentum: float = option(0.0, "Momentum of the server (FedAvgM); 0 is FedAvg.")
     batch_size: int = option(8, "Samples of a training step.", least=1)
     epochs: int = option(1, "Passes of a client over its samples in a round.", least=1)
-    norm: str = option(
-        "batch", "Normalisation of ResNet18: batch or group.", choices=("batch", "group")
-    )
-    precision: str = option(
-        "float32",
-        "Numbers of the training: float32, or bfloat16 (mixed precision).",
-        choices=("float32", "bfloat16"),
+    norm: Literal["batch", "group"] = option("batch", "Normalisation of ResNet18: batch or group.")
+    precision: Literal["float32", "bfloat16"] = option(
+        "float32", "Numbers of the training: float32, or bfloat16 (mixed precision)."
     )
     num_threads: int = option(1, "CPU threads of each training.", least=1)
 
@@ -221,8 +157,8 @@ class TrainingSettings(Options):
 
     @property
     def rate(self) -> float:
-        """The learning rate."""
-        usual = LEARNING_RATES[self.optimizer]
+        """The learning rate; that of Adam is the paper's where none is given."""
+        usual = {"sgd": 0.05, "adam": 1e-4}[self.optimizer]
         return usual if self.learning_rate is None else self.learning_rate
 
     def flat(self) -> dict[str, Any]:
@@ -236,16 +172,9 @@ class MachineSettings(Options):
 
     data_dir: str | None = option(None, "Folder of the data sets.", shown="the user's cache")
     device: str = option("auto", "Where to train: auto, cpu or cuda.")
-    cohort: str = option(
-        "auto",
-        "Train clients together: on, off, or auto (on a GPU).",
-        choices=("auto", "on", "off"),
+    cohort: Literal["auto", "on", "off"] = option(
+        "auto", "Train clients together: on, off, or auto (on a GPU)."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            raise SettingsError(f"device={self.device!r} is unknown; choose auto, cpu or cuda.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +186,11 @@ class ExperimentSettings(Options):
     num_rounds: int = option(
         200, "Rounds of each method.", least=1, spelt=("--num-rounds", "--rounds")
     )
+    encrypted: bool = option(
+        default=False,
+        about="Encrypt, as real nodes do; plain selects the same sets sooner.",
+        spelt=("--encrypted/--plain",),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -267,16 +201,18 @@ class ExperimentSettings(Options):
                 "simulate more."
             )
 
-    encrypted: bool = option(
-        default=False,
-        about="Encrypt, as real nodes do; without it the same sets, sooner.",
-        spelt=("--encrypted/--plain",),
-    )
-
     def protocol_settings(self, method: str = "dubhe") -> Settings:
-        """Return how one of the methods of `DUBHE` selects."""
+        """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
         selection = replace(self.selection, **DUBHE[method])
-        return selection.protocol(self.federation, encrypted=self.encrypted)
+        same_names = ("num_participants", "determination", "tries", "registration_interval")
+        return Settings(
+            **{name: selection.flat()[name] for name in (*same_names, "key_bits")},
+            rule=selection.participation,
+            group_size=selection.group_size or None,
+            max_registered=max(Settings.max_registered, self.federation.num_clients),
+            seed=self.federation.seed,
+            simulation="encrypted" if self.encrypted else "plain",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,8 +224,7 @@ class StudySettings(ExperimentSettings):
         self.protocol_settings()
 
 
-_PAPER: Final = {"num_rounds": 60}
-_SCALES: Final[Mapping[str, Mapping[str, Any]]] = {
+_OF_DATASET: Final[Mapping[str, Mapping[str, Any]]] = {
     "digits": {"num_clients": 150, "num_samples": 32},
     "femnist": {
         "num_clients": 8962,
@@ -305,16 +240,7 @@ _SCALES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(ExperimentSettings):
-    """What a comparison is made of; use `for_dataset`.
-
-    Examples
-    --------
-    >>> CompareSettings.for_dataset("mnist", num_rounds=5).federation.num_clients
-    1000
-    >>> CompareSettings.for_dataset("digits", methods=())
-    Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: methods='' must name at least one method, each once.
-    """
+    """What a comparison is made of; use `for_dataset`."""
 
     dataset: str = option(
         "digits", f"Data set: one of {', '.join(DATASETS)}.", choices=tuple(DATASETS)
@@ -328,15 +254,11 @@ class CompareSettings(ExperimentSettings):
     evaluate_every: int = option(
         1, "Rounds between two evaluations; the last ones all have one.", least=1
     )
-    engine: str = option(
-        "inprocess", "Simulator: inprocess, or ray (Flower's own).", choices=("inprocess", "ray")
+    engine: Literal["inprocess", "ray"] = option(
+        "inprocess", "Simulator: inprocess, or ray (Flower's own)."
     )
     machine: MachineSettings = field(default_factory=MachineSettings)
-    encrypted: bool = option(
-        default=True,
-        about="Encrypt, as real nodes do; plain selects the same sets sooner.",
-        spelt=("--encrypted/--plain",),
-    )
+    encrypted: bool = same(ExperimentSettings, "encrypted", default=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -369,16 +291,9 @@ class CompareSettings(ExperimentSettings):
         name = dataset.lower()
         if name == "digits":
             own.setdefault("learning_rate", {"adam": 3e-3}.get(own.get("optimizer", "sgd"), 0.1))
-        return cls.of(dataset=name, **{**_PAPER, **_SCALES.get(name, {}), **own})
+        return cls.of(**{"dataset": name, "num_rounds": 60, **_OF_DATASET.get(name, {}), **own})
 
     def is_evaluated(self, server_round: int) -> bool:
-        """Return whether the model after this round is tested; round 0 is the initial model.
-
-        Examples
-        --------
-        >>> settings = CompareSettings.for_dataset("mnist", num_rounds=20, evaluate_every=10)
-        >>> [number for number in range(21) if settings.is_evaluated(number)]
-        [0, 10, 16, 17, 18, 19, 20]
-        """
+        """Return whether the model after this round is tested; round 0 is the initial model."""
         at_the_end = server_round > self.num_rounds - max(5, self.num_rounds / 4)
         return at_the_end or server_round % self.evaluate_every == 0

@@ -8,17 +8,12 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from dubhe_flwr import baselines
 from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.experiments.baseline import baseline
-from dubhe_flwr.experiments.findings import (
-    federation_summary,
-    plan_notes,
-    provenance,
-    selected_data,
-)
-from dubhe_flwr.experiments.settings import STUDIED, StudySettings
+from dubhe_flwr.experiments.findings import federation_summary, provenance, selected_data
+from dubhe_flwr.experiments.settings import DUBHE, STUDIED, ExperimentSettings, StudySettings
 from dubhe_flwr.protocol import (
     Batch,
     ClientSession,
@@ -31,50 +26,49 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = ["draw_federation", "plans_of", "rounds_in_memory", "study"]
+__all__ = ["draw_federation", "plans_of", "rounds_in_memory", "selector_of", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
-_EARLY_ROUNDS: Final = 100
+_ORACLES: Final[Mapping[str, Callable[[int, Any, int], Selector[Any]]]] = {
+    "greedy": baselines.GreedySelector,
+    "flips": baselines.FlipsSelector,
+    "fedcbs": baselines.FedCbsSelector,
+    "fedentopt": baselines.FedEntOptSelector,
+}
 
 StateT = TypeVar("StateT")
 
 
+def _tell_nobody(*_what: object) -> None:
+    pass
+
+
 def study(
     settings: StudySettings,
-    on_round: Callable[[str, int], None] = lambda _method, _round: None,
-    on_answer: Callable[[str, str, int, int], None] = lambda _method, _stage, _answered, _asked: (
-        None
-    ),
+    on_round: Callable[[str, int], None] = _tell_nobody,
+    on_answer: Callable[[str, str, int, int], None] = _tell_nobody,
     *,
     methods: Sequence[str] = STUDIED,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
 
     `on_round` is told method and round after each selection; `on_answer` the method and what
-    `rounds_in_memory` tells. The selected sets repeat with the seed,
-    encrypted or not.
-
-    Raises
-    ------
-    SettingsError
-        If the wanted skew is out of reach.
+    `rounds_in_memory` tells. The selected sets repeat with the seed, encrypted or not.
     """
     federation = draw_federation(settings)
+    results = {}
+    for method in methods:
+        rounds = plans_of(method, settings, federation, partial(on_answer, method))
+        plans, began = [], time.perf_counter()
+        for plan in islice(rounds, settings.num_rounds):
+            plans.append(plan)
+            on_round(method, plan.server_round)
+        seconds = time.perf_counter() - began
+        results[method] = _result(plans, federation, seconds, encrypted=settings.encrypted)
     return StudyResults(
         config={**settings.flat(), **provenance(_PACKAGES)},
         federation=federation_summary(federation),
-        methods={
-            method: _record(
-                islice(
-                    plans_of(method, settings, federation, partial(on_answer, method)),
-                    settings.num_rounds,
-                ),
-                federation,
-                partial(on_round, method),
-                encrypted=settings.encrypted,
-            )
-            for method in methods
-        },
+        methods=results,
     )
 
 
@@ -83,19 +77,9 @@ def draw_federation(settings: StudySettings) -> Federation:
     return settings.federation.draw("synthetic", max(settings.selection.reference_set))
 
 
-def _record(
-    rounds: Iterator[Plan],
-    federation: Federation,
-    on_round: Callable[[int], None],
-    *,
-    encrypted: bool,
+def _result(
+    plans: Sequence[Plan], federation: Federation, seconds: float, *, encrypted: bool
 ) -> SelectionResult:
-    plans = []
-    began = time.perf_counter()
-    for plan in rounds:
-        plans.append(plan)
-        on_round(plan.server_round)
-    seconds = time.perf_counter() - began
     selected = [plan.participants for plan in plans]
     times_selected = np.bincount(np.concatenate(selected))
     exchanged: dict[str, Any] = {
@@ -104,21 +88,29 @@ def _record(
         "bytes_down": sum(plan.bytes_down for plan in plans),
     }
     return SelectionResult(
-        **selected_data(selected, federation),
-        coverage_100=coverage(selected[:_EARLY_ROUNDS], federation.num_clients),
+        **selected_data(plans, federation),
+        coverage_100=coverage(selected[:100], federation.num_clients),
         effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
         seconds=seconds,
-        notes=tuple(note for plan in plans for note in plan_notes(plan)),
-        fallback_rounds=tuple(plan.server_round for plan in plans if plan.fallback),
         **(exchanged if encrypted else {}),
     )
+
+
+def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
+    """Return what selects by one of `METHODS`; oracles see the federation's label shares."""
+    if method in DUBHE:
+        return Coordinator(settings.protocol_settings(method))
+    wanted, seed = settings.selection.num_participants, settings.federation.seed
+    if method == "random":
+        return baselines.RandomSelector(wanted, seed)
+    return _ORACLES[method](wanted, federation.label_distributions, seed)
 
 
 def plans_of(
     method: str,
     settings: StudySettings,
     federation: Federation,
-    on_answer: Callable[[str, int, int], None] = lambda _stage, _answered, _asked: None,
+    on_answer: Callable[[str, int, int], None] = _tell_nobody,
 ) -> Iterator[Plan]:
     """Yield the plan of each round, without end."""
     nodes = [
@@ -130,20 +122,13 @@ def plans_of(
         )
         for row, counts in enumerate(federation.label_counts)
     ]
-    selector: Selector[Any] = (
-        Coordinator(settings.protocol_settings())
-        if method == "dubhe"
-        else baseline(
-            method, settings.selection.num_participants, federation, settings.federation.seed
-        )
-    )
-    return rounds_in_memory(selector, nodes, on_answer)
+    return rounds_in_memory(selector_of(method, settings, federation), nodes, on_answer)
 
 
 def rounds_in_memory(
     selector: Selector[StateT],
     policies: Sequence[NodePolicy],
-    on_answer: Callable[[str, int, int], None] = lambda _stage, _answered, _asked: None,
+    on_answer: Callable[[str, int, int], None] = _tell_nobody,
 ) -> Iterator[Plan]:
     """Yield the plan of each round, without end, of the protocol as it is but without Flower.
 

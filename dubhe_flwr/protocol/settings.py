@@ -254,7 +254,8 @@ clients a round or lower min_cohort.
         if self.min_cohort > self.num_participants:
             raise SettingsError(
                 f"min_cohort={self.min_cohort} is above num_participants={self.num_participants}; "
-                "select more clients a round or lower min_cohort."
+                f"select more, or set min_cohort={max(2, self.num_participants)} here and in "
+                "DubheMod or register_dubhe."
             )
         if self.least_nodes < self.min_cohort:
             raise SettingsError(

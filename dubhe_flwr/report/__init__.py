@@ -1,6 +1,6 @@
 """Results of experiments as JSON, and figures made from them."""
 
-from dubhe_flwr.report.figures import save_figures, save_study_figure
+from dubhe_flwr.report.panels import save_figures, save_study_figure
 from dubhe_flwr.report.results import (
     ClassProportions,
     ComparisonResults,

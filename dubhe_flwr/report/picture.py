@@ -1,8 +1,8 @@
 """Pictures: panels in rows with one legend below, in colours that everybody can tell apart."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from io import BytesIO
-from itertools import chain
+from itertools import chain, cycle
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +14,7 @@ __all__ = [
     "Panel",
     "method_colours",
     "method_label",
+    "method_looks",
     "picture",
     "require_matplotlib",
 ]
@@ -21,12 +22,16 @@ __all__ = [
 Panel: TypeAlias = Callable[[Any], None]
 """Draws one finding into the axes it is given."""
 
-# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/); the known methods keep their colours.
-_KNOWN_COLOURS: Final = {
-    "random": "#D55E00",
-    "dubhe-paper": "#56B4E9",
-    "dubhe": "#0072B2",
-    "greedy": "#009E73",
+# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/). Lines and markers differ as well, for
+# print in black and white.
+_KNOWN_LOOKS: Final = {
+    "random": ("#D55E00", "--", "x"),
+    "dubhe-paper": ("#56B4E9", "-.", "s"),
+    "dubhe": ("#0072B2", "-", "o"),
+    "greedy": ("#009E73", (0, (6, 1)), "^"),
+    "flips": ("#CC79A7", ":", "v"),
+    "fedcbs": ("#E69F00", (0, (4, 1, 1, 1)), "D"),
+    "fedentopt": ("#999999", (0, (1, 1)), "P"),
 }
 _LABELS: Final = {
     "dubhe": "Dubhe",
@@ -36,13 +41,15 @@ _LABELS: Final = {
     "fedcbs": "Fed-CBS (oracle)",
     "fedentopt": "FedEntOpt (oracle)",
 }
-_FURTHER_COLOURS: Final = ("#CC79A7", "#E69F00", "#F0E442", "#999999")
+_FURTHER_LOOKS: Final = (
+    ("#000000", "-", "*"),
+    ("#8C6D31", "--", "h"),
+    ("#7A5195", "-.", "d"),
+    ("#F0E442", ":", "p"),
+)
 
 GLOBAL_COLOUR: Final = "#C9CCD1"
-"""Of what all clients hold together."""
-
 UNIFORM_COLOUR: Final = "#22262B"
-"""Of the uniform distribution, the aim."""
 
 _STYLE: Final[dict[str, Any]] = {
     "axes.axisbelow": True,
@@ -73,22 +80,33 @@ _STYLE: Final[dict[str, Any]] = {
 }
 
 
-def method_colours(methods: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each method, the same in every figure."""
-    names = list(methods)
-    unknown = [name for name in names if name not in _KNOWN_COLOURS]
-    further = {name: _FURTHER_COLOURS[i % len(_FURTHER_COLOURS)] for i, name in enumerate(unknown)}
-    return {name: _KNOWN_COLOURS.get(name) or further[name] for name in names}
+def method_looks(methods: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return how each method is drawn, the same in every figure: what `Axes.plot` is to be given.
 
-
-def method_label(method: str) -> str:
-    """Return what a reader is to see for a method; what follows a comma is kept.
+    What follows a comma does not count, where no other has the name before it.
 
     Examples
     --------
-    >>> method_label("dubhe"), method_label("random"), method_label("dubhe-paper, H=1")
-    ('Dubhe', 'random', 'Dubhe (paper), H=1')
+    >>> method_looks(["dubhe-paper, H=10"])
+    {'dubhe-paper, H=10': {'color': '#56B4E9', 'linestyle': '-.', 'marker': 's'}}
     """
+    free, further = dict(_KNOWN_LOOKS), cycle(_FURTHER_LOOKS)
+    looks = {name: free.pop(name) for name in methods if name in free}
+    for name in methods:
+        if name not in looks:
+            base = name.partition(",")[0]
+            looks[name] = free.pop(base) if base in free else next(further)
+    names = ("color", "linestyle", "marker")
+    return {name: dict(zip(names, looks[name], strict=True)) for name in methods}
+
+
+def method_colours(methods: Collection[str]) -> dict[str, str]:
+    """Return the colour of each method, the same in every figure."""
+    return {name: look["color"] for name, look in method_looks(methods).items()}
+
+
+def method_label(method: str) -> str:
+    """Return what a reader is to see for a method; what follows a comma is kept."""
     name, comma, setting = method.partition(",")
     return _LABELS.get(name, name) + comma + setting
 
@@ -105,18 +123,7 @@ def require_matplotlib() -> ModuleType:
 
 
 def picture(rows: Sequence[Sequence[Panel]], size: tuple[float, float]) -> bytes:
-    """Draw rows of panels, all of the same length, and return them as PNG; the size is in inches.
-
-    Raises
-    ------
-    DubheError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> picture([[lambda axes: axes.plot([0, 1])]], (3, 2))[1:4]
-    b'PNG'
-    """
+    """Draw rows of panels, all of the same length, as PNG; the size is in inches."""
     matplotlib = require_matplotlib()
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 

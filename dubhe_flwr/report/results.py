@@ -25,13 +25,7 @@ _FINAL_EVALUATIONS = 5
 
 @dataclass(frozen=True)
 class ClassProportions:
-    """Class proportions ``p_o`` of the clients that trained, over all rounds.
-
-    Parameters
-    ----------
-    mean, sd : tuple of float, length C
-        Mean and standard deviation over the rounds.
-    """
+    """Mean and standard deviation over the rounds of class proportions ``p_o`` of who trained."""
 
     mean: tuple[float, ...]
     sd: tuple[float, ...]
@@ -39,7 +33,7 @@ class ClassProportions:
 
 @dataclass(frozen=True)
 class FederationSummary:
-    """The federation in which all methods trained.
+    """The federation in which all methods trained, as realised.
 
     Parameters
     ----------
@@ -47,10 +41,8 @@ class FederationSummary:
         Data set, ``rho`` and EMD_avg, as in the paper: ``mnist-10/1.5``.
     num_clients, num_classes, num_samples : int
         ``N``, ``C`` and ``N_VC``, the samples of each client.
-    rho : float
-        Realised imbalance ratio of the classes.
-    emd : float
-        Realised EMD_avg of the clients.
+    rho, emd : float
+        Imbalance ratio of the classes, and EMD_avg of the clients.
     class_proportions : tuple of float, length C
         ``p_g``.
     """
@@ -108,12 +100,10 @@ class Selected:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodResult(Selected):
-    """How one way of selecting fared in a training.
+    """How one way of selecting fared in a training, beside what is in `Selected`.
 
     Parameters
     ----------
-    emd, local_emd, coverage, class_proportions, notes, fallback_rounds
-        As in `Selected`.
     num_rounds : int
         Rounds of training.
     accuracy, loss : tuple of float or None, length num_rounds + 1
@@ -155,12 +145,10 @@ class MethodResult(Selected):
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionResult(Selected):
-    """How one way of selecting fared, without any training.
+    """How one way of selecting fared without any training, beside what is in `Selected`.
 
     Parameters
     ----------
-    emd, local_emd, coverage, class_proportions, notes, fallback_rounds
-        As in `Selected`.
     coverage_100 : float
         Share of all clients that were selected at least once in the first 100 rounds.
     effective_clients : float
@@ -198,14 +186,7 @@ class SelectionResult(Selected):
 class Results:
     """All that an experiment found. It names no client, no label of one, and no secret.
 
-    Parameters
-    ----------
-    config : mapping
-        Settings, versions, command line and date.
-    federation : FederationSummary
-        Where the methods selected.
-    methods : mapping of str to Selected
-        What each of them reached.
+    The config holds settings, versions, command line and date.
     """
 
     config: Mapping[str, Any]
@@ -223,7 +204,9 @@ class Results:
     def save(self, path: Path) -> None:
         """Write the results as JSON, into a folder that is made if need be."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        whole = path.with_name(f"{path.name}.new")  # what is there stays until this is complete
+        whole.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        whole.replace(path)
 
 
 @dataclass(frozen=True)

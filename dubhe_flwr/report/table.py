@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
@@ -39,3 +40,16 @@ class Table:
         lines = [f"| {' | '.join(row)} |" for row in (self.columns, *self.rows)]
         lines.insert(1, "|---" * len(self.columns) + "|")
         return "\n".join([self.caption, "", *lines])
+
+    def for_html(self) -> str:
+        """Return the table as HTML, which scrolls where a page is narrow."""
+        head, *body = (
+            "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+            for tag, rows in (("th", [self.columns]), ("td", self.rows))
+            for row in rows
+        )
+        lines = "".join(f"<tr>{row}</tr>" for row in body)
+        return (
+            f'<div style="overflow-x: auto"><table><caption>{escape(self.caption)}</caption>'
+            f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
+        )

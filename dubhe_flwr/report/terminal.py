@@ -1,39 +1,46 @@
 """What experiments found, as a table and a sentence for the terminal."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from dubhe_flwr.report.picture import method_label
-from dubhe_flwr.report.results import ComparisonResults, MethodResult, Results, StudyResults
+from dubhe_flwr.report.results import (
+    ComparisonResults,
+    MethodResult,
+    Results,
+    SelectionResult,
+    StudyResults,
+)
 from dubhe_flwr.report.table import Table
 
 __all__ = ["study_sentence", "study_table", "summary_sentence", "summary_table"]
 
 _MEGABYTE = 1e6
-_EARLY_ROUNDS = 100
 
 
 def summary_table(results: ComparisonResults) -> Table:
     """Return a row for each method of a comparison."""
     num_last = max(len(method.final_accuracies) for method in results.methods.values())
-    columns = (
-        "Method",
-        f"Accuracy\n(last {num_last})",
-        *("Mean\nEMD", "Local\nEMD", "Coverage"),
-        *("Selection\nseconds", "Training\nseconds", "MB\nup", "MB\ndown"),
-    )
+    cells: dict[str, Callable[[MethodResult], str]] = {
+        f"Accuracy\n(last {num_last})": lambda of: f"{of.final_accuracy:.1%}",
+        "Mean\nEMD": lambda of: f"{of.mean_emd:.3f}",
+        "Local\nEMD": lambda of: f"{of.mean_local_emd:.2f}",
+        "Coverage": lambda of: f"{of.coverage:.0%}",
+        "Selection\nseconds": lambda of: f"{of.selection_seconds:.1f}",
+        "Training\nseconds": lambda of: f"{of.training_seconds:.1f}",
+        "MB\nup": lambda of: f"{of.bytes_up / _MEGABYTE:.1f}",
+        "MB\ndown": lambda of: f"{of.bytes_down / _MEGABYTE:.1f}",
+    }
+    return _table(results, cells)
+
+
+def _table(results: Results, cells: Mapping[str, Callable[[Any], str]]) -> Table:
+    title = f"{results.federation.name}, {results.federation.num_clients} clients"
     rows = [
-        (
-            method_label(name),
-            f"{method.final_accuracy:.1%}",
-            f"{method.mean_emd:.3f}",
-            f"{method.mean_local_emd:.2f}",
-            f"{method.coverage:.0%}",
-            f"{method.selection_seconds:.1f}",
-            f"{method.training_seconds:.1f}",
-            f"{method.bytes_up / _MEGABYTE:.1f}",
-            f"{method.bytes_down / _MEGABYTE:.1f}",
-        )
+        (method_label(name), *(cell(method) for cell in cells.values()))
         for name, method in results.methods.items()
     ]
-    return Table(_title(results), columns, rows)
+    return Table(title, ("Method", *cells), rows)
 
 
 def summary_sentence(results: ComparisonResults) -> str:
@@ -58,26 +65,17 @@ def summary_sentence(results: ComparisonResults) -> str:
 
 def study_table(results: StudyResults) -> Table:
     """Return a row for each method of a study."""
-    columns = (
-        "Method",
-        *("Mean\nEMD", "s.d.", "Bias", "Local\nEMD"),
-        *("Coverage", "in 100\nrounds", "Effective\nclients", "Seconds"),
-    )
-    rows = [
-        (
-            method_label(name),
-            f"{method.mean_emd:.3f}",
-            f"{method.sd_emd:.3f}",
-            f"{method.bias:.3f}",
-            f"{method.mean_local_emd:.2f}",
-            f"{method.coverage:.0%}",
-            f"{method.coverage_100:.0%}" if len(method.emd) >= _EARLY_ROUNDS else "",
-            f"{method.effective_clients:.0f}",
-            f"{method.seconds:.1f}",
-        )
-        for name, method in results.methods.items()
-    ]
-    return Table(_title(results), columns, rows)
+    cells: dict[str, Callable[[SelectionResult], str]] = {
+        "Mean\nEMD": lambda of: f"{of.mean_emd:.3f}",
+        "s.d.": lambda of: f"{of.sd_emd:.3f}",
+        "Bias": lambda of: f"{of.bias:.3f}",
+        "Local\nEMD": lambda of: f"{of.mean_local_emd:.2f}",
+        "Coverage": lambda of: f"{of.coverage:.0%}",
+        "in 100\nrounds": lambda of: f"{of.coverage_100:.0%}" if len(of.emd) >= 100 else "",
+        "Effective\nclients": lambda of: f"{of.effective_clients:.0f}",
+        "Seconds": lambda of: f"{of.seconds:.1f}",
+    }
+    return _table(results, cells)
 
 
 def study_sentence(results: StudyResults) -> str:
@@ -95,10 +93,6 @@ def study_sentence(results: StudyResults) -> str:
         f"{found}; Dubhe took {dubhe.messages} messages with their replies, "
         f"{dubhe.bytes_up / _MEGABYTE:.1f} MB up and {dubhe.bytes_down / _MEGABYTE:.1f} MB down."
     )
-
-
-def _title(results: Results) -> str:
-    return f"{results.federation.name}, {results.federation.num_clients} clients"
 
 
 def _over_last(method: MethodResult) -> str:

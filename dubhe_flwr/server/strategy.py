@@ -66,7 +66,9 @@ class Selection(Selecting[Strategy], Strategy):
         results = self.driver.in_order(results, lambda result: getattr(result[0], "node_id", 0))
         if self.driver.options.equal_weights:
             results = [(client, replace(result, num_examples=1)) for client, result in results]
-        return self.strategy.aggregate_fit(self.driver.completed(server_round), results, failures)
+        server_round = self.driver.completed(server_round)
+        parameters, metrics = self.strategy.aggregate_fit(server_round, results, failures)
+        return parameters, {**metrics, **self.driver.metrics}
 
     def configure_evaluate(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager

@@ -1,10 +1,16 @@
 """Local training with torch: a Flower client, and the loop and models it is made of."""
 
 from dubhe_flwr.training.client import Samples, TorchClient
-from dubhe_flwr.training.cohort import train_cohort
-from dubhe_flwr.training.loop import OptimizerFactory, adam, evaluate, sgd, train
+from dubhe_flwr.training.loop import (
+    OptimizerFactory,
+    adam,
+    evaluate,
+    limited_threads,
+    resolve_device,
+    sgd,
+    train,
+)
 from dubhe_flwr.training.models import build_model, get_parameters, set_parameters
-from dubhe_flwr.training.runtime import limited_threads, resolve_device
 from dubhe_flwr.training.together import Cohort
 
 __all__ = [
@@ -21,5 +27,4 @@ __all__ = [
     "set_parameters",
     "sgd",
     "train",
-    "train_cohort",
 ]

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.simulation.meeting import meet
-from dubhe_flwr.training.loop import OptimizerFactory, train
+from dubhe_flwr.training.loop import OptimizerFactory, limited_threads, resolve_device, train
 from dubhe_flwr.training.models import get_parameters, load_state, set_parameters
-from dubhe_flwr.training.runtime import limited_threads, resolve_device
 from dubhe_flwr.training.together import Trained, Training
 
 __all__ = ["Samples", "TorchClient"]
@@ -26,9 +25,8 @@ Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
 class TorchClient(NumPyClient):
     """Local training, the same whatever was computed before it.
 
-    Each training overwrites all of the model, makes a new optimizer and draws the order of the
-    samples and the dropout from (seed, alias, round). So many clients may share one model object
-    one after another, and results depend neither on their order nor on where they run.
+    Each training overwrites all of the model, makes a new optimizer and draws from (seed, alias,
+    round). So clients may share one model object, and results do not depend on their order.
 
     Parameters
     ----------
@@ -45,13 +43,8 @@ class TorchClient(NumPyClient):
     alias : str, default ""
         Name of the client that stays the same from run to run, such as its partition-id.
     num_threads : int, optional
-        CPU threads to compute with. On CPU, results repeat to the last bit for the same number;
-        without it torch's present number is taken.
-
-    Raises
-    ------
-    SettingsError
-        If there is no such device.
+        CPU threads, without which torch's present number is taken; with the same number, results
+        on a CPU repeat to the last bit.
 
     Notes
     -----
@@ -63,9 +56,8 @@ class TorchClient(NumPyClient):
     >>> images, labels = torch.eye(2).reshape(2, 1, 1, 2), torch.tensor([0, 1])
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
     >>> client = TorchClient(model, (images, labels), device="cpu", alias="3")
-    >>> parameters, num_examples, metrics = client.fit(
-    ...     client.get_parameters({}), {"server-round": 1}
-    ... )
+    >>> start = client.get_parameters({})
+    >>> parameters, num_examples, metrics = client.fit(start, {"server-round": 1})
     >>> len(parameters), num_examples, sorted(metrics)
     (2, 2, ['loss'])
     """
@@ -91,13 +83,15 @@ class TorchClient(NumPyClient):
             torch.as_tensor(images, dtype=torch.float32),
             torch.as_tensor(labels, dtype=torch.int64),
         )
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
+        self.settings: dict[str, Any] = {
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "optimizer": optimizer,
+            "precision": precision,
+        }
         self.seed = seed
         self.alias = alias
         self.num_threads = num_threads
-        self.precision = precision
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:  # noqa: ARG002
         """Return the present parameters and buffers of the model."""
@@ -108,46 +102,23 @@ class TorchClient(NumPyClient):
     ) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Return the parameters trained further, the number of samples, and the mean ``loss``."""
         server_round = int(config.get("server-round", config.get("server_round", 0)))
-        trained: Trained | None = meet(lambda: self._training(parameters, server_round))
+        draw = partial(generator, self.seed, "training", self.alias, server_round)
+        trained: Trained | None = meet(lambda: self._training(parameters, draw))
         with limited_threads(self.num_threads):
             if trained is None:
-                loss = self._train_alone(parameters, server_round)
+                self._load(parameters)
+                loss = train(self.model, *self.train_data, generator=draw(), **self.settings)
             else:
-                loss = trained.loss
-                load_state(self.model, trained.state)
+                state, loss = trained
+                load_state(self.model, state)
             return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
 
-    def _train_alone(self, parameters: NDArrays, server_round: int) -> float:
-        self._load(parameters)
-        return train(
-            self.model,
-            *self.train_data,
-            generator=self._generator(server_round),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            optimizer=self.optimizer,
-            precision=self.precision,
-        )
-
-    def _training(self, parameters: NDArrays, server_round: int) -> Training:
+    def _training(self, parameters: NDArrays, draw: "partial[np.random.Generator]") -> Training:
         with limited_threads(self.num_threads):
             self._load(parameters)
             # The model may be that of the next client as well.
             state = [tensor.detach().clone() for tensor in self.model.state_dict().values()]
-        return Training(
-            self.model,
-            state,
-            self.train_data,
-            partial(self._generator, server_round),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            optimizer=self.optimizer,
-            precision=self.precision,
-            num_threads=self.num_threads,
-        )
-
-    def _generator(self, server_round: int) -> np.random.Generator:
-        return generator(self.seed, "training", self.alias, server_round)
+        return Training(self.model, state, self.train_data, draw, self.settings, self.num_threads)
 
     def _load(self, parameters: NDArrays) -> None:
         self.model.to(self.device)

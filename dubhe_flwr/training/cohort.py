@@ -1,6 +1,8 @@
 """Local training of several clients at once: their parameters stacked, one step for all."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -11,16 +13,21 @@ from torch.nn.functional import cross_entropy, dropout
 from torch.optim import ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam, RMSprop
 from torch.overrides import TorchFunctionMode
 
-from dubhe_flwr.errors import CohortError, SettingsError
-from dubhe_flwr.training.loop import OptimizerFactory, adam, check_training, mixed_precision
-from dubhe_flwr.training.runtime import isolated_rng
+from dubhe_flwr.errors import CohortError
+from dubhe_flwr.training.loop import (
+    OptimizerFactory,
+    adam,
+    check_training,
+    isolated_rng,
+    mixed_precision,
+)
 
 __all__ = ["train_cohort"]
 
 _ELEMENTWISE: Final = (ASGD, SGD, Adadelta, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop)
 """With these, a step of stacked parameters is the step of each client's own."""
 
-_WHERE: Final = "A call of dropout changes from step to step, or works in place."
+_CHANGES: Final = "A call of dropout changes from step to step, or works in place."
 
 
 def train_cohort(
@@ -33,64 +40,15 @@ def train_cohort(
     batch_size: int = 8,
     optimizer: OptimizerFactory | None = None,
     precision: str = "float32",
-) -> tuple[list[list[Tensor]], list[float]]:
-    """Train a model for each of K clients, all in the same steps.
+) -> list[tuple[list[Tensor], float]]:
+    """Return state and loss of each of K clients after training, all in the same steps.
 
-    The updates are those of `dubhe_flwr.training.train` with each client's samples and generator,
-    within the tolerance of floating-point numbers: order of the samples and dropout are the same.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        The classifier, on the device to train on. What its parameters and buffers hold is neither
-        used nor kept.
-    states : sequence of sequence of Tensor, length K
-        What each client begins with: parameters and buffers, in the order of the state dict.
-    samples : sequence of tuple of Tensor, length K
-        Images and labels of each client, equally many for all.
-    generators : sequence of numpy.random.Generator, length K
-        Source of each client's randomness.
-    epochs, batch_size, optimizer, precision
-        As in `train`, for each client.
-
-    Returns
-    -------
-    states : list of list of Tensor
-        What each client ends with, in the order of the state dict.
-    losses : list of float
-        Mean over the steps of the loss of each client's batch, before the step.
-
-    Raises
-    ------
-    SettingsError
-        If clients differ in their number of samples, or `train` would refuse the settings.
-    CohortError
-        If the model or the optimizer cannot be trained this way: where buffers are replaced rather
-        than written to, where a step mixes parameters, or where dropout changes from step to step.
-    RuntimeError
-        By torch, where what is computed depends on values, or where randomness other than dropout
-        is drawn.
-
-    Examples
-    --------
-    >>> model = nn.Linear(2, 2)
-    >>> samples = [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 0]))]
-    >>> states, losses = train_cohort(
-    ...     model,
-    ...     [list(model.state_dict().values())] * 2,
-    ...     samples,
-    ...     generators=[np.random.default_rng(seed) for seed in range(2)],
-    ... )
-    >>> [tuple(tensor.shape) for tensor in states[0]], len(losses)
-    ([(2, 2), (2,)], 2)
+    The updates are those of `train` with each client's samples, equally many, and its generator,
+    within the tolerance of floating-point numbers. What the model holds is neither used nor kept:
+    `states` is what each client begins with, in the order of the state dict. A `CohortError` says
+    why a model or an optimizer cannot be trained so; torch has errors of its own.
     """
-    counts = {len(labels) for _, labels in samples}
-    if len(counts) != 1:
-        raise SettingsError(
-            f"Clients with {sorted(counts)} samples take different numbers of steps; train them "
-            "one by one, or give all of them equally many."
-        )
-    (count,) = counts
+    count = len(samples[0][1])
     check_training(count, epochs, batch_size, precision)
     device = next(model.parameters()).device
     mixed = mixed_precision(device, precision)
@@ -104,7 +62,6 @@ def train_cohort(
     batches = [
         batch for order in orders for batch in torch.split(order.to(device), batch_size, dim=1)
     ]
-    names = list(model.state_dict())
     stacked = _stacked(model, states)
     stepper = _optimizer(optimizer or adam(), model, stacked)
     model.train()
@@ -114,7 +71,13 @@ def train_cohort(
     def logits_of_one(
         state: Mapping[str, Tensor], images: Tensor, masks: Sequence[Tensor]
     ) -> Tensor:
-        return _apply_masks(lambda: functional_call(model, dict(state), (images,)), masks)
+        waiting = list(masks)
+        # Without masks there is nothing to replace; within vmap, a draw would be an error.
+        with _Dropouts(partial(_keep, waiting)) if masks else nullcontext():
+            logits: Tensor = functional_call(model, dict(state), (images,))
+        if waiting:
+            raise CohortError(_CHANGES)
+        return logits
 
     logits_of_all = vmap(logits_of_one)
     rows = torch.arange(len(samples), device=device)[:, None]
@@ -133,8 +96,8 @@ def train_cohort(
         stepper.step()
         history.append(losses.detach())
     means = torch.stack(history).mean(dim=0).tolist()
-    ends = [stacked[name].detach().unbind() for name in names]
-    return [list(state) for state in zip(*ends, strict=True)], means
+    ends = [stacked[name].detach().unbind() for name in model.state_dict()]
+    return [(list(state), loss) for *state, loss in zip(*ends, means, strict=True)]
 
 
 def _stacked(model: nn.Module, states: Sequence[Sequence[Tensor]]) -> dict[str, Tensor]:
@@ -165,31 +128,42 @@ def _optimizer(
 def _masks(
     model: nn.Module, images: Tensor, batch_sizes: Sequence[int], seeds: Sequence[int]
 ) -> list[list[Tensor]]:
-    """Return the masks of all steps; a forward pass of one client tells where dropout is called."""
-    before = _identities(model.named_buffers())
-    calls: dict[int, list[_DropoutCall]] = {}
-    with torch.no_grad(), isolated_rng(images.device, 0):
-        for size in set(batch_sizes):
-            calls[size] = _dropout_calls(lambda size=size: model(images[:size]))  # type: ignore[misc]
-    if _identities(model.named_buffers()) != before:
+    """Return a mask (K, ...) of what each client keeps, for each call of dropout of each step.
+
+    A forward pass of one client tells where dropout is called. Shape, type and layout of what it
+    is called with decide which numbers are drawn; the seeds are those of the clients.
+    """
+    buffers = [(name, id(buffer)) for name, buffer in model.named_buffers()]
+    calls: dict[int, list[tuple[Tensor, float]]] = {}
+    for size in set(batch_sizes):
+        noted = calls[size] = []
+        with torch.no_grad(), isolated_rng(images.device, 0), _Dropouts(partial(_note, noted)):
+            model(images[:size])
+    if [(name, id(buffer)) for name, buffer in model.named_buffers()] != buffers:
         raise CohortError("A forward pass replaces buffers of the model.")
-    return _draw_masks([calls[size] for size in batch_sizes], seeds, images.device)
+    drawn = []
+    for seed in seeds:
+        with isolated_rng(images.device, seed):
+            drawn.append(
+                [[dropout(ones, p) != 0 for ones, p in calls[size]] for size in batch_sizes]
+            )
+    return [
+        [torch.stack(masks) for masks in zip(*clients, strict=True)]
+        for clients in zip(*drawn, strict=True)
+    ]
 
 
-def _identities(tensors: Iterable[tuple[str, Any]]) -> dict[str, int]:
-    return {name: id(tensor) for name, tensor in tensors}
+def _note(calls: list[tuple[Tensor, float]], activations: Tensor, probability: float) -> Tensor:
+    calls.append((torch.ones_like(activations), probability))
+    return dropout(activations, probability)
 
 
-class _DropoutCall:
-    """One call of dropout; shape, type and layout decide which numbers are drawn."""
-
-    def __init__(self, activations: Tensor, probability: float) -> None:
-        self.ones = torch.ones_like(activations, requires_grad=False)
-        self.probability = probability
-
-    def draw(self) -> Tensor:
-        """Return what is kept, as dropout itself draws it from torch's own random numbers."""
-        return dropout(self.ones, self.probability) != 0
+def _keep(masks: list[Tensor], activations: Tensor, probability: float) -> Tensor:
+    """Return what dropout does with the next mask in place of one that it draws."""
+    if not masks or masks[0].shape != activations.shape:
+        raise CohortError(_CHANGES)
+    # With probability 1 nothing is kept.
+    return activations * masks.pop(0).to(activations.dtype).div(1 - probability or 1)
 
 
 class _Dropouts(TorchFunctionMode):
@@ -203,10 +177,7 @@ class _Dropouts(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Call the function, or what stands for it."""
-        kwargs = kwargs or {}
-        if func is not dropout:
-            return func(*args, **kwargs)
-        return self._called(*args, **kwargs)
+        return (self._called if func is dropout else func)(*args, **(kwargs or {}))
 
     def _called(
         self, activations: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -214,59 +185,5 @@ class _Dropouts(TorchFunctionMode):
         if not training or p == 0:
             return activations
         if inplace:
-            raise CohortError(_WHERE)
+            raise CohortError(_CHANGES)
         return self._replacement(activations, p)
-
-
-def _dropout_calls(forward: Callable[[], object]) -> list[_DropoutCall]:
-    """Return the calls of dropout of a forward pass, in their order."""
-    calls: list[_DropoutCall] = []
-
-    def note(activations: Tensor, probability: float) -> Tensor:
-        calls.append(_DropoutCall(activations, probability))
-        return dropout(activations, probability)
-
-    with _Dropouts(note):
-        forward()
-    return calls
-
-
-def _draw_masks(
-    steps: Sequence[Sequence[_DropoutCall]], seeds: Sequence[int], device: torch.device
-) -> list[list[Tensor]]:
-    """Return a mask (K, ...) of what each client keeps for each call of dropout of each step.
-
-    The seeds are those of the clients, as in `isolated_rng`. A mask has one byte for each
-    activation and client.
-    """
-    if not any(steps):
-        return [[] for _ in steps]
-    drawn = []
-    for seed in seeds:
-        with isolated_rng(device, seed):
-            drawn.append([[call.draw() for call in calls] for calls in steps])
-    return [
-        [torch.stack(masks) for masks in zip(*clients, strict=True)]
-        for clients in zip(*drawn, strict=True)
-    ]
-
-
-def _apply_masks(forward: Callable[[], Tensor], masks: Sequence[Tensor]) -> Tensor:
-    """Return what a forward pass gives with these masks in place of drawn ones."""
-    if not masks:
-        return forward()  # within vmap, a draw that was not foreseen is an error
-    waiting: Iterator[Tensor] = iter(masks)
-
-    def replace(activations: Tensor, probability: float) -> Tensor:
-        mask = next(waiting, None)
-        if mask is None or mask.shape != activations.shape:
-            raise CohortError(_WHERE)
-        if probability == 1:
-            return activations * 0
-        return activations * mask.to(activations.dtype).div(1 - probability)
-
-    with _Dropouts(replace):
-        result = forward()
-    if next(waiting, None) is not None:
-        raise CohortError(_WHERE)
-    return result

@@ -1,6 +1,7 @@
-"""Local training and evaluation of a classifier, with the samples held on the device."""
+"""Local training and evaluation of a classifier: where torch computes, and from which numbers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
 
@@ -11,14 +12,16 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, Optimizer
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training.runtime import isolated_rng
 
 __all__ = [
     "OptimizerFactory",
     "adam",
     "check_training",
     "evaluate",
+    "isolated_rng",
+    "limited_threads",
     "mixed_precision",
+    "resolve_device",
     "sgd",
     "train",
 ]
@@ -30,8 +33,7 @@ OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 def adam(learning_rate: float = 1e-4) -> OptimizerFactory:
     """Return a factory of Adam optimizers without weight decay, as the paper's clients use.
 
-    Torch's fused implementation is taken: with a million parameters and batches of 8 it takes more
-    than a quarter off a whole training step on a CPU.
+    Torch's fused implementation takes more than a quarter off a training step on a CPU.
     """
     return partial(Adam, lr=learning_rate, fused=True)
 
@@ -76,11 +78,6 @@ def train(
     -------
     float
         Mean over the steps of the loss of the batch, before the step.
-
-    Raises
-    ------
-    SettingsError
-        If there are no samples, a setting is below 1 or the precision is unknown.
 
     Examples
     --------
@@ -131,26 +128,10 @@ def mixed_precision(device: torch.device, precision: str) -> torch.autocast:
 def evaluate(
     model: nn.Module, images: Tensor, labels: Tensor, *, batch_size: int = 128
 ) -> tuple[float, float]:
-    """Return loss and accuracy of a model.
+    """Return mean cross-entropy loss and accuracy of a model that returns logits.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        A classifier that returns logits.
-    images, labels : Tensor
-        As in `train`.
-    batch_size : int, default 128
-        Samples computed at a time; on a CPU larger ones are slower.
-
-    Returns
-    -------
-    loss, accuracy : float
-        Mean cross-entropy, and the share of samples whose largest logit is that of their class.
-
-    Raises
-    ------
-    SettingsError
-        If there are no samples.
+    Images and labels are as in `train`, and `batch_size` of them are computed at a time; on a CPU
+    larger batches are slower.
 
     Examples
     --------
@@ -168,3 +149,52 @@ def evaluate(
         loss += cross_entropy(logits, target, reduction="sum")
         hits += (logits.argmax(dim=1) == target).sum()
     return float(loss) / len(labels), float(hits) / len(labels)
+
+
+def resolve_device(device: str = "auto") -> torch.device:
+    """Return the device to train on; ``auto`` is the GPU if there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind, _, index = device.partition(":")
+    if kind not in {"cpu", "cuda"} or not (index or "0").isdecimal():
+        raise SettingsError(f"device={device!r} is unknown; choose auto, cpu or cuda.")
+    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+        raise SettingsError(
+            f"device is {device!r}, but torch sees {torch.cuda.device_count()} GPUs; choose "
+            "device='auto', or install a CUDA build of torch and give the client a GPU."
+        )
+    return torch.device(device)
+
+
+@contextmanager
+def isolated_rng(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch's own random numbers, such as dropout's, and put their state back afterwards."""
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        # torch.manual_seed would seed every GPU, those not put back included.
+        torch.default_generator.manual_seed(seed)
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def limited_threads(num_threads: int | None) -> Iterator[None]:
+    """Let torch compute with a number of CPU threads, and put the old number back afterwards.
+
+    Sums are rounded in another order with another number of threads, so results repeat to the
+    last bit only with the same number. With None nothing changes.
+
+    Examples
+    --------
+    >>> with limited_threads(1):
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -7,7 +7,7 @@ import pytest
 
 from dubhe_flwr.baselines import FedCbsSelector
 from dubhe_flwr.baselines.fedcbs import class_imbalance, first_probabilities, next_probabilities
-from dubhe_flwr.baselines.past import Past
+from dubhe_flwr.baselines.roll_call import Past
 
 COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
 
@@ -75,7 +75,7 @@ def test_the_power_grows_with_the_place() -> None:
 def test_who_was_chosen_seldom_comes_first() -> None:
     """In round 101, of clients that are alike, the one never chosen: T = 1 against T = 101."""
     selector = FedCbsSelector(1, [[6, 2]] * 2, seed=7)
-    rng, past = np.random.default_rng(0), Past(100, {"0": 100})
+    rng, past = np.random.default_rng(0), Past(100, {0: 100})
     drawn = [int(selector.choose(np.arange(2), past, rng)[0]) for _ in range(2000)]
     # 8 + 10 sqrt(1.5 ln 101) = 34.3108 against 8 + 10 sqrt(1.5 ln 101 / 101) = 10.6180
     assert np.mean(drawn) == pytest.approx(34.3108 / 44.9288, abs=6 * np.sqrt(0.18 / 2000))

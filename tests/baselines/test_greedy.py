@@ -1,6 +1,7 @@
-"""Tests of greedy selection against a literal implementation of what it says."""
+"""Tests of greedy selection and FedEntOpt against a literal implementation, and its buffer."""
 
 from math import inf, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,20 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protocol.federation import Federation, node_policies, skewed_counts
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector, greedy_selection
-from dubhe_flwr.core import distance_to_uniform, label_distribution, population_distribution
+from dubhe_flwr.baselines import FedEntOptSelector, GreedySelector, greedy_selection
+from dubhe_flwr.baselines.greedy import _divergence
+from dubhe_flwr.baselines.roll_call import Past
+from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import SettingsError
 
 TOLERANCE = 1e-12
 
 
 def divergence(members: list[list[float]]) -> float:
-    """Return KL(p_o || p_u) of the mean of some rows, term by term."""
-    num_classes = len(members[0])
-    population = [sum(row[c] for row in members) / len(members) for c in range(num_classes)]
-    return sum(share * log(share * num_classes) for share in population if share > 0)
+    """Return KL(p || p_u) of the classes of some rows together, term by term."""
+    total = [sum(of_class) for of_class in zip(*members, strict=True)]
+    shares = [number / sum(total) for number in total]
+    return float(sum(share * log(share * len(shares)) for share in shares if share > 0))
 
 
+@pytest.mark.parametrize("by_counts", [False, True])
 @given(
     seed=st.integers(0, 2**32),
     num_clients=st.integers(1, 12),
@@ -29,12 +33,12 @@ def divergence(members: list[list[float]]) -> float:
     data=st.data(),
 )
 def test_each_choice_is_the_best_of_those_left(
-    seed: int, num_clients: int, num_classes: int, data: st.DataObject
+    by_counts: bool, seed: int, num_clients: int, num_classes: int, data: st.DataObject
 ) -> None:
-    """No other free client would bring the population closer to uniform, the first being random."""
-    counts = np.random.default_rng(seed).integers(0, 4, (num_clients, num_classes))
+    """No other free client would bring the union closer to uniform, the first being random."""
+    counts = np.random.default_rng(seed).integers(0, 9, (num_clients, num_classes))
     counts[:, 0] += counts.sum(axis=1) == 0
-    rows = label_distribution(counts).tolist()
+    rows = (counts if by_counts else label_distribution(counts)).tolist()
     number = data.draw(st.integers(1, num_clients))
     chosen = greedy_selection(rows, number, np.random.default_rng(seed)).tolist()
     assert chosen[0] == np.random.default_rng(seed).integers(num_clients)
@@ -47,67 +51,18 @@ def test_each_choice_is_the_best_of_those_left(
         assert divergence([*before, rows[chosen[size]]]) <= best + TOLERANCE
 
 
+def test_a_worked_example_of_the_formula() -> None:
+    """After a client of counts (8, 0), each of the others leads to the entropy found by hand."""
+    others = np.array([[7, 1], [0, 2], [0, 8], [0, 24]])
+    # Shares (15, 1) / 16, (8, 2) / 10, (1, 1) / 2 and (1, 3) / 4:
+    by_hand = [0.233792, 0.500402, 0.693147, 0.562335]
+    np.testing.assert_allclose(-_divergence(np.add([8, 0], others)), by_hand, atol=1e-6)
+
+
 def test_of_equal_ones_the_first() -> None:
     """Ties go to the lower index."""
     chosen = greedy_selection([[1, 0], [1, 0], [0, 1], [0, 1]], 3, np.random.default_rng(0))
     assert chosen.tolist() == [3, 0, 1]
-
-
-def test_the_first_client_is_drawn_uniformly() -> None:
-    """Over 3000 draws each of three comes first in 1000, give or take 6 sigma."""
-    rng = np.random.default_rng(0)
-    firsts = [int(greedy_selection(np.eye(3), 1, rng)[0]) for _ in range(3000)]
-    assert np.abs(np.bincount(firsts) - 1000).max() < 6 * np.sqrt(3000 * 2 / 9)
-
-
-def test_the_input_is_left_alone() -> None:
-    """The rows are not changed in place."""
-    rows = label_distribution(skewed_counts(10))
-    before = rows.copy()
-    greedy_selection(rows, 5, np.random.default_rng(0))
-    np.testing.assert_array_equal(rows, before)
-
-
-def test_greedy_is_closer_to_uniform_than_random() -> None:
-    """It is the upper baseline: in every round its population is the more even one."""
-    shares = label_distribution(skewed_counts(60, num_classes=10))
-    nodes = [
-        Federation(selector, node_policies(shares))
-        for selector in (GreedySelector(10, shares, seed=7), RandomSelector(10, seed=7))
-    ]
-    for server_round in range(1, 11):
-        greedy, at_random = (
-            distance_to_uniform(population_distribution(shares[list(map(int, plan.aliases))]))
-            for plan in (nodes[0].play(server_round), nodes[1].play(server_round))
-        )
-        assert greedy < at_random
-
-
-def test_rows_belong_to_aliases() -> None:
-    """Whatever nodes are there, each alias stands for its row."""
-    rows = np.eye(4)[[0, 0, 0, 1, 0, 2, 3]]
-    selector = GreedySelector(4, rows, seed=7)
-    aliases = ["1", "3", "5", "6"]
-    assert selector.choose(aliases, np.random.default_rng(0)).tolist() == [0, 1, 2, 3]
-    selector = GreedySelector(3, rows, seed=7)
-    for seed in range(10):
-        chosen = selector.choose(["0", "1", "2", "3", "5"], np.random.default_rng(seed)).tolist()
-        assert chosen[1:] == [3, 4]
-
-
-def test_fewer_clients_than_wanted() -> None:
-    """Then all of them train."""
-    selector = GreedySelector(9, np.eye(3), seed=7)
-    assert selector.choose(["0", "2"], np.random.default_rng(0)).tolist() == [0, 1]
-
-
-def test_an_alias_without_a_row_is_refused() -> None:
-    """Only partition-ids that are rows have a label distribution."""
-    selector = GreedySelector(2, np.eye(3), seed=7)
-    with pytest.raises(
-        SettingsError, match="Client '3' is not a row of the 3 that hold the labels"
-    ):
-        selector.choose(["0", "3"], np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("num_participants", [0, -1, 4])
@@ -117,9 +72,37 @@ def test_more_than_there_are_is_refused(num_participants: int) -> None:
         greedy_selection(np.eye(3), num_participants, np.random.default_rng(0))
 
 
-def test_what_is_not_a_table_of_shares_is_refused() -> None:
-    """One row of non-negative numbers for each client is wanted."""
-    with pytest.raises(SettingsError, match="must be one row of finite non-negative"):
-        GreedySelector(2, [0.5, 0.5])
-    with pytest.raises(SettingsError, match="must be one row of finite non-negative"):
-        greedy_selection([[0.5, -0.5]], 1, np.random.default_rng(0))
+@pytest.mark.parametrize("oracle", [GreedySelector, FedEntOptSelector])
+def test_rows_belong_to_aliases(oracle: Any) -> None:
+    """Whatever nodes are there, each alias stands for its row."""
+    rows = np.eye(4)[[0, 0, 0, 1, 0, 2, 3]]
+    for seed in range(10):
+        selector = oracle(3, rows, seed)
+        _, chosen = selector.select(
+            selector.initial_state(), ["0", "1", "2", "3", "5"], np.random.default_rng(seed)
+        )
+        assert chosen[1:].tolist() == [3, 4]
+
+
+def test_who_was_chosen_rests() -> None:
+    """Twelve clients, three a round: who was chosen is out for the two rounds that follow."""
+    counts = skewed_counts(12)
+    nodes = Federation(FedEntOptSelector(3, counts, seed=7), node_policies(counts))
+    sets = [set(nodes.play(server_round).aliases) for server_round in range(1, 25)]
+    apart = [
+        later - earlier - 1
+        for earlier in range(24)
+        for later in range(earlier + 1, 24)
+        if sets[earlier] & sets[later]
+    ]
+    assert min(apart) == 2
+
+
+@pytest.mark.parametrize(("there", "free"), [(range(6), {2, 3, 4}), (range(4), {1, 2, 3})])
+def test_half_of_those_who_are_there_rest(there: range, free: set[int]) -> None:
+    """The oldest ones leave the buffer first; those who left keep their place in it."""
+    selector = FedEntOptSelector(1, np.eye(6), seed=7)
+    past = Past(4, {3: 1, 1: 1, 0: 1, 5: 1})
+    rng = np.random.default_rng(0)
+    first = {int(selector.choose(np.array(there), past, rng)[0]) for _ in range(100)}
+    assert first == free

@@ -154,7 +154,7 @@ def test_a_batch_that_never_came_back_is_forgotten() -> None:
 @pytest.mark.parametrize("num_participants", [2.5, "20", None, 0, -1])
 def test_what_is_no_number_of_participants_is_refused(num_participants: Any) -> None:
     """When the selector is made, in a sentence."""
-    with pytest.raises(SettingsError, match=r"must be (a whole number|at least 1)"):
+    with pytest.raises(SettingsError, match="must be a whole number of at least 1"):
         RandomSelector(num_participants)
 
 
@@ -186,9 +186,8 @@ def test_everybody_is_as_likely() -> None:
     selector = RandomSelector(4)
     aliases = [str(row) for row in range(10)]
     rng = np.random.default_rng(0)
-    counts = np.bincount(
-        np.concatenate([selector.choose(aliases, rng) for _ in range(2000)]), minlength=10
-    )
+    drawn = [selector.select(selector.initial_state(), aliases, rng)[1] for _ in range(2000)]
+    counts = np.bincount(np.concatenate(drawn), minlength=10)
     assert counts.sum() == 8000
     sigma = np.sqrt(2000 * 0.4 * 0.6)
     assert np.abs(counts - 800).max() < 6 * sigma

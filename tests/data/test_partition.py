@@ -183,11 +183,3 @@ def test_shares_are_kept_on_average() -> None:
     offsets = offsets_of(np.random.default_rng(0), 1000)
     counts = controlled_rounding(shares, 1, np.array([500, 500]), offsets)
     assert counts[:500].mean(axis=0) == pytest.approx([0.3, 0.7], abs=0.05)
-
-
-def test_keeps_rare_classes() -> None:
-    """A class of a tenth of a sample in each row is kept by every tenth row."""
-    shares = np.tile([0.99, 0.01], (100, 1))
-    offsets = offsets_of(np.random.default_rng(0), 100)
-    counts = controlled_rounding(shares, 10, np.array([990, 10]), offsets)
-    assert np.bincount(counts[:, 1]).tolist() == [90, 10]

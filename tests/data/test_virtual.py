@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.data import VirtualClientSampler, assign_samples, label_counts, split_writers
+from dubhe_flwr.data import assign_samples, split_writers
 from dubhe_flwr.errors import DataError, SettingsError
 
 seeds = st.integers(0, 2**32 - 1)
@@ -53,34 +53,6 @@ def test_what_cannot_be_dealt_is_refused() -> None:
         assign_samples([0, 1], [[1, 1], [1, 0]], np.random.default_rng(7))
 
 
-@given(num_samples=st.integers(1, 40), surplus=st.integers(0, 100), seed=seeds)
-def test_large_data_set_is_split(num_samples: int, surplus: int, seed: int) -> None:
-    """A node that holds more sees no sample twice in a round and all of them over the rounds."""
-    sampler = VirtualClientSampler(num_samples, num_samples + surplus, seed)
-    turns = -(-sampler.num_available // num_samples)
-    walk = [sampler.indices(turn) for turn in range(turns)]
-    assert all(len(set(chunk)) == len(chunk) == num_samples for chunk in walk)
-    assert set(np.concatenate(walk)) == set(range(sampler.num_available))
-
-
-@given(num_available=st.integers(1, 40), surplus=st.integers(0, 100), turn=st.integers(0, 50))
-def test_small_data_set_is_repeated(num_available: int, surplus: int, turn: int) -> None:
-    """A node that holds fewer uses each sample as often as any other, give or take once."""
-    sampler = VirtualClientSampler(num_available + surplus, num_available, seed=7)
-    uses = np.bincount(sampler.indices(turn), minlength=num_available)
-    assert uses.sum() == sampler.num_samples
-    assert np.ptp(uses) <= 1
-    one, other = (VirtualClientSampler(8, 100, seed).indices(3) for seed in (1, 2))
-    assert not np.array_equal(one, other)
-
-
-@pytest.mark.parametrize(("num_samples", "num_available"), [(0, 5), (5, 0)])
-def test_refuses_node_without_samples(num_samples: int, num_available: int) -> None:
-    """A node without data, or a round without samples, is refused."""
-    with pytest.raises(SettingsError, match="leave it out"):
-        VirtualClientSampler(num_samples, num_available, seed=7)
-
-
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 30), st.integers(1, 20)
 )
@@ -113,8 +85,3 @@ def test_too_few_are_refused(num_clients: int, num_samples: int) -> None:
     """A writer without a client would be lost."""
     with pytest.raises(SettingsError, match="at least one client for each"):
         split_writers([0, 1], num_clients, num_samples, np.random.default_rng(0))
-
-
-def test_labels_are_counted_by_client() -> None:
-    """Classes without a sample count zero."""
-    assert label_counts([[3, 3, 0], [1, 1, 1]], 5).tolist() == [[1, 0, 0, 2, 0], [0, 3, 0, 0, 0]]

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.common import Code, FitIns, FitRes, Parameters, Status
-from flwr.server import SimpleClientManager
 from flwr.server.strategy import FedAvg
 
 from dubhe_flwr.baselines import RandomSelector
@@ -108,17 +107,6 @@ def test_a_round_without_an_evaluation_is_kept_as_none(
     assert result.accuracy == (0.0, 0.1, 0.2, None)
     assert result.loss == (2.0, 1.0, 0.0, None)
     assert told[-1] == (3, None)
-
-
-def test_instructions_are_weighed(
-    selection: RecordedSelection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What goes down is the model of each instruction."""
-    plan = Plan(3, (), ())
-    # There are no nodes to wait for.
-    monkeypatch.setattr(selection.driver, "plan_round", lambda *_, **__: plan)
-    selection.configure_fit(3, MODEL, SimpleClientManager())
-    assert selection.result(FEDERATION).bytes_down == 300 + 2 * 8
 
 
 def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:

@@ -45,7 +45,6 @@ def test_what_cannot_work_is_refused(given: dict[str, Any], message: str) -> Non
         ({"cohort": "always"}, r"cohort='always' is unknown; choose one of auto, on, off"),
         ({"engine": "ray", "cohort": "on"}, "in one process; choose engine='inprocess'"),
         ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
-        ({"device": "abacus"}, "device='abacus' is unknown; choose auto, cpu or cuda"),
         ({"norm": "layer"}, "norm='layer' is unknown; choose one of batch, group"),
         ({"precision": "half"}, "precision='half' is unknown; choose one of float32, bfloat16"),
         ({"batch_size": 0}, "batch_size=0"),
@@ -82,12 +81,6 @@ def test_a_study_that_cannot_work_is_refused(given: dict[str, Any], message: str
     """The sentence names value and remedy."""
     with pytest.raises(SettingsError, match=message):
         StudySettings.of(**given)
-
-
-@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1"])
-def test_a_gpu_can_be_named(device: str) -> None:
-    """Whether it is there is found out where it is used."""
-    assert small_settings(device=device).machine.device == device
 
 
 def test_only_dubhe_needs_keys_and_cohorts() -> None:

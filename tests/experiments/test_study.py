@@ -1,7 +1,6 @@
 """A study selects as its settings say, and its figures are as good as they have to be."""
 
 import json
-from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -18,18 +17,10 @@ from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments import StudySettings
 from dubhe_flwr.experiments.study import draw_federation, plans_of, rounds_in_memory, study
 from dubhe_flwr.protocol import (
-    Batch,
     Coordinator,
-    NodeFailure,
     NodePolicy,
-    Plan,
-    Replies,
-    Selector,
     Settings,
-    Stage,
 )
-from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import KeygenRequest
 from dubhe_flwr.report import SelectionResult, StudyResults
 from dubhe_flwr.rules import Paper
 
@@ -118,7 +109,10 @@ def test_the_baselines_select_as_their_selectors_do() -> None:
         ("random", RandomSelector(6, 0)),
         ("greedy", GreedySelector(6, counts / 32, 0)),
     ):
-        sets = [selector.choose(aliases, generator(0, "baseline", r)) for r in range(1, 6)]
+        state: Any = selector.initial_state()
+        sets = [
+            selector.select(state, aliases, generator(0, "baseline", r))[1] for r in range(1, 6)
+        ]
         populations = [counts[rows].mean(axis=0) / 32 for rows in sets]
         method = results.methods[name]
         assert method.emd == pytest.approx([distance_to_uniform(p) for p in populations])
@@ -136,13 +130,6 @@ def test_early_coverage_counts_a_hundred_rounds() -> None:
         assert method.coverage_100 == short.methods[name].coverage
         assert method.coverage >= method.coverage_100
     assert long.methods["random"].coverage > long.methods["random"].coverage_100
-
-
-def test_all_rounds_are_told() -> None:
-    """Method by method and round by round."""
-    told: list[tuple[str, int]] = []
-    study(StudySettings.of(**SMALL), lambda *method_and_round: told.append(method_and_round))
-    assert told == [(name, r) for name in ("random", "dubhe", "greedy") for r in range(1, 6)]
 
 
 def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> None:
@@ -241,45 +228,3 @@ def test_a_node_that_refuses_is_counted_and_left_out() -> None:
     assert (joined.sent, joined.accepted) == (12, 11)
     assert plan.num_registered == 11
     assert 11 not in plan.participants
-
-
-class Careless(Selector[Batch | None]):
-    """Asks nodes to make a key before they joined, and selects nobody."""
-
-    num_participants = 0
-    replies: Replies
-
-    def initial_state(self) -> None:
-        """Return nothing."""
-
-    def begin_round(
-        self,
-        state: Batch | None,
-        server_round: int,
-        present: Collection[int],
-        eligible: Collection[int] | None = None,
-    ) -> tuple[Batch, Batch]:
-        header = Envelope(bytes(16), Stage.KEYGEN.value, sequence=1)
-        batch = Batch(header, dict.fromkeys(present, KeygenRequest(b"")))
-        return batch, batch
-
-    def step(self, state: Batch | None, replies: Replies) -> tuple[Batch | None, Plan]:
-        self.replies = replies
-        return state, Plan(1, (), ())
-
-
-def test_an_error_of_a_node_is_its_reply() -> None:
-    """As in every runtime, a refusal does not end the round of the others."""
-    selector = Careless()
-    assert next(rounds_in_memory(selector, nodes(2))).participants == ()
-    assert set(selector.replies) == {0, 1}
-    for reply in selector.replies.values():
-        assert isinstance(reply, NodeFailure)
-        assert "not in" in reply.reason
-
-
-def test_it_drives_any_selector() -> None:
-    """Nodes say hello once, and are chosen by the selector's rule."""
-    plans = list(islice(rounds_in_memory(RandomSelector(4, seed=5), nodes(9)), 2))
-    assert [len(plan.stages) for plan in plans] == [1, 0]
-    assert all(len(set(plan.participants)) == 4 for plan in plans)

@@ -1,26 +1,30 @@
-"""Panels show the numbers of the results, in the right place."""
+"""Panels show the numbers of the results, in the right place; figures consist of them."""
 
+import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
-from comparison_results import RESULTS, method_result
+from comparison_results import RESULTS, STUDY, method_result
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
-from dubhe_flwr.report import ClassProportions
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.report import ClassProportions, save_figures, save_study_figure
 from dubhe_flwr.report.panels import (
+    _trailing_mean,
     draw_accuracy,
     draw_by_round,
     draw_class_proportions,
     draw_emd,
     draw_local_emd,
     label_percents,
-    trailing_mean,
 )
 
 
@@ -108,13 +112,13 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
 
 
 @given(
-    st.lists(st.floats(-1e3, 1e3), min_size=9, max_size=60),
+    st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60),
     st.integers(1, 9),
 )
 def test_a_trailing_mean_leaves_the_first_value_as_it_is(values: list[float], window: int) -> None:
     """Every other one is the plain mean of the last ones, without the first."""
     wanted = [float(np.mean(values[max(1, i - window + 1) : i + 1])) for i in range(1, len(values))]
-    assert trailing_mean(values, window) == pytest.approx([values[0], *wanted], abs=1e-6)
+    assert _trailing_mean(values, window) == pytest.approx([values[0], *wanted], abs=1e-6)
 
 
 def test_percents_are_labelled_as_they_are() -> None:
@@ -126,3 +130,42 @@ def test_percents_are_labelled_as_they_are() -> None:
         ticks = axes.get_yticks()
         shown = [axes.yaxis.get_major_formatter()(tick) for tick in ticks]
         assert [float(text.rstrip("%")) for text in shown] == pytest.approx(100 * ticks)
+
+
+def check_picture(path: Path) -> None:
+    """Check that a picture is of decent size, with the colour of every method."""
+    pixels = (imread(path)[..., :3] * 255).round().astype(int)
+    assert pixels.shape[0] > 600
+    assert pixels.shape[1] > 1000
+    for colour in ((0, 114, 178), (213, 94, 0), (0, 158, 115)):
+        assert np.count_nonzero((pixels == colour).all(axis=-1)) > 500, (path.name, colour)
+
+
+def test_figures_are_written_and_coloured(tmp_path: Path) -> None:
+    """Four pictures of a comparison."""
+    save_figures(RESULTS, tmp_path / "new")
+    paths = list((tmp_path / "new").iterdir())
+    names = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
+    assert {path.name for path in paths} == names
+    for path in paths:
+        check_picture(path)
+
+
+def test_a_study_is_one_figure(tmp_path: Path) -> None:
+    """Two panels side by side, in a folder that is made."""
+    save_study_figure(STUDY, tmp_path / "new" / "study.png")
+    check_picture(tmp_path / "new" / "study.png")
+    height, width = imread(tmp_path / "new" / "study.png").shape[:2]
+    assert width > 2 * height
+
+
+def test_without_matplotlib_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes before the folder is made."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(DubheError, match=r"dubhe-flwr\[report\]"):
+        save_figures(RESULTS, tmp_path / "new")
+    with pytest.raises(DubheError, match=r"dubhe-flwr\[report\]"):
+        save_study_figure(STUDY, tmp_path / "new" / "study.png")
+    assert not (tmp_path / "new").exists()

@@ -57,15 +57,3 @@ def test_summaries_of_a_study_follow_from_the_rounds() -> None:
     assert result.mean_emd == pytest.approx(0.3)
     assert result.sd_emd == pytest.approx((0.14 / 3) ** 0.5)
     assert result.bias == pytest.approx(0.2)
-
-
-def test_the_file_of_a_study_names_every_finding(tmp_path: Path) -> None:
-    """A reader of the plain JSON finds summaries and the series of each method."""
-    STUDY.save(tmp_path / "study.json")
-    content = json.loads((tmp_path / "study.json").read_text(encoding="utf-8"))
-    dubhe = content["methods"]["dubhe"]
-    assert {"mean_emd", "sd_emd", "bias", "mean_local_emd"} <= dubhe.keys()
-    assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
-    assert dubhe["messages"] is None
-    assert content["config"] == {"seed": 0}
-    assert content["federation"]["num_clients"] == 150

@@ -10,7 +10,7 @@ from torch import nn
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.training import TorchClient, get_parameters, sgd
-from dubhe_flwr.training.runtime import isolated_rng
+from dubhe_flwr.training.loop import isolated_rng
 
 IMAGES = np.random.default_rng(7).normal(size=(20, 1, 2, 4)).astype(np.float32)
 LABELS = np.arange(20) % 3

@@ -1,7 +1,5 @@
 """Tests of local training and evaluation."""
 
-from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training import adam, evaluate, get_parameters, sgd, train
+from dubhe_flwr.training import evaluate, get_parameters, sgd, train
 
 
 class Recorder(nn.Module):
@@ -57,15 +55,6 @@ def test_each_pass_sees_every_sample_once(count: int, epochs: int, batch_size: i
         assert all(len(batch) == batch_size for batch in batches[:-1])
 
 
-def test_orders_differ() -> None:
-    """The order changes from pass to pass and from generator to generator."""
-    model = Recorder()
-    for seed in (1, 2):
-        rng = np.random.default_rng(seed)
-        train(model, *samples(20), generator=rng, epochs=2, batch_size=20)
-    assert len({tuple(batch) for batch in model.batches}) == 4
-
-
 def test_equals_plain_loop() -> None:
     """Parameters and loss are those of the loop that one would write by hand."""
     images, labels = torch.randn(24, 8), torch.arange(24) % 2
@@ -101,38 +90,12 @@ def test_dropout_follows_the_generator() -> None:
     assert not np.array_equal(results[0], results[2])
 
 
-def test_every_training_gets_a_new_optimizer() -> None:
-    """The optimizer is made for each call, so no momentum is carried over."""
-    made = []
-
-    def factory(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        made.append(adam(1e-3)(parameters))
-        return made[-1]
-
-    model = nn.Linear(1, 2)
-    for _ in range(2):
-        rng = np.random.default_rng(7)
-        train(model, *samples(4), generator=rng, batch_size=2, optimizer=factory)
-    assert len(made) == 2
-    assert all(state["step"] == 2 for optimizer in made for state in optimizer.state.values())
-
-
 def test_default_optimizer_is_the_papers() -> None:
     """Without a factory, Adam with learning rate 1e-4 is taken: its first step is that long."""
     model = nn.Linear(8, 2)
     before = get_parameters(model)[0]
     train(model, torch.randn(4, 8), torch.tensor([0, 1, 0, 1]), generator=np.random.default_rng(7))
     assert np.abs(get_parameters(model)[0] - before) == pytest.approx(1e-4, rel=0.01)
-
-
-def test_fused_adam_equals_adam() -> None:
-    """The faster implementation takes the steps of Adam as torch's default writes it."""
-    fused, default = nn.Linear(8, 2), nn.Linear(8, 2)
-    default.load_state_dict(fused.state_dict())
-    images, labels = torch.randn(16, 8), torch.arange(16) % 2
-    for model, factory in ((fused, adam(1e-2)), (default, partial(torch.optim.Adam, lr=1e-2))):
-        train(model, images, labels, generator=np.random.default_rng(7), optimizer=factory)
-    assert torch.allclose(fused.weight, default.weight, atol=1e-6)
 
 
 @given(count=st.integers(1, 40), batch_size=st.integers(1, 50))

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from dubhe_flwr.data import load_dataset
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training import build_model, evaluate, get_parameters, set_parameters, sgd, train
+from dubhe_flwr.training import build_model, get_parameters, set_parameters
 
 
 @pytest.mark.parametrize(("num_classes", "size"), [(10, 1_199_882), (62, 1_206_590)])
@@ -74,16 +73,6 @@ def test_unknown_names_are_refused(images: str, norm: str, sentence: str) -> Non
         build_model(images, 10, seed=0, norm=norm)
 
 
-def test_digits_can_be_learned() -> None:
-    """A few passes over all digits give an accuracy above 0.95."""
-    digits = load_dataset("digits")
-    model = build_model("digits", 10, seed=0)
-    own = torch.from_numpy(digits.train_images), torch.from_numpy(digits.train_labels)
-    train(model, *own, generator=np.random.default_rng(7), epochs=5, optimizer=sgd())
-    test = torch.from_numpy(digits.test_images), torch.from_numpy(digits.test_labels)
-    assert evaluate(model, *test)[1] > 0.95
-
-
 def model_with_buffers() -> nn.Module:
     """Return a model that holds parameters, buffers and a counter of no dimension."""
     return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
@@ -100,19 +89,6 @@ def test_copies_everything() -> None:
         torch.equal(source.state_dict()[name], tensor)
         for name, tensor in target.state_dict().items()
     )
-
-
-def test_arrays_are_copies() -> None:
-    """Training on leaves arrays that were read before as they are, and the other way round."""
-    model = nn.Linear(2, 2)
-    arrays = get_parameters(model)
-    before = arrays[0].copy()
-    with torch.no_grad():
-        model.weight += 1
-    assert np.array_equal(arrays[0], before)
-    set_parameters(model, arrays)
-    arrays[0][:] = 9
-    assert np.array_equal(get_parameters(model)[0], before)
 
 
 def test_takes_averages_and_read_only_arrays() -> None:

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from flwr.common import NDArrays
 from torch import Tensor, nn
 
 from dubhe_flwr.simulation.meeting import hold_meeting
 from dubhe_flwr.training import Cohort, TorchClient, build_model, get_parameters, sgd
 from dubhe_flwr.training import together as module
-from dubhe_flwr.training import train_cohort as train_together
+from dubhe_flwr.training.cohort import train_cohort as train_together
 
 RNG = np.random.default_rng(7)
 IMAGES = RNG.normal(size=(40, 1, 8, 8)).astype(np.float32)
@@ -94,18 +93,6 @@ def test_those_that_differ_train_apart(sizes: list[int]) -> None:
     assert sizes == [3, 2, 2, 2, 2]
 
 
-def test_it_is_said_once_that_all_differ(
-    sizes: list[int], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Clients with different numbers of samples train one by one."""
-    clients, cohort = [client_of(0, count=count) for count in (7, 8, 9)], Cohort()
-    for _ in range(2):
-        assert_same(fitted(clients, cohort), fitted(clients, None))
-    assert sizes == []
-    assert len(caplog.records) == 1
-    assert "no two of them have the same model" in caplog.text
-
-
 class Unsteady(nn.Sequential):
     """Computes what depends on its values."""
 
@@ -137,18 +124,3 @@ def test_the_log_says_why_they_train_alone(caplog: pytest.LogCaptureFixture) -> 
     fitted([client_of(alias, model) for alias in range(3)], cohort)
     assert cohort.failure == "A call of dropout changes from step to step, or works in place."
     assert caplog.messages == [f"dubhe: clients train one by one from now on ({cohort.failure})"]
-
-
-def test_threads_are_limited_while_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wanted number of threads holds for the cohort, and not afterwards."""
-    seen = []
-
-    def train_cohort(*_args: Any, **_named: Any) -> None:
-        seen.append(torch.get_num_threads())
-        raise RuntimeError
-
-    monkeypatch.setattr(module, "train_cohort", train_cohort)
-    before = torch.get_num_threads()
-    fitted([client_of(alias, num_threads=before + 1) for alias in range(2)], Cohort())
-    assert seen == [before + 1]
-    assert torch.get_num_threads() == before

@@ -21,34 +21,14 @@ from dubhe_flwr.experiments.options import Options
 
 __all__ = ["app", "main"]
 
-_Bench: TypeAlias = Callable[[Any, Callable[[str], None]], BenchResults]
+_Bench: TypeAlias = Callable[[Any], BenchResults]
 
-_BENCHMARKS: Final[dict[str, tuple[str, type[Options], _Bench]]] = {
-    "crypto": (
-        "Time encryption, sums and sealed keys, beside phe element by element and a floor.",
-        CryptoSettings,
-        bench_crypto,
-    ),
-    "protocol": (
-        "Go through an epoch and the rounds after it, by stage, beside the training they steer.",
-        ProtocolSettings,
-        bench_protocol,
-    ),
-    "scale": (
-        "Measure time and memory of the server for up to a million nodes.",
-        ScaleSettings,
-        bench_scale,
-    ),
-    "engine": (
-        "Count messages and rounds a second, in this process and on Ray.",
-        EngineSettings,
-        bench_engine,
-    ),
-    "training": (
-        "Time the training of a round: a plain loop, our clients one by one, and all together.",
-        SpeedSettings,
-        bench_training,
-    ),
+_BENCHMARKS: Final[dict[str, tuple[type[Options], _Bench]]] = {
+    "crypto": (CryptoSettings, bench_crypto),
+    "protocol": (ProtocolSettings, bench_protocol),
+    "scale": (ScaleSettings, bench_scale),
+    "engine": (EngineSettings, bench_engine),
+    "training": (SpeedSettings, bench_training),
 }
 _EPILOG: Final = (
     "Example: [bold]python apps/benchmarks {name} --json results/{name}.json "
@@ -77,8 +57,8 @@ def _run(
     writable_file(json)
     writable_file(markdown)
     console = Console()
-    with console.status("measuring") as status:
-        results = bench(settings, lambda what: status.update(f"measuring: {what}"))
+    with console.status("measuring"):
+        results = bench(settings)
     for table in (*results.tables, results.figure_table()):
         console.print(table.for_terminal())
     if json is not None:
@@ -110,7 +90,8 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-for _name, (_about, _settings, _bench) in _BENCHMARKS.items():
+for _name, (_settings, _bench) in _BENCHMARKS.items():
+    _about = (_bench.__doc__ or "").partition("\n")[0]
     app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(_command(_settings, _bench))
 
 

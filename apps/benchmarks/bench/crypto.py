@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Final
 
 import gmpy2
@@ -10,7 +11,7 @@ import numpy as np
 import phe
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from bench.measuring import BenchResults, Figure, Timing, environment, interleaved
+from bench.measuring import BenchResults, environment, interleaved
 from dubhe_flwr.experiments.options import Options, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
 from dubhe_flwr.he import (
@@ -31,6 +32,13 @@ _PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "cryptography")
 _LENGTH: Final = 56
 _NUM_CLIENTS: Final = 1000
 _TIMES: Final = 10
+_BOUNDS: Final = {
+    "encrypt_ratio_vs_phe": ("at least", 150),
+    "decrypt_ratio_vs_phe": ("at least", 45),
+    "bytes_ratio_vs_phe": ("at least", _LENGTH),
+    "encrypt_over_floor": ("at most", 1.10),
+    "server_us_per_client": ("at most", 6),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +50,8 @@ class CryptoSettings(Options):
     length: int = option(_LENGTH, "Categories of the registry.", least=4)
 
 
-def bench_crypto(
-    settings: CryptoSettings, _tell: Callable[[str], None] = lambda _what: None
-) -> BenchResults:
-    """Time encryption, decryption, sum and sealed delivery, all in turn."""
+def bench_crypto(settings: CryptoSettings) -> BenchResults:
+    """Time encryption, sums and sealed keys, beside phe element by element and a floor."""
     key_bits, length = settings.key_bits, settings.length
     key = generate_secret_key(key_bits)
     layout = Layout(key_bits, _NUM_CLIENTS, (Field("registry", length, 1),))
@@ -90,48 +96,36 @@ def _as_phe(key: SecretKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateK
 
 
 def _results(
-    settings: CryptoSettings, timings: dict[str, Timing], num_bytes: dict[str, int]
+    settings: CryptoSettings, timings: dict[str, list[float]], num_bytes: dict[str, int]
 ) -> BenchResults:
-    of = {name: timing.median for name, timing in timings.items()}
-    bounds: dict[str, dict[str, float]] = {}
-    if (settings.key_bits, settings.length) == (2048, _LENGTH):
-        bounds = {
-            "encrypt_ratio_vs_phe": {"at_least": 150},
-            "decrypt_ratio_vs_phe": {"at_least": 45},
-            "bytes_ratio_vs_phe": {"at_least": _LENGTH},
-            "encrypt_over_floor": {"at_most": 1.10},
-            "server_us_per_client": {"at_most": 6},
-        }
-    values = {
-        "encrypt_ratio_vs_phe": of["encrypt, element by element"] / of["encrypt"],
-        "decrypt_ratio_vs_phe": of["decrypt, element by element"] / of["decrypt"],
-        "bytes_ratio_vs_phe": num_bytes["element by element"] / num_bytes["packed"],
-        "encrypt_over_floor": of["encrypt"] / of["floor"],
-        "decrypt_over_floor": of["decrypt"] / of["floor"],
-        "server_us_per_client": 1e6 * of["sum"] / _NUM_CLIENTS,
-        "server_floor_us_per_client": 1e6 * of["sum, products only"] / _NUM_CLIENTS,
-        "seal_us_per_client": 1e6 * of["seal"],
-        "open_us": 1e6 * of["open"],
+    of = {name: median(seconds) for name, seconds in timings.items()}
+    measured: dict[str, Any] = {
+        name: {"median_seconds": of[name], "minimum_seconds": min(all_), "repeats": len(all_)}
+        for name, all_ in timings.items()
     }
-    measured: dict[str, Any] = {name: timing.to_dict() for name, timing in timings.items()}
-    measured["bytes"] = num_bytes
     return BenchResults(
         config={**settings.flat(), **environment(_PACKAGES)},
-        figures={name: Figure(value, **bounds.get(name, {})) for name, value in values.items()},
-        measured=measured,
+        figures={
+            "encrypt_ratio_vs_phe": of["encrypt, element by element"] / of["encrypt"],
+            "decrypt_ratio_vs_phe": of["decrypt, element by element"] / of["decrypt"],
+            "bytes_ratio_vs_phe": num_bytes["element by element"] / num_bytes["packed"],
+            "encrypt_over_floor": of["encrypt"] / of["floor"],
+            "decrypt_over_floor": of["decrypt"] / of["floor"],
+            "server_us_per_client": 1e6 * of["sum"] / _NUM_CLIENTS,
+            "server_floor_us_per_client": 1e6 * of["sum, products only"] / _NUM_CLIENTS,
+            "seal_us_per_client": 1e6 * of["seal"],
+            "open_us": 1e6 * of["open"],
+        },
+        measured={**measured, "bytes": num_bytes},
         tables=[_table(settings, timings)],
+        bounds=_BOUNDS if (settings.key_bits, settings.length) == (2048, _LENGTH) else {},
     )
 
 
-def _table(settings: CryptoSettings, timings: dict[str, Timing]) -> Table:
+def _table(settings: CryptoSettings, timings: dict[str, list[float]]) -> Table:
     def row(name: str, of: str, elements: str, floor: str, number: int = 1) -> tuple[str, ...]:
-        cells = []
-        for each in (of, elements, floor):
-            if each:
-                median, least = timings[each].median, min(timings[each].seconds)
-                cells.append(f"{_short(median / number)} ({_short(least / number)})")
-            else:
-                cells.append("")
+        found = [[x / number for x in timings.get(each, ())] for each in (of, elements, floor)]
+        cells = (f"{_short(median(s))} ({_short(min(s))})" if s else "" for s in found)
         return (name, *cells)
 
     return Table(

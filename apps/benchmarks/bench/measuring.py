@@ -3,37 +3,16 @@
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import cpu_count
 from pathlib import Path
-from statistics import median
 from time import process_time
 from typing import Any
 
 from dubhe_flwr.experiments.findings import provenance
 from dubhe_flwr.report.table import Table
 
-__all__ = ["BenchResults", "Figure", "Timing", "environment", "interleaved", "seconds_of"]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """The CPU times of some repeats, in seconds."""
-
-    seconds: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The median."""
-        return median(self.seconds)
-
-    def to_dict(self) -> dict[str, float | int]:
-        """Return median, minimum and number of repeats."""
-        return {
-            "median_seconds": self.median,
-            "minimum_seconds": min(self.seconds),
-            "repeats": len(self.seconds),
-        }
+__all__ = ["BenchResults", "environment", "interleaved", "seconds_of"]
 
 
 def seconds_of(action: Callable[[], object]) -> float:
@@ -45,8 +24,8 @@ def seconds_of(action: Callable[[], object]) -> float:
 
 def interleaved(
     actions: Mapping[str, Callable[[], object]], rounds: int, times: Mapping[str, int] | None = None
-) -> dict[str, Timing]:
-    """Time actions in turn, so that a change of the machine's speed meets all of them.
+) -> dict[str, list[float]]:
+    """Return the CPU times of actions, in turn: a change of the machine's speed meets all of them.
 
     `times` says how often an action is timed in each round, if not once.
     """
@@ -54,7 +33,7 @@ def interleaved(
     for _ in range(rounds):
         for name, action in actions.items():
             seconds[name] += [seconds_of(action) for _ in range((times or {}).get(name, 1))]
-    return {name: Timing(tuple(values)) for name, values in seconds.items()}
+    return seconds
 
 
 def environment(packages: Iterable[str]) -> dict[str, Any]:
@@ -73,46 +52,31 @@ def _processor() -> str:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One number, and a bound that it should keep; without one there is nothing to keep."""
-
-    value: float
-    at_least: float | None = None
-    at_most: float | None = None
-
-    @property
-    def is_kept(self) -> bool | None:
-        """Whether the bound is kept; None without one."""
-        if self.at_least is not None:
-            return self.value >= self.at_least
-        return None if self.at_most is None else self.value <= self.at_most
-
-    @property
-    def wanted(self) -> str:
-        """The bound in words; empty without one."""
-        if self.at_least is not None:
-            return f"at least {self.at_least:g}"
-        return "" if self.at_most is None else f"at most {self.at_most:g}"
-
-
-@dataclass(frozen=True)
 class BenchResults:
-    """All that a benchmark found: what was run, the numbers that count, and what they are from."""
+    """All that a benchmark found: what was run, the numbers that count, and what they are from.
+
+    A bound of a figure is ``"at least"`` or ``"at most"``, and a number.
+    """
 
     config: Mapping[str, Any]
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, float]
     measured: Mapping[str, Any]
     tables: Sequence[Table]
+    bounds: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+
+    def _wanted(self) -> dict[str, dict[str, Any]]:
+        wanted = {}
+        for name, (side, bound) in self.bounds.items():
+            if (value := self.figures.get(name)) is not None:
+                kept = value >= bound if side == "at least" else value <= bound
+                wanted[name] = {"bound": f"{side} {bound:g}", "kept": kept}
+        return wanted
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `save` writes: each figure under its own name."""
         return {
-            **{name: figure.value for name, figure in self.figures.items()},
-            "wanted": {
-                name: {"bound": figure.wanted, "kept": figure.is_kept}
-                for name, figure in self.figures.items()
-                if figure.wanted
-            },
+            **self.figures,
+            "wanted": self._wanted(),
             "measured": dict(self.measured),
             "config": dict(self.config),
         }
@@ -124,10 +88,11 @@ class BenchResults:
 
     def figure_table(self) -> Table:
         """Return the figures beside what is wanted of them."""
-        kept = {None: "", True: "yes", False: "no"}
+        wanted = self._wanted()
+        told = {n: (of["bound"], "yes" if of["kept"] else "no") for n, of in wanted.items()}
         rows = [
-            (name, f"{figure.value:.4g}", figure.wanted, kept[figure.is_kept])
-            for name, figure in self.figures.items()
+            (name, f"{value:.4g}", *told.get(name, ("", "")))
+            for name, value in self.figures.items()
         ]
         return Table("Figures", ("figure", "measured", "wanted", "kept"), rows)
 

@@ -7,7 +7,7 @@ from statistics import median
 from time import process_time
 from typing import Any, Final
 
-from bench.measuring import BenchResults, Figure, environment, seconds_of
+from bench.measuring import BenchResults, environment, seconds_of
 from bench.recycled import RecycledNodes
 from dubhe_flwr.experiments.options import Options, numbers, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings, StudySettings
@@ -35,10 +35,10 @@ _TRIES: Final = 10
 _NUM_CLASSES: Final = 10
 _INTERVAL: Final = 50
 _TRAININGS: Final = 2
-_BOUNDS: Final[dict[str, dict[str, float]]] = {
-    "selection_share_dubhe-paper_n1000": {"at_most": 0.10},
-    "server_share_dubhe-paper_n8962": {"at_most": 0.01},
-    "server_share_dubhe_n8962": {"at_most": 0.01},
+_BOUNDS: Final = {
+    "selection_share_dubhe-paper_n1000": ("at most", 0.10),
+    "server_share_dubhe-paper_n8962": ("at most", 0.01),
+    "server_share_dubhe_n8962": ("at most", 0.01),
 }
 
 
@@ -139,14 +139,12 @@ def measured_rounds(
     return rounds
 
 
-def bench_protocol(
-    settings: ProtocolSettings, tell: Callable[[str], None] = lambda _what: None
-) -> BenchResults:
-    """Measure an epoch and the following rounds for each size and method; tell what is next."""
+def bench_protocol(settings: ProtocolSettings) -> BenchResults:
+    """Go through an epoch and the rounds after it, by stage, beside the training they steer."""
     train = _one_training() if settings.training else None
-    trained: list[float] = []
     if train is not None:
         train()  # warm
+    trained: list[float] = []
     rounds: dict[tuple[str, int], list[RoundCost]] = {}
     how = {"key_bits": settings.key_bits, "num_participants": settings.num_participants}
     for method in MEASURED:  # what is imported and computed once is no node's cost
@@ -155,26 +153,24 @@ def bench_protocol(
     gc.freeze()  # nor is going through all that torch has loaded
     for num_clients in settings.sizes:
         for method in MEASURED:
-            tell(f"N = {num_clients}, {method}")
             if train is not None:
                 trained += [seconds_of(train) for _ in range(_TRAININGS)]
             federation = server_and_nodes(method, num_clients, settings.num_real, **how)
             rounds[method, num_clients] = measured_rounds(*federation, 1 + settings.num_following)
     gc.unfreeze()
     of_training = settings.num_participants * median(trained) if trained else None
-    bounds = _BOUNDS if tuple(how.values()) == (2048, 20) else {}
-    figures = {
-        f"{name}_{method}_n{number}": value
-        for (method, number), costs in rounds.items()
-        for name, value in _shares(costs, of_training).items()
-    }
     return BenchResults(
         config={
             **settings.flat(),
             "registration_interval": _INTERVAL,
             **environment([*PACKAGES, *(["torch"] if settings.training else [])]),
         },
-        figures={name: Figure(value, **bounds.get(name, {})) for name, value in figures.items()},
+        figures={
+            f"{name}_{method}_n{number}": value
+            for (method, number), costs in rounds.items()
+            for name, value in _shares(costs, of_training).items()
+        },
+        bounds=_BOUNDS if tuple(how.values()) == (2048, 20) else {},
         measured={
             "training_round_seconds": of_training,
             "trained_client_seconds": trained,
@@ -250,8 +246,7 @@ def _rows(prefix: str, cost: RoundCost) -> list[tuple[str, ...]]:
         (
             prefix + stage.stage,
             str(stage.messages),
-            f"{stage.bytes_down / 1e3:.1f}",
-            f"{stage.bytes_up / 1e3:.1f}",
+            *(f"{number / 1e3:.1f}" for number in (stage.bytes_down, stage.bytes_up)),
             f"{1e3 * stage.server_seconds:.1f} ms",
             f"{stage.client_seconds:.2f} s",
         )
@@ -262,24 +257,21 @@ def _rows(prefix: str, cost: RoundCost) -> list[tuple[str, ...]]:
 def _summary(
     rounds: Mapping[tuple[str, int], Sequence[RoundCost]], of_training: float | None
 ) -> Table:
-    names = ("selection_share", "server_share", "server_share_with_registration")
+    columns = {
+        "selection_share": "server and all clients",
+        "server_share": "server, a round that does not register",
+        "server_share_with_registration": "server, registration included",
+    }
     rows = []
     for (method, number), costs in rounds.items():
         shares = _shares(costs, of_training)
-        told = (f"{shares[name]:.2%}" if name in shares else "" for name in names)
+        told = (f"{shares[name]:.2%}" if name in shares else "" for name in columns)
         rows.append((f"N = {number}, {method}", *told))
-    beside = (
-        "; the training was not measured"
-        if of_training is None
-        else f" of {of_training:.2f} s, the training of K clients of MNIST (B = 8, N_VC = 128)"
-    )
+    beside = "; the training was not measured"
+    if of_training is not None:
+        beside = f" of {of_training:.2f} s, the training of K clients of MNIST (B = 8, N_VC = 128)"
     return Table(
         f"Selection with a registration every {_INTERVAL} rounds, as a share of a round{beside}.",
-        (
-            "",
-            "server and all clients",
-            "server, a round that does not register",
-            "server, registration included",
-        ),
+        ("", *columns.values()),
         rows,
     )

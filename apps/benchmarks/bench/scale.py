@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from bench.measuring import BenchResults, Figure, environment, seconds_of
+from bench.measuring import BenchResults, environment, seconds_of
 from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import Options, numbers, option, same
@@ -24,10 +24,10 @@ __all__ = ["ScaleSettings", "bench_scale", "growth_exponent"]
 
 _DISTINCT: Final = 100
 _ROUNDS_PER_DRAW: Final = 4
-_BOUNDS: Final[dict[str, dict[str, float]]] = {
-    "sum_seconds_n1000000": {"at_most": 8},
-    "sum_peak_mb_n1000000": {"at_most": 200},
-    "epoch_exponent": {"at_most": 1.05},
+_BOUNDS: Final = {
+    "sum_seconds_n1000000": ("at most", 8),
+    "sum_peak_mb_n1000000": ("at most", 200),
+    "epoch_exponent": ("at most", 1.05),
 }
 
 T = TypeVar("T")
@@ -58,27 +58,22 @@ class ScaleSettings(Options):
             raise SettingsError(f"sizes={self.sizes} show no growth; give at least two.")
 
 
-def bench_scale(
-    settings: ScaleSettings, tell: Callable[[str], None] = lambda _what: None
-) -> BenchResults:
-    """Measure each number of nodes in a fresh process; tell what is next."""
+def bench_scale(settings: ScaleSettings) -> BenchResults:
+    """Measure time and memory of the server for up to a million nodes."""
     sums: dict[int, dict[str, float]] = {}
     epochs: dict[int, dict[str, Any]] = {}
     for number in settings.sizes:
-        tell(f"sum of {number}")
         sums[number] = _in_fresh_process(_measure_sum, number, settings.key_bits)
-        tell(f"epoch of {number}")
         epochs[number] = _in_fresh_process(_measure_epoch, number, settings)
-    figures = _figures(sums, epochs)
-    bounds = _BOUNDS if settings.key_bits == 2048 else {}
     return BenchResults(
         config={**settings.flat(), "rounds_per_draw": _ROUNDS_PER_DRAW, **environment(PACKAGES)},
-        figures={name: Figure(value, **bounds.get(name, {})) for name, value in figures.items()},
+        figures=_figures(sums, epochs),
         measured={
             "sums": {str(number): of for number, of in sums.items()},
             "epochs": {str(number): of for number, of in epochs.items()},
         },
         tables=[_table(settings.method, sums, epochs)],
+        bounds=_BOUNDS if settings.key_bits == 2048 else {},
     )
 
 
@@ -91,14 +86,10 @@ def growth_exponent(seconds: Mapping[int, float]) -> float:
 def _figures(
     sums: Mapping[int, Mapping[str, float]], epochs: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, float]:
-    values = {
-        "sum_exponent": growth_exponent({n: of["seconds"] for n, of in sums.items()}),
-        "epoch_exponent": growth_exponent({n: of["epoch_seconds"] for n, of in epochs.items()}),
-        "draw_exponent": growth_exponent({n: of["draw_seconds"] for n, of in epochs.items()}),
-        "drawless_round_exponent": growth_exponent(
-            {n: of["drawless_seconds"] for n, of in epochs.items()}
-        ),
-    }
+    names = {"epoch": "epoch_seconds", "draw": "draw_seconds", "drawless_round": "drawless_seconds"}
+    values = {"sum_exponent": growth_exponent({n: of["seconds"] for n, of in sums.items()})}
+    for name, key in names.items():
+        values[f"{name}_exponent"] = growth_exponent({n: of[key] for n, of in epochs.items()})
     for number, of in sums.items():
         values[f"sum_seconds_n{number}"] = of["seconds"]
         values[f"sum_peak_mb_n{number}"] = of["peak_mb"]
@@ -152,38 +143,26 @@ def _measure_epoch(number: int, settings: ScaleSettings) -> dict[str, Any]:
 def _table(
     method: str, sums: Mapping[int, Mapping[str, float]], epochs: Mapping[int, Mapping[str, Any]]
 ) -> Table:
-    rows = []
-    for number, of in epochs.items():
-        rows.append(
-            (
-                f"N = {number:,}".replace(",", " "),
-                f"{sums[number]['seconds']:.2f} s",
-                f"{sums[number]['peak_mb']:.0f} MB",
-                f"{of['epoch_seconds']:.2f} s",
-                f"{of['draw_seconds']:.3f} s",
-                f"{1e3 * of['drawless_seconds']:.2f} ms",
-                f"{of['start_mb']:.0f} / {of['peak_mb']:.0f} MB",
-                f"{of['bytes_up'] / 1e6:.1f} MB",
-                f"{of['bytes_down'] / 1e6:.1f} MB",
-                f"{of['client_seconds']:.0f} s",
-            )
-        )
+    cells: dict[str, Callable[[Mapping[str, Any], Mapping[str, float]], str]] = {
+        "sum of N": lambda _, of_sum: f"{of_sum['seconds']:.2f} s",
+        "its memory": lambda _, of_sum: f"{of_sum['peak_mb']:.0f} MB",
+        "registration and draw": lambda of, _: f"{of['epoch_seconds']:.2f} s",
+        "a draw": lambda of, _: f"{of['draw_seconds']:.3f} s",
+        "a round without a draw": lambda of, _: f"{1e3 * of['drawless_seconds']:.2f} ms",
+        "memory": lambda of, _: f"{of['start_mb']:.0f} / {of['peak_mb']:.0f} MB",
+        "up": lambda of, _: f"{of['bytes_up'] / 1e6:.1f} MB",
+        "down": lambda of, _: f"{of['bytes_down'] / 1e6:.1f} MB",
+        "clients": lambda of, _: f"{of['client_seconds']:.0f} s",
+    }
+    rows = [
+        (f"N = {n:,}".replace(",", " "), *(cell(of, sums[n]) for cell in cells.values()))
+        for n, of in epochs.items()
+    ]
     return Table(
         f"The server by the number of nodes, {method}. CPU time; memory is the peak of a fresh "
         "process, with what the programme alone takes before the slash. Clients: all together, "
         "from a sample.",
-        (
-            "",
-            "sum of N",
-            "its memory",
-            "registration and draw",
-            "a draw",
-            "a round without a draw",
-            "memory",
-            "up",
-            "down",
-            "clients",
-        ),
+        ("", *cells),
         rows,
     )
 

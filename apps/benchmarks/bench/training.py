@@ -13,7 +13,7 @@ from flwr.common import NDArrays
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bench.measuring import BenchResults, Figure, environment
+from bench.measuring import BenchResults, environment
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import Options, option, same
@@ -51,19 +51,12 @@ class SpeedSettings(Options):
     device: str = same(MachineSettings, "device")
 
 
-def bench_training(
-    settings: SpeedSettings, _tell: Callable[[str], None] = lambda _what: None
-) -> BenchResults:
-    """Measure the training of one round in three ways, interleaved.
+def bench_training(settings: SpeedSettings) -> BenchResults:
+    """Time the training of a round: a plain loop, our clients one by one, and all together.
 
     The plain loop is torch alone, written out: no seeds, no parameters in or out. The clients get
     the parameters as arrays and return them, as in a round. All use the same model, optimizer
-    and number of steps.
-
-    Raises
-    ------
-    SettingsError
-        If the cohort cannot be trained together.
+    and number of steps, and are measured interleaved.
     """
     clients, cohort = clients_of(settings), Cohort()
     start, plain = clients[0].get_parameters({}), _model(settings)
@@ -83,14 +76,13 @@ def bench_training(
         "one_by_one": median(map(sum, ours[1:])),
         "cohort": median(cohorts[1:]),
     }
-    values = {
-        # Of what our loop adds, measured client by client beside the plain one.
-        "overhead": float(np.median(np.divide(ours[1:], plains[1:]) - 1)),
-        "speedup": seconds["one_by_one"] / seconds["cohort"],
-    }
     return BenchResults(
         config={**settings.flat(), **environment(["dubhe-flwr", "torch"])},
-        figures={name: Figure(value) for name, value in values.items()},
+        figures={
+            # Of what our loop adds, measured client by client beside the plain one.
+            "overhead": float(np.median(np.divide(ours[1:], plains[1:]) - 1)),
+            "speedup": seconds["one_by_one"] / seconds["cohort"],
+        },
         measured=seconds,
         tables=[
             Table(
@@ -144,10 +136,10 @@ def _plain_loop(model: nn.Module, client: TorchClient) -> None:
     optimizer = adam()(model.parameters())
     model.train()
     order = torch.randperm(len(labels), device=images.device)
-    for batch in torch.split(order, client.batch_size):
+    for batch in torch.split(order, client.settings["batch_size"]):
         optimizer.zero_grad()
         with torch.autocast(
-            images.device.type, torch.bfloat16, enabled=client.precision == "bfloat16"
+            images.device.type, torch.bfloat16, enabled=client.settings["precision"] == "bfloat16"
         ):
             loss = cross_entropy(model(images[batch]), labels[batch])
         loss.backward()  # type: ignore[no-untyped-call]

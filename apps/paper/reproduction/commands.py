@@ -11,7 +11,15 @@ from rich.markup import escape
 
 from dubhe_flwr.cli import new_application, run_application
 from dubhe_flwr.cli.options import command, writable_folder
-from reproduction import ablation, accuracy, overhead, registry, table2, unbiasedness
+from reproduction import (
+    ablation,
+    accuracy,
+    leaderboard,
+    overhead,
+    registry,
+    table2,
+    unbiasedness,
+)
 from reproduction.cells import CellStore, run_cells
 from reproduction.experiment import Experiment, PaperSettings
 from reproduction.page import Section, render_page
@@ -28,6 +36,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "registry": registry.EXPERIMENT,
     "overhead": overhead.EXPERIMENT,
     "ablation": ablation.EXPERIMENT,
+    "leaderboard": leaderboard.EXPERIMENT,
 }
 """In the order of the paper, and then what goes past it."""
 

@@ -80,16 +80,17 @@ class PaperSettings(Options):
 
 @dataclass(frozen=True)
 class Method:
-    """A way of selecting: one of `METHODS`, with another number of tries H if there is one.
+    """A way of selecting: one of `METHODS`, with tries H or a price of local skew of its own.
 
     Examples
     --------
-    >>> print(Method("dubhe-paper", tries=10), Method("greedy"), sep="; ")
-    dubhe-paper, H=10; greedy
+    >>> print(Method("dubhe-paper", tries=10), Method("dubhe", local_skew=1.0), sep="; ")
+    dubhe-paper, H=10; dubhe, local skew 1
     """
 
     name: str
     tries: int | None = None
+    local_skew: float | None = None
 
     @property
     def kind(self) -> str:
@@ -99,11 +100,16 @@ class Method:
     @property
     def settings(self) -> dict[str, Any]:
         """What the method sets; nothing for a baseline."""
-        own = {} if self.tries is None or self.name not in DUBHE else {"tries": self.tries}
-        return {**DUBHE.get(self.name, {}), **own}
+        if self.name not in DUBHE:
+            return {}
+        own = {"tries": self.tries, "local_skew": self.local_skew}
+        return {**DUBHE[self.name], **{name: of for name, of in own.items() if of is not None}}
 
     def __str__(self) -> str:
-        return self.name if self.tries is None else f"{self.name}, H={self.tries}"
+        tries = "" if self.tries is None else f", H={self.tries}"
+        return f"{self.name}{tries}" + (
+            "" if self.local_skew is None else f", local skew {self.local_skew:g}"
+        )
 
 
 def identity(settings: Options, method: Method, without: Collection[str] = ()) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from dubhe_flwr.report.panels import draw_by_round, draw_share_bars, label_percents
-from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_colours, method_label
+from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_colours, method_label, method_looks
 from dubhe_flwr.report.results import ClassProportions
 
 __all__ = [
     "draw_averages",
     "draw_balance",
     "draw_curves",
+    "draw_reach",
     "draw_registry",
     "draw_shares",
     "draw_unbiasedness",
@@ -148,20 +149,26 @@ def draw_balance(
     axes: Axes, *, points: Mapping[str, tuple[float, float]], num_rounds: int, title: str
 ) -> None:
     """Draw the mean distance from uniform over the share of clients reached, for each method."""
-    colours = method_colours(points)
-    for name, (reached, distance) in points.items():
-        axes.plot(reached, distance, "o", ms=9, color=colours[name])
-        axes.annotate(
-            method_label(name),
-            (reached, distance),
-            xytext=(8, 5),
-            textcoords="offset points",
-            fontsize=10,
-        )
-    axes.set_xlim(0, 1.15)
+    _draw_points(axes, points, title)
     axes.set_ylim(bottom=0)
-    label_percents(axes.xaxis)
-    axes.set_xticks(np.arange(0, 1.1, 0.2))
     axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
+
+
+def draw_reach(axes: Axes, *, points: Mapping[str, tuple[float, float]], title: str) -> None:
+    """Draw the accuracy over the share of clients that trained, for each method."""
+    _draw_points(axes, points, title)
+    label_percents(axes.yaxis)
+    axes.margins(y=0.15)
+    axes.set_xlabel("Clients that trained at least once")
+    axes.set_ylabel("Accuracy, last rounds")
+
+
+def _draw_points(axes: Axes, points: Mapping[str, tuple[float, float]], title: str) -> None:
+    """Draw a point for each method, whose first number is a share of the clients."""
+    for name, look in method_looks(points).items():
+        look["linestyle"] = "none"
+        axes.plot(*points[name], **look, ms=9, label=method_label(name))
+    axes.set_xlim(0, 1.02)
+    label_percents(axes.xaxis)
     axes.set_title(title)

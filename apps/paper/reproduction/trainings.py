@@ -91,11 +91,15 @@ def trainings(
     options: PaperSettings,
     methods: tuple[Method, ...] = ALL,
     seeds: tuple[int, ...] = (0,),
+    **given: Any,
 ) -> dict[str, list[Cell]]:
-    """Return the cells of all methods in one federation; the seeds are those of full scale."""
+    """Return the cells of all methods in one federation; the seeds are those of full scale.
+
+    What else is given is as in `training_cell`.
+    """
     wanted = options.seeds or (seeds if options.is_full else (0,))
     return {
-        str(method): [training_cell(name, skew, method, seed, options) for seed in wanted]
+        str(method): [training_cell(name, skew, method, seed, options, **given) for seed in wanted]
         for method in methods
     }
 

@@ -27,9 +27,9 @@ _SLACK: Final = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a step needs to know beside state and sums: V, N, ``pull = r kappa`` and the coverage.
+    """What a step needs to know beside the state and the sums.
 
-    The coverage is c in relation to the trace of the covariance.
+    V, N, ``pull = r kappa``, the same for all kappa, and c relative to the trace of the covariance.
     """
 
     numbers: PriceNumbers

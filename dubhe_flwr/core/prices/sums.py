@@ -185,8 +185,8 @@ class PriceNumbers:
 
         Features are x, and where nodes differ in weight how much more one weighs than the mean;
         `square` is s. By the node's own `rng` numbers are rounded up or down at random, so that the
-        errors of many nodes that are alike cancel. Prices of an earlier epoch are remembered at the
-        opening; of another length they count as none.
+        errors of many nodes that are alike cancel. Remembered prices of an earlier epoch, of shape
+        (1 + n,), go into the opening; of another length they count as none.
         """
         logits = query.points[:, 0] + query.points[:, 1:] @ features - query.kappa * square
         logits = np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT)

@@ -112,7 +112,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     try:
         return bool(policy.willing(server_round))
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: willing raised %s; the node stays out.", type(error).__name__)
+        logger.warning("dubhe: willing raised %s; the node stays out.", _where(error))
         return False
 
 
@@ -183,13 +183,22 @@ def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:
     return bool(shift > policy.max_label_shift * FIXED_POINT_SCALE)
 
 
+def _where(error: Exception) -> str:
+    """Return an error's kind and the line that raised it; its text may hold labels."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" in {trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno}" if trace else ""
+    return type(error).__name__ + where
+
+
 def _read(
     policy: NodePolicy, num_classes: int | None, consequence: str
 ) -> tuple[JoinStatus, Own | None]:
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: label_counts raised %s; %s.", type(error).__name__, consequence)
+        logger.warning("dubhe: label_counts raised %s; %s.", _where(error), consequence)
         return JoinStatus.INVALID_LABEL_COUNTS, None
     own = Own(counts)
     status = _check(own, num_classes)

@@ -24,17 +24,15 @@ def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
 
 def test_every_size_and_method_is_measured() -> None:
     """Stage by stage, with messages and bytes on both ways."""
-    told: list[str] = []
     results = protocol.bench_protocol(
-        ProtocolSettings(sizes=(20, 40), **SMALL, num_real=5, training=False), told.append
+        ProtocolSettings(sizes=(20, 40), **SMALL, num_real=5, training=False)
     )
-    assert told == [f"N = {n}, {name}" for n in (20, 40) for name in ("dubhe-paper", "dubhe")]
     rounds = results.measured["rounds"]
     assert list(rounds) == ["dubhe-paper_n20", "dubhe_n20", "dubhe-paper_n40", "dubhe_n40"]
     join, *_ = rounds["dubhe-paper_n40"][0]["stages"]
     assert (join["stage"], join["messages"]) == ("join", 40)
     assert join["bytes_up"] > 40 * 128
-    assert results.figures["server_seconds_of_round_dubhe_n40"].value > 0
+    assert results.figures["server_seconds_of_round_dubhe_n40"] > 0
     assert len(results.tables) == 5
     assert "torch" not in results.config["versions"]
 
@@ -46,7 +44,7 @@ def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
     trained = results.measured["trained_client_seconds"]
     assert len(trained) == 4
     assert results.measured["training_round_seconds"] >= 4 * min(trained)
-    assert results.figures["selection_share_dubhe-paper_n20"].value > 0
+    assert results.figures["selection_share_dubhe-paper_n20"] > 0
 
 
 def test_a_client_of_mnist_trains() -> None:

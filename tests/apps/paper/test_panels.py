@@ -89,5 +89,6 @@ def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:
     draw_balance(axes, points=points, num_rounds=20, title="balance")
     assert axes.get_xlabel() == "Clients that trained within 20 rounds"
     assert [(*xs(line), *ys(line)) for line in axes.lines] == list(points.values())
-    assert [text.get_text() for text in axes.texts] == ["random", "Dubhe"]
+    assert [line.get_label() for line in axes.lines] == ["random", "Dubhe"]
+    assert len({line.get_marker() for line in axes.lines}) == 2
     assert axes.get_ylim()[0] == 0.0

@@ -127,3 +127,20 @@ def test_the_ablation_names_every_option_in_every_table() -> None:
     assert row(made, "greedy")[6] != ""
     without = section("ablation", PaperSettings(datasets=()))
     assert row(without, "greedy")[6] == ""
+
+
+def test_the_leaderboard_says_what_a_user_decides_by() -> None:
+    """Rounds until the model is good, or never; only Adam has a setting of its own."""
+    options = PaperSettings(scale="full", datasets=("MNIST",), seeds=(0, 1))
+    found = finished(EXPERIMENTS["leaderboard"].cells(options))
+    for cell in EXPERIMENTS["leaderboard"].cells(options):
+        (method,) = found[cell.key]["result"]["methods"].values()
+        best = 0.89 if "random" in cell.name else 0.9 + cell.config["seed"] / 20
+        method["accuracy"] = [0.1, None, 0.5, best, best]
+    (made,) = sections(["leaderboard"], options, found)
+    assert row(made, "random")[1:3] == ["89.0 ± 0.0", "never"]
+    assert row(made, "greedy (oracle)")[1:3] == ["92.5 ± 2.5", "3"]
+    assert row(made, "Dubhe")[-1] == "yes/no"
+    own = [{of[0] for of in table.rows} for table in made.tables]
+    assert own[0] == own[1] == own[2] - {"Dubhe, local skew 1"}
+    assert len(made.pictures) == 2

@@ -1,0 +1,196 @@
+"""Past the paper: every way of balancing labels side by side, under three optimizers."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any, Final
+
+from dubhe_flwr.report.picture import method_label, picture
+from dubhe_flwr.report.table import Table
+from reproduction.cells import Cell
+from reproduction.experiment import Experiment, Found, Method, PaperSettings, finished, spread
+from reproduction.page import Picture, Section
+from reproduction.panels import draw_curves, draw_reach
+from reproduction.trainings import Trainings, accuracies, together, trainings
+
+__all__ = ["EXPERIMENT"]
+
+_OPTIMIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "SGD": {"optimizer": "sgd"},
+    "SGD, server momentum 0.9": {"optimizer": "sgd", "server_momentum": 0.9},
+    "Adam": {"optimizer": "adam"},
+}
+_ROUNDS: Final = {"SGD": 60, "SGD, server momentum 0.9": 60, "Adam": 200}
+_METHODS: Final = (
+    Method("random"),
+    Method("dubhe-paper", 10),
+    *map(Method, ("flips", "fedcbs", "fedentopt", "greedy", "dubhe")),
+)
+_LIKE_CLIENTS: Final = Method("dubhe", local_skew=1.0)
+"""What the documentation advises for optimizers that keep the skew of single clients."""
+_SEEDS: Final = (0, 1, 2)
+_TARGET: Final = 0.9
+
+_LEARNS: Final = {
+    "random": "nothing",
+    "dubhe": "yes/no",
+    "dubhe-paper": "yes/no",
+    "flips": "labels",
+    "fedcbs": "labels",
+    "fedentopt": "labels",
+    "greedy": "labels",
+}
+
+
+def _methods(optimizer: str) -> tuple[Method, ...]:
+    return (*_METHODS, *([_LIKE_CLIENTS] if optimizer == "Adam" else []))
+
+
+def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+    if "MNIST" not in options.datasets:
+        return {}
+    return {
+        title: trainings(
+            "MNIST",
+            "10/1.5",
+            options,
+            _methods(title),
+            _SEEDS,
+            **given,
+            learning_rate=None,
+            **({"num_rounds": _ROUNDS[title]} if options.is_full else {}),
+            evaluate_every=2,
+        )
+        for title, given in _OPTIMIZERS.items()
+    }
+
+
+def _cells(options: PaperSettings) -> list[Cell]:
+    # Seed by seed, so that what is there after an interruption covers all methods.
+    return [
+        cell
+        for of_optimizer in _trainings(options).values()
+        for of_seed in zip(*of_optimizer.values(), strict=True)
+        for cell in of_seed
+    ]
+
+
+def _report(options: PaperSettings, found: Found) -> Section:
+    trained = {
+        title: cells
+        for title, cells in _trainings(options).items()
+        if any(cell.key in found for of_method in cells.values() for cell in of_method)
+    }
+    return Section(
+        "leaderboard",
+        "Every way of balancing labels, side by side",
+        [
+            (
+                "MNIST-10/1.5, N = 1000, K = 20; the same federations, first models and batches "
+                "for all. The oracles show the labels of all clients to the server, in the clear. "
+                "After the sign ± stands the largest distance of a seed from the mean of all; "
+                "seconds and KB are those of the selection in a round, for all clients together."
+            )
+        ],
+        [_table(title, cells, found) for title, cells in trained.items()],
+        [_curves(trained, found), _reach(trained, found)] if trained else [],
+    )
+
+
+def _table(title: str, cells: Trainings, found: Found) -> Table:
+    return Table(
+        f"{title}: accuracy over the last quarter of the rounds, mean of the seeds",
+        (
+            "method",
+            "accuracy\n%",
+            f"rounds to\n{_TARGET:.0%}",
+            "coverage\n%",
+            "EMD*",
+            "local\nEMD",
+            "seconds",
+            "KB",
+            "server\nlearns",
+        ),
+        [
+            [method_label(str(method)), *_row(method, cells[str(method)], found)]
+            for method in _methods(title)
+            if any(cell.key in found for cell in cells[str(method)])
+        ],
+    )
+
+
+def _row(method: Method, cells: list[Cell], found: Found) -> list[str]:
+    results = _results(cells, found)
+    rounds = [_rounds_to_target(of["accuracy"]) for of in results]
+    reached = [number for number in rounds if number is not None]
+
+    def mean(*names: str) -> float:
+        return fmean(sum(float(of[name]) for name in names) for of in results)
+
+    return [
+        spread([100 * accuracy for accuracy in accuracies(cells, found)], 1),
+        f"{fmean(reached):.0f}" if len(reached) == len(rounds) else "never",
+        f"{100 * mean('coverage'):.0f}",
+        f"{mean('mean_emd'):.3f}",
+        f"{mean('mean_local_emd'):.2f}",
+        f"{mean('selection_seconds') / mean('num_rounds'):.2f}",
+        f"{mean('selection_bytes_up', 'selection_bytes_down') / mean('num_rounds') / 1e3:.0f}",
+        _LEARNS[method.name],
+    ]
+
+
+def _results(cells: Sequence[Cell], found: Found) -> list[Mapping[str, Any]]:
+    return [of for result in finished(cells, found) for of in result["methods"].values()]
+
+
+def _rounds_to_target(accuracy: Sequence[float | None]) -> int | None:
+    """Return the first round after which the model was seen to be as good as wanted."""
+    numbered = enumerate(accuracy)
+    return next((number for number, of in numbered if of is not None and of >= _TARGET), None)
+
+
+def _curves(trained: Mapping[str, Trainings], found: Found) -> Picture:
+    rows = [
+        [
+            partial(
+                draw_curves,
+                series={name: of.accuracy for name, of in results.methods.items()},
+                title=title,
+            )
+        ]
+        for title, cells in trained.items()
+        if (results := together(cells, found)) is not None
+    ]
+    caption = "Test accuracy over the rounds, first seed, with each optimizer."
+    return Picture("leaderboard", caption, picture(rows, (9, 4.2 * len(rows))))
+
+
+def _reach(trained: Mapping[str, Trainings], found: Found) -> Picture:
+    rows = [
+        [
+            partial(
+                draw_reach,
+                points={
+                    name: (
+                        fmean(result["coverage"] for result in _results(of, found)),
+                        fmean(accuracies(of, found)),
+                    )
+                    for name, of in cells.items()
+                    if accuracies(of, found)
+                },
+                title=title,
+            )
+        ]
+        for title, cells in trained.items()
+    ]
+    caption = "Accuracy over the last rounds against the share of the clients that trained."
+    return Picture("leaderboard-coverage", caption, picture(rows, (9, 4.2 * len(rows))))
+
+
+EXPERIMENT: Final = Experiment(
+    "Past the paper: all ways of selecting, with SGD, server momentum and Adam.",
+    _cells,
+    _report,
+    needs_all=False,
+)
+"""`python apps/paper leaderboard`: what users of other ways of balancing labels ask."""

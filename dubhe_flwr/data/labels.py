@@ -1,0 +1,222 @@
+"""Label counts: those of a client from its data, and those of a federation from a file."""
+
+import re
+from importlib import import_module
+from math import prod
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.errors import DataError
+
+__all__ = ["count_labels", "load_label_counts"]
+
+
+def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArray[np.int64]:
+    """Return how many samples of each class there are: what `DubheMod` asks a client for.
+
+    Parameters
+    ----------
+    data : array_like of int, shape (..., M), or a data set
+        The labels, from 0 to C-1; or a torch ``Dataset`` or ``DataLoader``, or a partition of
+        Flower Datasets. A torch data set without ``targets``, ``labels`` or ``tensors`` is read
+        sample by sample, as pairs whose second part is the label.
+    num_classes : int
+        ``C``.
+    label : str (default: "label")
+        The column of the labels in a partition of Flower Datasets.
+
+    Returns
+    -------
+    ndarray of int64, shape (..., C)
+
+    Raises
+    ------
+    DataError
+        If the labels are no whole numbers from 0 to C-1, or cannot be found.
+
+    Examples
+    --------
+    >>> count_labels([0, 3, 3, 2], 4).tolist()
+    [1, 0, 1, 2]
+    """
+    try:
+        labels = np.asarray(_labels(data, label))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise DataError(
+            f"The labels of a {type(data).__name__} cannot be found ({error}); give an array of "
+            f"them, or name their column if it is not {label!r}."
+        ) from None
+    whole = labels.astype(np.int64) if labels.dtype.kind in "iufb" else np.empty(0)
+    if labels.ndim == 0 or not np.array_equal(whole, labels):
+        raise DataError(
+            f"The labels are {labels.dtype} of shape {labels.shape}; give whole numbers, one a "
+            "sample."
+        )
+    if whole.size and not 0 <= whole.min() <= whole.max() < num_classes:
+        raise DataError(
+            f"There are labels from {whole.min()} to {whole.max()}; num_classes={num_classes} "
+            f"classes are numbered 0 to {num_classes - 1}."
+        )
+    rows = whole.astype(np.int64).reshape(prod(whole.shape[:-1]), whole.shape[-1])
+    offsets = np.arange(len(rows))[:, None] * num_classes
+    counts = np.bincount((rows + offsets).ravel(), minlength=len(rows) * num_classes)
+    return counts.reshape(*whole.shape[:-1], num_classes)
+
+
+def _labels(data: Any, label: str) -> Any:
+    """Return the labels of a data set; of an array, the array."""
+    if hasattr(data, "column_names"):  # of Flower Datasets; its transforms want all columns
+        return data.with_format(None)[label]
+    for name in ("targets", "labels"):
+        if hasattr(data, name):
+            return getattr(data, name)
+    if hasattr(data, "tensors"):
+        return data.tensors[-1]
+    if hasattr(data, "dataset"):  # a torch Subset, or a DataLoader of all
+        own = _labels(data.dataset, label)
+        return np.asarray(own)[data.indices] if hasattr(data, "indices") else own
+    if hasattr(data, "__array__") or isinstance(data, list | tuple):
+        return data
+    return [data[index][1] for index in range(len(data))]
+
+
+def load_label_counts(source: Any, *, label: str = "label") -> NDArray[np.int64]:
+    """Return the label counts of a federation: a row a client, a column a class.
+
+    Parameters
+    ----------
+    source : path-like, array_like of int of shape (N, C), or a partitioner
+        A file that ends in ``.csv``, ``.npy`` or ``.parquet``; the counts; or a partitioner of
+        Flower Datasets with its data set. A CSV may have a first line of names, and a first
+        column of names.
+    label : str (default: "label")
+        The column of the labels in the data set of a partitioner.
+
+    Returns
+    -------
+    ndarray of int64, shape (N, C)
+
+    Raises
+    ------
+    DataError
+        If there is no such table, or a client has no samples; the message says where.
+
+    Examples
+    --------
+    >>> load_label_counts([[9, 0], [2, 2]]).shape
+    (2, 2)
+    """
+    if isinstance(source, str | PathLike):
+        path = Path(source)
+        table, name = _read(path), str(path)
+    elif hasattr(source, "load_partition"):
+        table, name = _of_partitions(source, label), "The partitioner"
+    else:
+        name = "label_counts"
+        try:
+            table = np.asarray(source)
+        except ValueError:
+            raise DataError(
+                f"{name} has rows of several lengths; give a row for each client."
+            ) from None
+    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2 or table.dtype.kind not in "iuf":
+        raise DataError(
+            f"{name} has shape {table.shape} of {table.dtype}; give numbers, a row for each "
+            "client and a column for each of at least two classes."
+        )
+    # A NaN fails every comparison, so the check asks for what must hold.
+    good = (table >= 0) & (table < 2**40) & (table == np.floor(table))
+    if not good.all():
+        row, column = np.argwhere(~good)[0]
+        raise DataError(
+            f"{name}: client {row} has {table[row, column]} samples of class {column}; give whole "
+            "numbers of samples, 0 or more."
+        )
+    if empty := np.flatnonzero(table.sum(axis=1) == 0).tolist():
+        raise DataError(f"{name}: client {empty[0]} has no samples; leave such clients out.")
+    return table.astype(np.int64)
+
+
+def _read(path: Path) -> NDArray[Any]:
+    readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
+    if path.suffix.lower() not in readers:
+        raise DataError(
+            f"{path} is of no known kind; give a file that ends in {', '.join(readers)}."
+        )
+    try:
+        return readers[path.suffix.lower()](path)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise DataError(f"{path} cannot be read ({why}).") from None
+
+
+def _read_npy(path: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError):
+        raise DataError(f"{path} is no array of numbers; save one with numpy.save.") from None
+
+
+def _read_csv(path: Path) -> NDArray[Any]:
+    lines = enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1)
+    rows = [(at, [cell.strip(' "') for cell in re.split("[,;\t]", line)]) for at, line in lines]
+    rows = [(at, cells) for at, cells in rows if any(cells)]
+    if rows and _are_names(rows[0][1][1:]):
+        del rows[0]
+    first = int(_are_names([cells[0] for _, cells in rows]))
+    for at, cells in rows:
+        if len(cells) != len(rows[0][1]) or not all(map(_is_number, cells[first:])):
+            raise DataError(
+                f"{path}, line {at}: {','.join(cells)[:60]!r} is no row of "
+                f"{len(rows[0][1]) - first} numbers; give a line for each client, and in it the "
+                "samples of each class, separated by commas."
+            )
+    return np.array([[float(cell) for cell in cells[first:]] for _, cells in rows])
+
+
+def _are_names(cells: list[str]) -> bool:
+    """Return whether these name classes or clients: by words, or by numbers that count up."""
+    counting = ([str(first + place) for place in range(len(cells))] for first in (0, 1))
+    return cells in counting or not any(map(_is_number, cells))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_parquet(path: Path) -> NDArray[Any]:
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise DataError(
+            f"{path} needs pyarrow; install it with `pip install pyarrow`, or save a CSV."
+        ) from None
+    try:
+        table = parquet.read_table(path)
+    except ValueError as error:  # pyarrow's own errors are such
+        raise DataError(f"{path} is no Parquet file ({error}).") from None
+    columns = [table[name].to_numpy() for name in table.column_names]
+    kept = [
+        column
+        for name, column in zip(table.column_names, columns, strict=True)
+        if column.dtype.kind in "iuf" and not name.startswith("__index")
+    ]
+    return np.stack(kept, axis=1) if kept else np.empty((0, 0))
+
+
+def _of_partitions(partitioner: Any, label: str) -> NDArray[np.int64]:
+    """Count the labels of all partitions; there are as many classes as the largest one says."""
+    labels = []
+    for partition in range(partitioner.num_partitions):
+        own = partitioner.load_partition(partition)
+        labels.append(np.asarray(_labels(own, label)))
+    num_classes = 1 + max(int(own.max()) for own in labels if own.size)
+    return np.stack([count_labels(own, num_classes) for own in labels])

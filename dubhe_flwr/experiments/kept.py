@@ -1,0 +1,77 @@
+"""A comparison keeps each finished method at once, and goes on where it stopped."""
+
+import json
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.settings import METHODS, CompareSettings
+from dubhe_flwr.report import ClassProportions, ComparisonResults, MethodResult
+
+__all__ = ["KeptResults"]
+
+_MAY_DIFFER: Final = {"methods", "data_dir", "device", "cohort"}
+
+
+@dataclass(frozen=True)
+class KeptResults:
+    """The file of the results of a comparison.
+
+    Parameters
+    ----------
+    path : Path
+        A JSON file as `ComparisonResults.save` writes it, or none yet.
+    settings : CompareSettings
+        Those of the comparison.
+    """
+
+    path: Path
+    settings: CompareSettings
+
+    def finished(self) -> dict[str, MethodResult]:
+        """Return the methods in the file.
+
+        Raises
+        ------
+        SettingsError
+            If it is of a comparison with other settings, or of something else.
+        """
+        if not self.path.exists():
+            return {}
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            methods = {name: _method(told) for name, told in content["methods"].items()}
+            earlier = content["config"]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            raise SettingsError(
+                f"{self.path} does not hold results of a comparison; give another --out, or "
+                "--overwrite."
+            ) from None
+        own = json.loads(json.dumps(self.settings.flat()))
+        differing = [
+            name for name in own if name not in _MAY_DIFFER and earlier.get(name) != own[name]
+        ]
+        if differing:
+            raise SettingsError(
+                f"{self.path} holds results of other settings ({', '.join(differing)}); give "
+                "another --out, or --overwrite."
+            )
+        return methods
+
+    def keep(self, results: ComparisonResults) -> None:
+        """Write results, beside what another run may have written since."""
+        methods = {**self.finished(), **results.methods}
+        in_order = {name: methods[name] for name in METHODS if name in methods}
+        config = {**results.config, "methods": list(in_order)}
+        replace(results, methods=in_order, config=config).save(self.path)
+
+
+def _method(told: dict[str, Any]) -> MethodResult:
+    values: dict[str, Any] = {
+        own.name: tuple(told[own.name]) if isinstance(told[own.name], list) else told[own.name]
+        for own in fields(MethodResult)
+    }
+    shares = {name: tuple(told["class_proportions"][name]) for name in ("mean", "sd")}
+    values["class_proportions"] = ClassProportions(**shares)
+    return MethodResult(**values)

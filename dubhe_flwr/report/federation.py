@@ -1,0 +1,196 @@
+"""What a study of somebody's own federation found: tables, and a verdict in words."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from html import escape
+from io import StringIO
+from typing import Any, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from dubhe_flwr.adapter import DubheArguments
+from dubhe_flwr.report.picture import method_label
+from dubhe_flwr.report.table import Table
+
+__all__ = ["Cost", "FederationStudy", "Reached"]
+
+# Where accuracy on handwritten digits rose by less than a point, and by five points or more.
+_LITTLE: Final = 0.05
+_MUCH: Final = 0.2
+_VERDICTS: Final = {
+    "much": "Dubhe helps much here.",
+    "little": "Dubhe helps a little here.",
+    "not": "Dubhe does not help here.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """What a way of selecting reached: means over the rounds, and the share of clients selected.
+
+    `distance` is ``||p_o - p_u||_1``, from 0 to 2, with p_o as the strategy averages the clients;
+    `lasting`, the same of the mean p_o of ten rounds in a row, which is what a model sees of them;
+    `local_skew`, ``||p_l - p_o||_1`` of the selected clients.
+    """
+
+    distance: float
+    lasting: float
+    local_skew: float
+    coverage: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What Dubhe costs in a round beside the training, for all nodes together.
+
+    `node_seconds` is what one node computes on this machine, with encryption. The bytes are without
+    the secret keys that are sealed for the nodes at a registration.
+    """
+
+    exchanges: float
+    messages: float
+    bytes_up: float
+    bytes_down: float
+    node_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationStudy:
+    """What `dubhe_flwr.study` found; `helps` and `verdict` say whether Dubhe helps, and why.
+
+    Parameters
+    ----------
+    num_clients, num_classes : int
+        N and C.
+    sizes : tuple of int
+        Samples of the smallest, the median and the largest client.
+    rho, emd : float
+        Largest class divided by the smallest, and EMD_avg: how much clients differ, from 0 to 2.
+    methods : mapping of str to Reached
+        Random selection, Dubhe, and the greedy oracle, which sees all labels.
+    costs : mapping of str to Cost
+        Those of a round with a registration, and of one without.
+    arguments : DubheArguments
+        How Dubhe selected.
+    """
+
+    num_clients: int
+    num_classes: int
+    sizes: tuple[int, int, int]
+    rho: float
+    emd: float
+    methods: Mapping[str, Reached]
+    costs: Mapping[str, Cost]
+    arguments: DubheArguments
+
+    @property
+    def gain(self) -> float:
+        """What Dubhe promises: the fall of the squared distance of ten rounds, times EMD_avg."""
+        random, dubhe = (self.methods[name].lasting for name in ("random", "dubhe"))
+        return self.emd * (random**2 - dubhe**2)
+
+    @property
+    def helps(self) -> str:
+        """The verdict in a word: "much" from a gain of 0.2, "little" from 0.05, or "not"."""
+        return "much" if self.gain >= _MUCH else "little" if self.gain >= _LITTLE else "not"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in sentences, with its reason."""
+        random, dubhe = (self.methods[name].lasting for name in ("random", "dubhe"))
+        why = "" if self.helps == "much" else f" {self._reason()}"
+        return (
+            f"{_VERDICTS[self.helps]}{why} The data of ten rounds together is {random:.2f} from "
+            f"uniform at random and {dubhe:.2f} with Dubhe; clients differ by {self.emd:.2f}. Each "
+            "is at most 2."
+        )
+
+    @property
+    def code(self) -> str:
+        """The settings, to be pasted into a server app."""
+        usual = DubheArguments(num_participants=self.arguments.num_participants)
+        given = [
+            f"{own.name}={getattr(self.arguments, own.name)!r}"
+            for own in fields(DubheArguments)
+            if own.name not in {"num_participants", "seed", "simulation"}  # those of any study
+            and getattr(self.arguments, own.name) != getattr(usual, own.name)
+        ]
+        values = ["FedAvg()", f"num_participants={usual.num_participants}", *given]
+        return f"Dubhe({', '.join(values)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that was found, as JSON takes it."""
+        found = asdict(self) | {"arguments": self.code}
+        return {"helps": self.helps, "verdict": self.verdict, "gain": self.gain, **found}
+
+    def __str__(self) -> str:
+        page = StringIO()
+        Console(file=page, width=80).print(self)
+        return page.getvalue()
+
+    def __rich__(self) -> RenderableType:
+        """Return what a terminal shows."""
+        tables = (table.for_terminal() for table in self._tables())
+        code = Text(f"\n    {self.code}\n")
+        return Group(Text(self._facts()), "", *tables, Text(self.verdict, style="bold"), code)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        tables = "".join(table.for_html() for table in self._tables())
+        return (
+            f"<p>{escape(self._facts())}</p>{tables}<p><b>{escape(self.verdict)}</b></p>"
+            f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
+        )
+
+    def _facts(self) -> str:
+        smallest, median, largest = self.sizes
+        return (
+            f"{self.num_clients} clients with {smallest} to {largest} samples, median {median}; "
+            f"{self.num_classes} classes, the largest {self.rho:.3g} times the smallest (rho); "
+            f"clients differ by {self.emd:.2f} (EMD_avg)."
+        )
+
+    def _reason(self) -> str:
+        number, wanted = self.num_clients, self.arguments.num_participants
+        random, greedy = self.methods["random"], self.methods["greedy"]
+        if number < 20:
+            return f"{number} clients are few: there is little to choose from."
+        if 2 * wanted > number:
+            return f"{wanted} of {number} clients leave little to choose: select fewer in a round."
+        if random.lasting < 0.25:
+            return "All data together is balanced enough: random selection balances itself."
+        if self.emd < 0.5:
+            return "Clients hold much the same mix: it matters less which of them train."
+        return f"Even an oracle that sees all labels comes no closer than {greedy.lasting:.2f}."
+
+    def _tables(self) -> list[Table]:
+        reached = [
+            (
+                method_label(name),
+                *(f"{value:.2f}" for value in (own.distance, own.lasting, own.local_skew)),
+                f"{own.coverage:.0%}",
+            )
+            for name, own in self.methods.items()
+        ]
+        costs = [
+            (
+                name,
+                *(f"{number:,.0f}" for number in (own.exchanges, own.messages)),
+                *(f"{size / 1000:,.1f}" for size in (own.bytes_up, own.bytes_down)),
+                f"{own.node_seconds:.3f}",
+            )
+            for name, own in self.costs.items()
+        ]
+        number = f"{self.arguments.num_participants} of {self.num_clients} clients"
+        of_data = (
+            "distance from\nuniform",
+            "of ten\nrounds",
+            "skew of\nclients",
+            "clients\ntrained",
+        )
+        of_costs = ("exchanges", "messages", "kB up", "kB down", "seconds\nof a node")
+        return [
+            Table(f"How uniform the data of {number} is", ("selection", *of_data), reached),
+            Table("What Dubhe costs beside the training", ("a round", *of_costs), costs),
+        ]

@@ -1,0 +1,66 @@
+"""Each selection can be seen in Flower's own results, and by a function of the app's."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.serverapp import Dubhe
+from dubhe_flwr.simulation import run_in_process
+
+client_app = ClientApp()
+register_dubhe(
+    client_app,
+    lambda context: np.roll([9, 2, 1], int(context.node_config["partition-id"])),
+    simulated=True,
+)
+
+
+@client_app.train()
+def train(message: Message, context: Context) -> Message:
+    """Return the model as it came."""
+    content: dict[str, Any] = {"arrays": message.content["arrays"]}
+    content["metrics"] = MetricRecord({"num-examples": 12, "loss": 0.5})
+    return Message(RecordDict(content), reply_to=message)
+
+
+def test_a_result_has_them_beside_those_of_the_app() -> None:
+    """Coverage rises, and the callback saw the same."""
+    seen: list[tuple[Plan, float]] = []
+    strategy = Dubhe(
+        FedAvg(fraction_evaluate=0.0),
+        num_participants=3,
+        seed=0,
+        simulation="plain",
+        on_selection=lambda plan, seconds: seen.append((plan, seconds)),
+    )
+    server_app, results = ServerApp(), []
+
+    @server_app.main()
+    def main(grid: Grid, context: Context) -> None:
+        results.append(strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=4))
+
+    run_in_process(server_app, client_app, num_supernodes=9)
+    metrics = results[0].train_metrics_clientapp
+    assert [plan.server_round for plan, _ in seen] == list(metrics) == [1, 2, 3, 4]
+    covered = set()
+    for (plan, seconds), told in zip(seen, metrics.values(), strict=True):
+        covered |= set(plan.aliases)
+        assert told["loss"] == 0.5
+        assert told["selection-clients"] == 3
+        assert told["selection-coverage"] == len(covered) / 9
+        assert told["selection-seconds"] == seconds
+        assert told["selection-bytes"] == plan.bytes_up + plan.bytes_down
+
+
+def test_what_is_no_function_is_refused() -> None:
+    """With an example of one."""
+    with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):
+        Dubhe(FedAvg(), num_participants=3, on_selection="print")  # type: ignore[arg-type]

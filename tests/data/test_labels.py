@@ -1,0 +1,183 @@
+"""Labels are counted wherever they lie, and a file of counts is read or told what is wrong."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+
+from dubhe_flwr.data import count_labels, load_label_counts
+from dubhe_flwr.errors import DataError
+
+LABELS = [0, 3, 3, 2]
+COUNTED = [1, 0, 1, 2]
+
+
+class Pairs(Dataset[Any]):
+    """A data set that tells nothing but its samples."""
+
+    def __len__(self) -> int:
+        return len(LABELS)
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.zeros(2), LABELS[index]
+
+
+class Partition:
+    """Like a partition of Flower Datasets, whose transform wants the images as well."""
+
+    column_names = ("image", "label", "fine")
+
+    def __init__(self, labels: list[int], raw: bool = False) -> None:
+        self.labels_, self.raw = labels, raw
+
+    def with_format(self, kind: None) -> "Partition":
+        return Partition(self.labels_, raw=True)
+
+    def __getitem__(self, column: str) -> list[int]:
+        assert self.raw
+        return {"label": self.labels_, "fine": self.labels_[::-1]}[column]
+
+
+TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LABELS,
+        np.array(LABELS, dtype=np.uint8),
+        torch.tensor(LABELS),
+        TENSORS,
+        Pairs(),
+        SimpleNamespace(targets=LABELS),
+        Subset(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1])), [1, 2, 3, 4]),
+        DataLoader(TENSORS, batch_size=3),
+        Partition(LABELS),
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_labels_are_counted_wherever_they_lie(data: Any) -> None:
+    """Arrays, data sets of torch, partitions of Flower Datasets."""
+    assert count_labels(data, 4).tolist() == COUNTED
+
+
+def test_several_clients_are_counted_at_once() -> None:
+    """Classes without a sample count zero, and so does a client without one."""
+    counts = count_labels([[3, 3, 0], [1, 1, 1]], 5)
+    assert counts.tolist() == [[1, 0, 0, 2, 0], [0, 3, 0, 0, 0]]
+    assert count_labels([], 2).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ([0, 4], "labels from 0 to 4; num_classes=4 classes are numbered 0 to 3"),
+        ([0.5], "give whole numbers"),
+        (["cat"], "give whole numbers"),
+        (3, "cannot be found"),
+        (Partition(LABELS), "name their column if it is not 'species'"),
+    ],
+)
+def test_what_are_no_labels_is_said(data: Any, sentence: str) -> None:
+    """With what to give in their place."""
+    with pytest.raises(DataError, match=sentence):
+        count_labels(data, 4, label="species")
+
+
+TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5,0,2\n1,7,0\n0,9,9\n",
+        "cat,dog,cow\n5,0,2\n1,7,0\n0,9,9",
+        "\ufeff5;0;2\r\n1;7;0\r\n0;9;9\r\n\r\n",
+        ",0,1,2\n0,5,0,2\n1,1,7,0\n2,0,9,9\n",
+        "0,1,2\n5,0,2\n1,7,0\n0,9,9\n",
+        'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t0\t9\t9\n',
+        "north,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
+    ],
+    ids=["plain", "header", "excel", "pandas", "pandas-no-index", "numbered", "named"],
+)
+def test_csv_as_programs_write_it(text: str, tmp_path: Path) -> None:
+    """With names of classes and clients, or their numbers, or without."""
+    path = tmp_path / "counts.csv"
+    path.write_text(text, encoding="utf-8")
+    assert load_label_counts(path).tolist() == TABLE
+
+
+def test_npy_and_array(tmp_path: Path) -> None:
+    """The counts themselves, and a file that NumPy saved."""
+    np.save(tmp_path / "counts.npy", np.array(TABLE, dtype=np.float32))
+    for source in (tmp_path / "counts.npy", TABLE):
+        assert load_label_counts(source).tolist() == TABLE
+
+
+def test_parquet(tmp_path: Path) -> None:
+    """Without the package a sentence names it; columns that are no numbers are names."""
+    path = tmp_path / "counts.parquet"
+    if find_spec("pyarrow") is None:
+        path.touch()
+        with pytest.raises(DataError, match="pip install pyarrow"):
+            load_label_counts(path)
+        return
+    pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    columns = {"name": ["a", "b", "c"]} | dict(zip("xyz", np.transpose(TABLE), strict=True))
+    parquet.write_table(pa.table({**columns, "__index_level_0__": [0, 1, 2]}), path)
+    assert load_label_counts(path).tolist() == TABLE
+    path.write_text("nothing of the kind")
+    with pytest.raises(DataError, match="no Parquet file"):
+        load_label_counts(path)
+
+
+def test_partitioner() -> None:
+    """Anything with `num_partitions` and `load_partition`."""
+    own = [[0, 0, 2], [1, 1]]
+    partitioner = SimpleNamespace(num_partitions=2, load_partition=lambda at: Partition(own[at]))
+    assert load_label_counts(partitioner).tolist() == [[2, 0, 1], [0, 2, 0]]
+    partitioner.load_partition = lambda _: Partition([0, 5])
+    assert load_label_counts(partitioner, label="fine").shape == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("none.csv", None, "cannot be read (No such file"),
+        ("counts.txt", "1,2", "give a file that ends in .csv, .npy, .parquet."),
+        ("a.csv", "", "has shape (0,)"),
+        ("a.csv", "3,4\n5\n", "line 2: '5' is no row of 2 numbers"),
+        ("a.csv", "a,b\n3,4\n\n5,many\n", "line 4: '5,many' is no row of 2 numbers"),
+        ("a.csv", "3\n5\n", "at least two classes"),
+        ("a.csv", "0.4,0.6\n", "client 0 has 0.4 samples of class 0; give whole numbers"),
+        ("a.csv", "4,6\n3,nan", "client 1 has nan samples of class 1"),
+        ("a.csv", "4,6\n3,-1", "client 1 has -1.0 samples of class 1"),
+        ("a.csv", "4,6\n0,0", "client 1 has no samples; leave such clients out."),
+        ("a.npy", "4,6\n0,0", "is no array of numbers"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(
+    name: str, text: str | None, sentence: str, tmp_path: Path
+) -> None:
+    """It says where, and what to give."""
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(DataError) as error:
+        load_label_counts(path)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("make", [lambda: ["a", "b"], lambda: [[1, 2], [3, 4, 5]], lambda: 7])
+def test_a_wrong_array_is_one_sentence(make: Callable[[], Any]) -> None:
+    """No error of NumPy's own."""
+    with pytest.raises(DataError, match="a row for each client"):
+        load_label_counts(make())

@@ -1,0 +1,208 @@
+"""A study of one's own federation foretells what the encrypted protocol selects, and is right."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import call
+from numpy.typing import NDArray
+
+import dubhe_flwr
+from dubhe_flwr import study
+from dubhe_flwr.core import distance_to_uniform, global_distribution, label_distribution
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.study import rounds_in_memory
+from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan
+from dubhe_flwr.report.federation import FederationStudy
+from dubhe_flwr.rules import Paper, Prices
+
+
+def federation(
+    seed: int, most_clients: int, most_classes: int
+) -> tuple[NDArray[np.int64], int, bool]:
+    """Draw label counts (N, C), K, and whether clients count the same."""
+    rng = np.random.default_rng(seed)
+    number, classes = rng.integers(25, most_clients + 1), rng.integers(2, most_classes + 1)
+    common = rng.dirichlet(np.full(classes, rng.uniform(0.5, 5)))
+    mixes = rng.dirichlet(10 ** rng.uniform(-0.5, 1) * classes * common + 1e-3, size=number)
+    sizes = np.maximum(10, rng.lognormal(4, rng.choice([0, 1]), size=number)).astype(int)
+    counts = np.array([rng.multinomial(n, mix) for n, mix in zip(sizes, mixes, strict=True)])
+    return counts, int(rng.integers(4, number // 3 + 1)), bool(rng.integers(2))
+
+
+def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> Iterator[Plan]:
+    """Yield the rounds of an encrypted run with the settings of a study, but another seed."""
+    settings = replace(found.arguments, seed=seed, simulation="encrypted")
+    nodes = [
+        NodePolicy(
+            label_counts=partial(np.array, own), alias=str(row), simulated=True, min_key_bits=512
+        )
+        for row, own in enumerate(counts)
+    ]
+    return rounds_in_memory(Coordinator(settings), nodes)
+
+
+def distances(
+    seed: int, most_clients: int, most_classes: int, num_rounds: int
+) -> tuple[float, float]:
+    """Return the distance that a study foretells, and that of an encrypted run."""
+    counts, wanted, equal = federation(seed, most_clients, most_classes)
+    found = study(counts, num_participants=wanted, equal_weights=equal, key_bits=512, seed=seed)
+    weighted = label_distribution(counts) if equal else counts
+    run = fmean(
+        distance_to_uniform(global_distribution(weighted[list(plan.participants)]))
+        for plan in islice(encrypted(counts, found, seed + 1), num_rounds)
+    )
+    return found.methods["dubhe"].distance, run
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_it_foretells_the_encrypted_run(seed: int) -> None:
+    """Within a tenth, of N, K, C, skew and sizes drawn wide; another seed, so other clients."""
+    foretold, run = distances(seed, most_clients=30, most_classes=6, num_rounds=100)
+    assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # of 0 to 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_it_foretells_larger_encrypted_runs(seed: int) -> None:
+    """The same with up to 300 clients and 20 classes."""
+    foretold, run = distances(seed, most_clients=300, most_classes=20, num_rounds=200)
+    assert foretold == pytest.approx(run, rel=0.1, abs=0.01)
+
+
+SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted", "helps", "reason"),
+    [
+        (SKEWED, 5, "much", ""),
+        (SKEWED[:15], 6, "little", "15 clients are few"),
+        (SKEWED, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
+        ([[10, 10, 9]] * 30, 5, "not", "random selection balances itself"),
+        ([[50, 10, 1]] * 30, 5, "not", "Clients hold much the same mix"),
+        ([[50, 10, 0], [10, 50, 0]] * 15, 5, "not", "Even an oracle that sees all labels"),
+    ],
+    ids=["skewed", "few", "near", "balanced", "alike", "absent"],
+)
+def test_the_verdict_says_why(
+    counts: NDArray[np.int64], wanted: int, helps: str, reason: str
+) -> None:
+    """It follows from the numbers alone."""
+    found = study(counts, num_participants=wanted, key_bits=512)
+    assert found.helps == helps, found.gain
+    assert reason in found.verdict
+    assert found.verdict.count("Dubhe helps") + found.verdict.count("does not help") == 1
+
+
+def test_what_it_shows() -> None:
+    """All figures fit a terminal of 80 columns, a page escapes them, and the code can be pasted."""
+    found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0), key_bits=512)
+    assert found.code == (
+        "Dubhe(FedAvg(), num_participants=5, "
+        "rule=Prices(coverage=1.0, local_skew=0.0, target=None), key_bits=512)"
+    )
+    assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
+    page = found._repr_html_()
+    for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
+        assert told in str(found)
+        assert f"<td>{told}</td>" in page
+    assert found.verdict in page
+    registering, other = found.costs.values()
+    assert registering.exchanges > other.exchanges == 2
+    assert other.messages == len(SKEWED) + 1
+    assert 0 < other.node_seconds < registering.node_seconds
+
+
+def test_sizes_count_as_the_strategy_weighs_them() -> None:
+    """A large client outweighs small ones, but not where all count the same."""
+    counts = np.concatenate([[[900, 90]], np.tile([[0, 10], [4, 6]], (15, 1))])
+    by_size, alike = (
+        study(counts, num_participants=5, equal_weights=equal, key_bits=512).methods["random"]
+        for equal in (False, True)
+    )
+    assert by_size.distance != alike.distance
+    assert by_size.coverage == alike.coverage == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"num_participants": 40}, "num_participants=40 is above the 30 nodes"),
+        ({"num_participants": 5, "rule": Paper((1, 2, 10))}, "is for 10 classes, and label_counts"),
+        ({"num_participants": 5, "rule": Prices(target=(0.5, 0.3, 0.2))}, "leave target out"),
+        ({"num_partcipants": 5}, "study takes no num_partcipants; did you mean num_participants?"),
+        ({}, "num_participants"),
+    ],
+)
+def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
+    """One sentence each, before anything is selected."""
+    with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
+        study(SKEWED, **given)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """The same figures as the function's, and no option that would be ignored."""
+    file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
+    np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
+    options = ["--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
+    ended = call("study", *options, "--json", str(found))
+    assert ended.code == 0
+    assert "Dubhe helps much here." in ended.out
+    content = json.loads(found.read_text())
+    same = study(SKEWED, num_participants=5, key_bits=512).to_dict()
+    for told in (content, same):
+        del told["costs"]  # it takes as long as it takes
+    same["sizes"] = list(same["sizes"])
+    assert content == same
+    for option in ("--emd", "--rho", "--num-samples", "--rounds"):
+        refused = call("study", *options, option, "3")
+        assert refused.code == 2
+        assert "is for drawn federations; leave it out with --label-counts." in refused.err
+
+
+def test_the_package_imports_nothing_before_it_is_asked() -> None:
+    """The names at the top cost no seconds, and a wrong one is an AttributeError."""
+    assert dubhe_flwr.__version__ == "0.1.0"
+    with pytest.raises(AttributeError, match="no attribute 'studies'"):
+        _ = dubhe_flwr.studies
+
+
+NOT = (
+    {"num_clients": 150, "num_participants": 20, "rho": 1.0, "emd": 1.0},
+    {"num_clients": 150, "num_participants": 20, "rho": 1.5, "emd": 0.3},
+    {"num_clients": 40, "num_participants": 10, "rho": 2.0, "emd": 0.5},
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", NOT)
+def test_not_is_less_than_a_point_on_digits(given: dict[str, Any]) -> None:
+    """Where the verdict is "not", accuracy gains less than a point: means of three seeds."""
+    from dubhe_flwr.experiments import CompareSettings
+    from dubhe_flwr.experiments.compare import compare
+
+    points = []
+    for seed in range(3):
+        settings = CompareSettings.for_dataset(
+            "digits",
+            **given,
+            methods=("random", "dubhe"),
+            encrypted=False,
+            seed=seed,
+            evaluate_every=10,
+        )
+        counts = settings.federation.draw("digits", 10).label_counts
+        wanted = settings.selection.num_participants
+        assert study(counts, num_participants=wanted, key_bits=512).helps == "not"
+        methods = compare(settings).methods
+        points.append(methods["dubhe"].final_accuracy - methods["random"].final_accuracy)
+    assert fmean(points) < 0.01
