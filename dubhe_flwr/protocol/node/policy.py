@@ -16,7 +16,7 @@ from dubhe_flwr.protocol.rules import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
-__all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts"]
+__all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts", "where_raised"]
 
 # Flower's own log, by its name alone, so that owners find these lines where all others stand.
 logger = logging.getLogger("flwr")
@@ -112,7 +112,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     try:
         return bool(policy.willing(server_round))
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: willing raised %s; the node stays out.", _where(error))
+        logger.warning("dubhe: willing raised %s; the node stays out.", where_raised(error))
         return False
 
 
@@ -183,7 +183,7 @@ def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:
     return bool(shift > policy.max_label_shift * FIXED_POINT_SCALE)
 
 
-def _where(error: Exception) -> str:
+def where_raised(error: Exception) -> str:
     """Return an error's kind and the line that raised it; its text may hold labels."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -198,7 +198,7 @@ def _read(
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: label_counts raised %s; %s.", _where(error), consequence)
+        logger.warning("dubhe: label_counts raised %s; %s.", where_raised(error), consequence)
         return JoinStatus.INVALID_LABEL_COUNTS, None
     own = Own(counts)
     status = _check(own, num_classes)

@@ -9,7 +9,7 @@ from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMess
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import ChargedError, price_of, spend_day
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Memory
-from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
+from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
 from dubhe_flwr.protocol.wire.codec import Fields
@@ -96,8 +96,8 @@ class ClientSession:
             # Says by its type alone what failed: details would make the node an oracle.
             raise RefusedError(f"{header.stage} failed: {type(error).__name__}.") from None
         except Exception as error:  # noqa: BLE001 - a rule may raise anything, with labels in it
-            kind = type(error).__name__
-            logger.warning("dubhe: the node's answer to %s raised %s.", header.stage, kind)
+            where = where_raised(error)
+            logger.warning("dubhe: the node's answer to %s raised %s.", header.stage, where)
             raise RefusedError(f"{header.stage} failed; the node's log says why.") from None
 
     def _join(self, header: Envelope, request: JoinRequest) -> Message:

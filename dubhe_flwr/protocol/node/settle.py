@@ -11,7 +11,7 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import charging, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
-from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
@@ -114,8 +114,8 @@ def read_sum(
             )
         except Exception as error:  # noqa: BLE001 - a rule may raise anything
             if not isinstance(error, DubheError):
-                kind = type(error).__name__
-                logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, kind)
+                where = where_raised(error)
+                logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
             raise RefusedError(_IS_ANOTHER) from None
     return replace(charged, reading=reading), outcome
 

@@ -89,7 +89,9 @@ class TestAnyRule:
         forged = with_slots(nodes, node_id, request, [0])
         refuses(nodes, node_id, forged, RefusedError, "^The sum is not what it is said to be")
         (message,) = set(caplog.messages)
-        assert message == f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError."
+        assert message.startswith(
+            f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError in "
+        )
 
     def test_a_probability_of_numpy_is_kept(self) -> None:
         """The node finds it again when it draws the next time."""
@@ -123,7 +125,7 @@ class TestAnyRule:
     def test_no_text_of_a_rule_leaves_the_node(
         self, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """It may hold labels; the log has the type of the error."""
+        """It may hold labels; the log has the type of the error and its place."""
         nodes = federation(rule=Exchanges(local_skew=0.25 if method == "contribution" else 0.5))
         stage = Stage.REGISTER if method == "contribution" else Stage.JOIN
         node_id, request = next_request(nodes, stage)
@@ -134,4 +136,6 @@ class TestAnyRule:
         monkeypatch.setattr(Exchanges, method, fails)
         terms_of.cache_clear()
         refuses(nodes, node_id, request, RefusedError, f"^{stage} failed; the node's log says why")
-        assert caplog.messages == [f"dubhe: the node's answer to {stage} raised ValueError."]
+        (message,) = caplog.messages
+        assert message.startswith(f"dubhe: the node's answer to {stage} raised ValueError in ")
+        assert "3 1 4" not in message
