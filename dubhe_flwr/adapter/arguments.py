@@ -61,11 +61,15 @@ class Options:
         choices = get_args(EvaluateOn)
         if self.evaluate_on not in choices:
             raise SettingsError(f"evaluate_on={self.evaluate_on!r} must be one of {choices}.")
-        for name in ("wait_timeout", "stage_timeout"):
-            seconds = getattr(self, name)
-            for_ever = name == "stage_timeout" and seconds is None
-            if not for_ever and not (isinstance(seconds, Real) and 0.0 <= float(seconds) < inf):
-                raise SettingsError(f"{name}={seconds!r} must be a number of seconds from 0 up.")
+        if not (isinstance(self.wait_timeout, Real) and 0.0 <= float(self.wait_timeout) < inf):
+            raise SettingsError(
+                f"wait_timeout={self.wait_timeout!r} must be a number of seconds from 0 up."
+            )
+        seconds = self.stage_timeout  # Flower takes 0 for 12 hours
+        if seconds is not None and not (isinstance(seconds, Real) and 0.0 < float(seconds) < inf):
+            raise SettingsError(
+                f"stage_timeout={seconds!r} must be a number of seconds above 0, or None."
+            )
         number = self.expected_nodes
         if number is not None and not (isinstance(number, Integral) and number >= 0):
             raise SettingsError(f"expected_nodes={number!r} must be a whole number from 0 up.")

@@ -166,7 +166,10 @@ def _lock(path: Path) -> None:
 
 
 def _flush_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows opens no folder
+        return
     try:
         os.fsync(descriptor)
     finally:

@@ -5,7 +5,7 @@ from logging import ERROR, INFO
 from os import PathLike
 from typing import Any, Final
 
-from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
+from dubhe_flwr.adapter.checkpoint import Checkpoint, CheckpointDirectory
 from dubhe_flwr.adapter.packing import generator_states, pack, restore_generators, unpack
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
@@ -155,10 +155,11 @@ class Run:
         """Take up the latest checkpoint, once."""
         if self._looked or self._directory is None:
             return
-        self._looked = True
-        checkpoint = self._directory.open()
-        if checkpoint is None:
-            return
+        if (checkpoint := self._directory.open()) is not None:
+            self._take_up(checkpoint)
+        self._looked = True  # not before: what was refused is refused again, and never overwritten
+
+    def _take_up(self, checkpoint: Checkpoint) -> None:
         wanted = ["state", "model", "generators"]
         values = check_keys(checkpoint.content, wanted, str(checkpoint.path))
         model = unpack(values["model"])

@@ -1,6 +1,7 @@
 """What the strategies of both APIs have: a wrapped strategy, a driver, and methods to override."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from logging import ERROR, INFO, WARNING
 from typing import Any, ClassVar, Generic, TypeVar
@@ -10,7 +11,7 @@ from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Batch, Coordinator, Plan, Replies, Selector, Stage
+from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
 
 __all__ = ["Selecting", "SelectingByDubhe", "SelectionDriver"]
 
@@ -28,7 +29,8 @@ class SelectionDriver:
     def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
         self.selector = selector
         self.options = options
-        self.expected_nodes = options.expected_nodes or selector.num_participants
+        expected = options.expected_nodes
+        self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(owner.strategy, selector, options.checkpoint_dir)
         self._owner = owner
         self._override_logged = False
@@ -59,6 +61,7 @@ class SelectionDriver:
         while isinstance(outcome, Batch):
             run.before_sending()
             replies = send(outcome, self.options.stage_timeout)
+            _log_failures(outcome, replies)
             run.state, outcome = self.selector.step(run.state, replies)
         run.plan = outcome
         seconds = time.perf_counter() - begin
@@ -241,6 +244,14 @@ class SelectingByDubhe(Selecting[StrategyT]):
         """Let all nodes register before the next round, because their data changed."""
         run = self.driver.run
         run.state = self._coordinator.register_anew(run.state)
+
+
+def _log_failures(batch: Batch, replies: Replies) -> None:
+    """Say what most of the nodes that answered with an error say."""
+    reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
+    for reason, number in reasons.most_common(1):
+        nodes = _counted(number, "node", "nodes")
+        log(WARNING, "dubhe: %s: error of %s: %.200r", batch.header.stage, nodes, reason)
 
 
 def _counted(number: int, singular: str, plural: str) -> str:

@@ -65,7 +65,7 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     kind = message_type(batch.header.stage)
-    requests = list(batch.fields())
+    requests = list(batch.fields.items())
     # Nodes that are asked the same share the records: Flower checks every value of a new one.
     records = {id(fields): to_records(fields) for _, fields in requests}
     size = batch_size(grid, len(requests))

@@ -65,7 +65,8 @@ class Node:
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most in a day; more is refused before any work.
+        How often the node registers and draws at most in a run and day; more is refused before any
+        work. A draw for H times as many volunteers counts as H.
     max_label_shift : float, optional (default: the labels are never looked at)
         How far the label distribution may move after the node registered, as L1 distance from 0
         to 2, before the node tells the server; when enough nodes did, all register anew. With it
@@ -137,9 +138,6 @@ class Node:
         session = ClientSession(policy, _kept_memory(context), today=int(time.time() // _DAY))
         try:
             return session.handle(fields)
-        except UntrustedError as error:  # its owner should know, and the server is no messenger
-            log(ERROR, "dubhe: %s", error)
-            raise
         finally:  # what was decrypted for a refused request counts too
             if session.memory is not None:
                 context.state[_RECORD] = config_record(session.memory.to_fields())
@@ -238,6 +236,8 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
     try:
         reply = node.handle(from_records(message.content), context)
     except ProtocolError as error:
+        # Its owner should know whose keys were not trusted, and the server is no messenger.
+        log(ERROR if isinstance(error, UntrustedError) else WARNING, "dubhe: refused: %s", error)
         return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
     return Message(to_records(reply), reply_to=message)
 

@@ -11,6 +11,7 @@ from dubhe_flwr.core.determination import (
 )
 from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
+    MAX_SAMPLES,
     average_emd,
     balanced_distribution,
     coverage,
@@ -38,6 +39,7 @@ from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contri
 __all__ = [
     "FIXED_POINT_SCALE",
     "MAX_REGISTRY_LENGTH",
+    "MAX_SAMPLES",
     "Category",
     "Codebook",
     "average_emd",

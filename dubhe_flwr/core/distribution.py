@@ -15,6 +15,7 @@ from dubhe_flwr.errors import SettingsError
 
 __all__ = [
     "FIXED_POINT_SCALE",
+    "MAX_SAMPLES",
     "average_emd",
     "balanced_distribution",
     "coverage",
@@ -29,6 +30,9 @@ __all__ = [
 
 FIXED_POINT_SCALE: Final = 2**20
 """Sum S of a label distribution in integers; an error of at most 1e-6 in each share."""
+
+MAX_SAMPLES: Final = 2**42
+"""Samples of a client are fewer: times S they fit 64 bits."""
 
 
 def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
@@ -125,7 +129,7 @@ def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
     """
     counts = np.asarray(label_counts, dtype=np.int64)
     total = sum(counts.tolist())  # Python's integers do not overflow
-    if np.any(counts < 0) or not 0 < total < 2**42:
+    if np.any(counts < 0) or not 0 < total < MAX_SAMPLES:
         raise SettingsError(
             "Label counts must be non-negative with at least one sample and fewer than 2**42 in "
             "all; leave out clients without data."

@@ -141,7 +141,7 @@ def rounds_in_memory(
         state, outcome = selector.begin_round(state, server_round, range(len(sessions)))
         while isinstance(outcome, Batch):
             replies: dict[int, Fields | NodeFailure] = {}
-            for node, request in outcome.fields():
+            for node, request in outcome.fields.items():
                 on_answer(outcome.header.stage, len(replies), len(outcome.requests))
                 replies[node] = _answer(sessions[node], request)
             state, outcome = selector.step(state, replies)

@@ -1,9 +1,11 @@
 """Batches of requests, reports of what came back, and plans of who trains."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from dubhe_flwr.protocol.wire.codec import Fields, encoded_size
+from dubhe_flwr.protocol.wire.codec import Fields, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
 
@@ -21,7 +23,7 @@ Replies = Mapping[int, Mapping[str, object] | NodeFailure]
 """Answers to a batch by node id, as received; nodes that did not answer are missing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """The requests of one stage, to be sent all at once.
 
@@ -36,25 +38,19 @@ class Batch:
     header: Envelope
     requests: Mapping[int, Message]
 
-    def fields(self) -> Iterator[tuple[int, Fields]]:
-        """Yield the flat fields for each node id; nodes in a row that share a body share them."""
-        last: Message | None = None
-        fields: Fields = {}
-        for node_id, body in self.requests.items():
-            if body is not last:
-                last, fields = body, self.header.seal(body)
-            yield node_id, fields
+    @cached_property
+    def fields(self) -> Mapping[int, Fields]:
+        """The flat fields for each node id; nodes that share a body share them."""
+        bodies = {id(body): body for body in self.requests.values()}
+        sealed = {key: self.header.seal(body) for key, body in bodies.items()}
+        return {node_id: sealed[id(body)] for node_id, body in self.requests.items()}
 
+    @property
     def num_bytes(self) -> int:
-        """Return the bytes of all requests."""
-        of_header = encoded_size(self.header)
-        last: Message | None = None
-        total = of_last = 0
-        for body in self.requests.values():  # often one and the same for all
-            if body is not last:
-                last, of_last = body, of_header + encoded_size(body)
-            total += of_last
-        return total
+        """Bytes of all requests."""
+        alike = Counter(map(id, self.requests.values()))
+        distinct = {id(body): self.fields[node_id] for node_id, body in self.requests.items()}
+        return sum(number * wire_size(distinct[key]) for key, number in alike.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from dubhe_flwr.errors import InvalidCiphertextError, ProtocolError
 from dubhe_flwr.he import PublicKey, Unencrypted
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies, StageReport
-from dubhe_flwr.protocol.wire.codec import encoded_size
+from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import reply_reader
 from dubhe_flwr.protocol.wire.messages import Message
 
-__all__ = ["accept_replies", "alias_order", "invalid_vectors"]
+__all__ = ["accept_replies", "alias_order", "valid_sum"]
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -41,8 +41,7 @@ def accept_replies(
     """
     accepted: dict[int, MessageT] = {}
     dropped: Counter[str] = Counter()
-    header, of_header = batch.header, encoded_size(batch.header)
-    read = reply_reader(header)
+    read = reply_reader(batch.header)
     bytes_up = 0
     for node_id in batch.requests:
         reply = replies.get(node_id)
@@ -61,36 +60,32 @@ def accept_replies(
             dropped[reason] += 1
             continue
         accepted[node_id] = body
-        bytes_up += of_header + encoded_size(body)
+        bytes_up += wire_size(reply)
     report = StageReport(
-        stage=header.stage,
+        stage=batch.header.stage,
         sent=len(batch.requests),
         accepted=len(accepted),
         dropped=dict(dropped),
-        bytes_down=batch.num_bytes(),
+        bytes_down=batch.num_bytes,
         bytes_up=bytes_up,
     )
     return accepted, report
 
 
-def invalid_vectors(
+def valid_sum(
     public_key: PublicKey | Unencrypted, vectors: Mapping[int, bytes], num_ciphertexts: int
-) -> frozenset[int]:
-    """Return the nodes whose vector is not a ciphertext under the key.
+) -> tuple[Mapping[int, bytes], bytes]:
+    """Return the vectors that are ciphertexts under the key, and their sum, empty without any.
 
     One check of the sum covers all; only if it fails is each one looked at.
     """
     if not vectors:
-        return frozenset()
+        return {}, b""
     try:
-        public_key.add_up(vectors.values(), num_ciphertexts)
+        return vectors, public_key.add_up(vectors.values(), num_ciphertexts)
     except InvalidCiphertextError:
-        return frozenset(
-            node_id
-            for node_id, vector in vectors.items()
-            if not public_key.is_valid(vector, num_ciphertexts)
-        )
-    return frozenset()
+        valid = {n: v for n, v in vectors.items() if public_key.is_valid(v, num_ciphertexts)}
+        return valid_sum(public_key, valid, num_ciphertexts)
 
 
 def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:

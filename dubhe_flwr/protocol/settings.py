@@ -10,9 +10,10 @@ from typing import Final, Literal, get_args
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dubhe_flwr.core import expected_volunteers
-from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import TrustedKeys
+from dubhe_flwr.errors import ProtocolError, SettingsError
+from dubhe_flwr.he import TrustedKeys, sealed_bytes
 from dubhe_flwr.protocol.rules import Prices, Rule
+from dubhe_flwr.protocol.wire.codec import MAX_BYTES
 from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
 from dubhe_flwr.protocol.wire.terms import terms_of
 
@@ -164,11 +165,7 @@ clients a round or lower min_cohort.
         self._check_sizes()
         self._check_draws()
         _ = self.trusted  # refuses keys that cannot work
-        if self.rule.num_classes is not None:
-            try:
-                terms_of(self.announced(self.max_registered), self.rule.num_classes)
-            except RefusedError as error:
-                raise SettingsError(str(error)) from None
+        self._check_terms()
 
     @cached_property
     def trusted(self) -> TrustedKeys | None:
@@ -277,8 +274,26 @@ clients a round or lower min_cohort.
                 f"num_participants={self.num_participants}."
             )
 
+    def _check_terms(self) -> None:
+        """Refuse what the nodes would refuse, as far as it is known before they say ``C``."""
+        try:
+            terms_of(self.announced(self.max_registered), self.rule.num_classes or 2)
+        except TypeError as error:
+            raise SettingsError(
+                f"JSON does not hold the settings of {self.rule}: {error}."
+            ) from None
+        except ProtocolError as error:
+            raise SettingsError(str(error)) from None
+        most = MAX_BYTES // sealed_bytes(self.key_bits)
+        if self.simulation != "plain" and self.max_registered > most:
+            raise SettingsError(
+                f"max_registered={self.max_registered} sealed keys do not fit a message; at most "
+                f"{most} nodes can register with key_bits={self.key_bits}."
+            )
+
     def _check_draws(self) -> None:
-        tries = self.num_tries(grouped=self.determination == "grouped")
+        kinds = {"tries": [False], "grouped": [True]}.get(self.determination, [False, True])
+        tries = max(self.num_tries(grouped=grouped) for grouped in kinds)
         budget = self.max_draws_per_epoch
         if self.determination != "grouped" and tries * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(

@@ -101,3 +101,21 @@ def test_a_place_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
             CheckpointError, match=r"cannot be used \(.*\); let checkpoint_dir name"
         ):
             CheckpointDirectory(path).open()
+
+
+def test_where_no_folder_opens_a_checkpoint_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, where a folder cannot be flushed by itself."""
+    real = os.open
+
+    def no_folder(path: Any, *arguments: Any, **named: Any) -> int:
+        if Path(path).is_dir():
+            raise PermissionError(13, "Permission denied")
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", no_folder)
+    directory = opened(tmp_path)
+    directory.save(1, CONTENT)
+    directory.mark_left()
+    assert latest(directory).left

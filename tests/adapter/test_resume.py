@@ -374,3 +374,13 @@ def test_a_full_disk_does_not_end_the_run(
     assert again.rounds_left(4) == 3
     api.run(again, grid, 4)
     assert [plan.server_round for plan in again.plans] == [2, 3, 4]
+
+
+def test_a_checkpoint_that_was_refused_is_refused_again(api: Api, tmp_path: Path) -> None:
+    """Starting once more in the same process neither begins anew nor removes it."""
+    api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 1)
+    strategy = api.dubhe(checkpoint_dir=tmp_path, seed=8)
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match="seed=8 is not the seed"):
+            api.run(strategy, api.grid(), 2)
+    assert (tmp_path / "round-000001").exists()

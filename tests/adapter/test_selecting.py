@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from apis import TRAIN
 
-from dubhe_flwr.protocol import Plan, StageReport
+from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
 
 PLAN = Plan(
     2,
@@ -56,3 +56,16 @@ def test_a_plan_is_logged(
     with caplog.at_level("INFO", logger="flwr"):
         strategy.log_plan(replace(PLAN, **changes), 1.5)
     assert caplog.messages == lines
+
+
+def test_what_most_of_the_nodes_refuse_with_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """In one line, whatever a node writes."""
+    strategy = TRAIN.dubhe(num_participants=3, on_failure="random")
+    strategy.driver.plan_round(
+        1,
+        lambda: range(9),
+        lambda batch, _timeout: {
+            node_id: NodeFailure("no\nhandler" if node_id else "odd") for node_id in batch.requests
+        },
+    )
+    assert "dubhe: join: error of 8 nodes: 'no\\nhandler'" in caplog.messages

@@ -118,7 +118,7 @@ def test_an_empty_own_slot_draws_like_any_other() -> None:
     nodes = federation()
     batch = nodes.until(Stage.PARTICIPATE)
     slots = overall_registry(COUNTS, Codebook((1, 2, 4)), {1: 0.6, 2: 0.3})[1]
-    for row, (node_id, request) in enumerate(batch.fields()):
+    for row, (node_id, request) in enumerate(batch.fields.items()):
         overall = slots_of(nodes, node_id, request)
         overall[(slots[row] + 1) % len(overall)] += overall[slots[row]]
         overall[slots[row]] = 0

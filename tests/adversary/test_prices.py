@@ -63,7 +63,9 @@ def settle(
 def moments(sums: NDArray[np.int64], number: int) -> Floats:
     """Return the sum of label distributions that the sum at the opening tells."""
     largest = RULE.registration_slots(FRAME).largest
-    told = 2 * (2 * sums[3 : 3 + C - 1] / largest - number)  # of P x, with P = 1/2 for all
+    # Of P (1 - P) x, with P = 1/2 for all; before it stand what is remembered and two numbers more.
+    start = 2 + 1 + (C - 1) + 1
+    told = np.sqrt(2) * (2 * sums[start : start + C - 1] / largest - number)
     return np.append(told, -told.sum()) + number / C
 
 

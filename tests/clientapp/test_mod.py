@@ -14,7 +14,7 @@ from dubhe_flwr.adapter.transport import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Memory
-from dubhe_flwr.protocol.wire.envelope import Envelope, open_reply
+from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
 from dubhe_flwr.rules import Paper
 
@@ -45,20 +45,23 @@ def test_both_kinds_of_app_answer_every_stage(app: ClientApp) -> None:
     """The mod and the registered handlers give the same answer to a request."""
     reply = app(request(HELLO.seal(HelloRequest())), context())
     fields = dict(reply.content.config_records["dubhe"])
-    assert open_reply(fields, HELLO) == HelloReply(alias="3", willing=True)
+    assert reply_reader(HELLO)(fields) == HelloReply(alias="3", willing=True)
     for stage in STAGES:
         answer = app(request({"nonsense": 1}, stage), context())
         assert answer.has_error()
 
 
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
-def test_refusals_are_error_replies_and_leave_no_state(app: ClientApp) -> None:
+def test_refusals_are_error_replies_and_leave_no_state(
+    app: ClientApp, caplog: pytest.LogCaptureFixture
+) -> None:
     """A refused request is answered with an error that names no secret, and changes nothing."""
     node = context()
     header = Envelope(bytes(16), "determine", 1)
     reply = app(request(header.seal(HelloRequest()), "determine"), node)
     assert reply.has_error()
     assert "DetermineRequest" in str(reply.error.reason)
+    assert caplog.messages == [f"dubhe: refused: {reply.error.reason}"]
     assert not node.state.config_records
     empty = Message(RecordDict(), dst_node_id=99, message_type=message_type("join"))
     assert "no record" in str(app(empty, node).error.reason)
@@ -69,7 +72,7 @@ def test_state_lives_in_the_context() -> None:
     app, node = numpy_client_app(), context()
     header = Envelope(b"e" * 16, "join", 1)
     reply = app(request(header.seal(JOIN), "join"), node)
-    joined = open_reply(dict(reply.content.config_records["dubhe"]), header)
+    joined = reply_reader(header)(dict(reply.content.config_records["dubhe"]))
     assert isinstance(joined, JoinReply)
     assert joined.status == 0
     kept = node.state.config_records["dubhe"]
@@ -85,7 +88,7 @@ def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
     for left in (damaged, older):
         node.state["dubhe"] = left
         reply = app(request(header.seal(JOIN), "join"), node)
-        joined = open_reply(dict(reply.content.config_records["dubhe"]), header)
+        joined = reply_reader(header)(dict(reply.content.config_records["dubhe"]))
         assert isinstance(joined, JoinReply)
 
 
@@ -116,7 +119,7 @@ def test_alias_is_the_partition_or_the_node() -> None:
     node = context()
     del node.node_config["partition-id"]
     reply = app(request(HELLO.seal(HelloRequest())), node)
-    body = open_reply(dict(reply.content.config_records["dubhe"]), HELLO)
+    body = reply_reader(HELLO)(dict(reply.content.config_records["dubhe"]))
     assert isinstance(body, HelloReply)
     assert body.alias == "99"
 
@@ -135,7 +138,7 @@ def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> No
     app = numpy_client_app(**options)
     header = Envelope(b"e" * 16, "join", 1)
     reply = app(request(header.seal(JOIN), "join"), context())
-    body = open_reply(dict(reply.content.config_records["dubhe"]), header)
+    body = reply_reader(header)(dict(reply.content.config_records["dubhe"]))
     assert isinstance(body, JoinReply)
     assert body.status == status
 

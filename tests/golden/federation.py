@@ -201,7 +201,7 @@ class Federation:
         replies: dict[int, Reply] = {}
         asked: list[int] = []
         before: Reply | None = None
-        for node_id, fields in batch.fields():
+        for node_id, fields in batch.fields.items():
             row = self.rows[node_id]
             asked.append(row)
             kind = self._fault(stage, row, num_batches)

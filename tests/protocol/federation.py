@@ -111,7 +111,7 @@ class Federation(Generic[StateT]):
         """Carry a batch to the nodes and the replies back."""
         replies: dict[int, Mapping[str, object] | NodeFailure] = {}
         stage = batch.header.stage
-        for node_id, request in batch.fields():
+        for node_id, request in batch.fields.items():
             reply = self._carry(stage, node_id, request)
             self.exchanges.append(Exchange(stage, node_id, request, reply))
             if reply is not None:

@@ -102,7 +102,7 @@ def next_request(
 ) -> tuple[int, Fields]:
     """Play up to a stage; return one node that is asked, and its request."""
     batch = nodes.until(stage, server_round)
-    return next(iter(batch.fields()))
+    return next(iter(batch.fields.items()))
 
 
 def asked_to_settle(exchange: int = 0) -> tuple[Federation[CoordinatorState], int, Fields]:
@@ -111,7 +111,7 @@ def asked_to_settle(exchange: int = 0) -> tuple[Federation[CoordinatorState], in
     batch: Any = nodes.until(Stage.SETTLE)
     for _ in range(exchange):
         batch = nodes.step(nodes.deliver(batch))
-    node_id, request = next(iter(batch.fields()))
+    node_id, request = next(iter(batch.fields.items()))
     return nodes, node_id, request
 
 

@@ -8,22 +8,21 @@ HEADER = Envelope(bytes(16), "keygen", sequence=3)
 
 
 def test_a_batch_seals_each_request() -> None:
-    """Header and body go to each node; nodes in a row that share a body share its fields."""
+    """Header and body go to each node; nodes that share a body share its fields."""
     shared, other = KeygenRequest(bytes(32)), KeygenRequest(bytes(64))
     batch = Batch(HEADER, {5: shared, 7: shared, 9: other, 8: shared})
-    fields = dict(batch.fields())
+    fields = batch.fields
     assert list(fields) == [5, 7, 9, 8]
     assert fields[5] == HEADER.seal(shared)
     assert fields[9] == HEADER.seal(other)
-    assert fields[5] is fields[7]
-    assert fields[8] == fields[7]
-    assert batch.num_bytes() == 3 * wire_size(fields[5]) + wire_size(fields[9])
+    assert fields[5] is fields[7] is fields[8]
+    assert batch.num_bytes == 3 * wire_size(fields[5]) + wire_size(fields[9])
 
 
 def test_an_empty_batch_has_no_bytes() -> None:
     """A batch to nobody is possible."""
-    assert Batch(HEADER, {}).num_bytes() == 0
-    assert Batch(HEADER, {1: HelloRequest()}).num_bytes() > 0
+    assert Batch(HEADER, {}).num_bytes == 0
+    assert Batch(HEADER, {1: HelloRequest()}).num_bytes > 0
 
 
 def test_a_report_can_be_corrected() -> None:

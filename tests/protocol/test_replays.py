@@ -67,7 +67,7 @@ class Schedule:
         nodes = self.nodes
         outcome = nodes.begin(server_round)
         while isinstance(outcome, Batch):
-            requests = list(outcome.fields())
+            requests = list(outcome.fields.items())
             self.rng.shuffle(requests)
             shuffled = Batch(outcome.header, {n: outcome.requests[n] for n, _ in requests})
             replies = self.deliver(shuffled)
@@ -80,7 +80,7 @@ class Schedule:
         for node_id in batch.requests:
             self.replay(node_id, batch.header.stage)
         replies = self.nodes.deliver(batch)
-        for node_id, request in batch.fields():
+        for node_id, request in batch.fields.items():
             self.requests[node_id].append(request)
             self.replies[node_id].append(replies[node_id])
             self.replay(node_id, batch.header.stage)

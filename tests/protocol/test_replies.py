@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.he import Unencrypted, generate_secret_key
 from dubhe_flwr.protocol import Batch, NodeFailure, accept_replies, alias_order, wire_size
-from dubhe_flwr.protocol.replies import invalid_vectors
+from dubhe_flwr.protocol.replies import valid_sum
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest
 
@@ -55,7 +55,7 @@ def test_unfit_replies_are_dropped_and_counted() -> None:
     }
     assert (report.stage, report.sent, report.accepted) == ("hello", 10, 2)
     assert report.bytes_up == wire_size(reply("one")) + wire_size(reply("nine"))
-    assert report.bytes_down == batch.num_bytes()
+    assert report.bytes_down == batch.num_bytes
 
 
 def test_numbers_come_first_and_by_value() -> None:
@@ -77,13 +77,16 @@ def test_the_order_does_not_depend_on_arrival(aliases: dict[int, str]) -> None:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_invalid_vectors_are_found(plain: bool) -> None:
-    """Each one that is not a ciphertext is named, and nothing where all are or none is there."""
+def test_what_is_no_ciphertext_is_in_no_sum(plain: bool) -> None:
+    """All others are added up, in one go where nothing is wrong."""
     secret = generate_secret_key(512)
     key: Any = Unencrypted(512) if plain else secret.public_key
     valid = {n: (key if plain else secret).encrypt([n, 1]) for n in range(5)}
-    assert invalid_vectors(key, valid, 2) == set()
-    assert invalid_vectors(key, {}, 2) == set()
+    assert valid_sum(key, valid, 2)[0] == valid
+    assert valid_sum(key, {}, 2) == ({}, b"")
     bad = b"\xff" * 128 if plain else bytes(128)
     spoilt = {3: valid[3][:128] + bad, 1: bad * 2, 4: valid[4][:128]}
-    assert invalid_vectors(key, valid | spoilt, 2) == {1, 3, 4}
+    members, total = valid_sum(key, valid | spoilt, 2)
+    assert set(members) == {0, 2}
+    assert (key if plain else secret).decrypt(total) == [2, 2]
+    assert valid_sum(key, spoilt, 2) == ({}, b"")

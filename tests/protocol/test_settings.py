@@ -1,19 +1,36 @@
 """Tests of the settings: what cannot work is refused before the first message."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from protocol.server import Coin
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Paper, Prices, register_rule
 
 RULE = Paper((1, 2, 10))
 VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
+
+
+@register_rule
+@dataclass(frozen=True)
+class Settings32(Coin):
+    """A rule with a setting, and a large pool."""
+
+    share: Any = 0.5
+
+    name: ClassVar[str] = f"settings of {__name__}"  # pytest imports this module twice
+
+    @property
+    def pool(self) -> int:
+        """More than there are tries."""
+        return 50
 
 
 def test_defaults() -> None:
@@ -148,6 +165,15 @@ def test_what_is_announced_of_a_simulation(
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
         ({"max_registered": 2**42}, "The terms of the epoch cannot work"),
         ({"rule": Paper((1, 2, 62), "search"), "key_bits": 512}, "The rule takes .* ciphertexts"),
+        ({"rule": Prices(), "key_bits": 2050}, "key_bits=2050 is not a multiple of 16"),
+        ({"rule": Prices(), "key_bits": 16384}, "keys of 8192 bits"),
+        ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch cannot work"),
+        (
+            {"rule": Settings32(np.float32(0.5)), "determination": "tries"},
+            "JSON does not hold the settings of Settings32",
+        ),
+        ({"rule": Settings32(), "max_draws_per_epoch": 1000}, "tries=50 .* make 2500 draws"),
+        ({"max_registered": 95_326}, "at most 95325 nodes can register with key_bits=2048"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence: str) -> None:
@@ -167,6 +193,9 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"max_unregistered": 0},
         {"max_unregistered": 1.0},
         {"max_draws_per_epoch": 1000},
+        {"rule": Settings32(), "determination": "tries"},
+        {"max_registered": 95_325},
+        {"max_registered": 95_326, "simulation": "plain"},
         {"determination": "grouped", "tries": 100, "max_draws_per_epoch": 5000},
         {"determination": "grouped", "group_size": 3},
         {"determination": "grouped", "group_size": 20},

@@ -44,7 +44,7 @@ from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, decode
 from dubhe_flwr.protocol.node.memory import Allowance, EpochKey, Joined, Registered
 from dubhe_flwr.protocol.rules import Frame, Own, Population, Settled
-from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_reply, open_request
+from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_request, reply_reader
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG, Terms, terms_of
@@ -166,7 +166,7 @@ def test_a_message(case: Case) -> None:
         opened, body = open_request(told)
         assert opened == header
     else:
-        body = open_reply(told, header)
+        body = reply_reader(header)(told)
     assert type(body) is (REQUESTS if case["kind"] == "request" else REPLIES)[case["stage"]]
     for name, what in values(case["values"]).items():
         found: Any = reduce(getattr, name.replace("-", "_").split("."), body)
@@ -362,7 +362,7 @@ def test_what_is_no_message(case: Case) -> None:
     expected = Envelope(inputs.EPOCH, case["stage"], case["sequence"])
 
     def read(fields: Case) -> object:
-        return open_request(fields) if case["kind"] == "request" else open_reply(fields, expected)
+        return open_request(fields) if case["kind"] == "request" else reply_reader(expected)(fields)
 
     with pytest.raises(error(case)) as refused:
         read(values(case["fields"]))

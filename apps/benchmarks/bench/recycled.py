@@ -71,10 +71,11 @@ class RecycledNodes:
         stage = Stage(batch.header.stage)
         if stage not in _OF_ALL:
             return {
-                node_id: self._as_agent(node_id, request) for node_id, request in batch.fields()
+                node_id: self._as_agent(node_id, request)
+                for node_id, request in batch.fields.items()
             }
         before = self.seconds[stage]
-        asked = dict(zip(range(self.num_real), batch.fields(), strict=False))
+        asked = dict(zip(range(self.num_real), batch.fields.items(), strict=False))
         answers = [self._handle(index, request) for index, (_, request) in asked.items()]
         # Those that repeat would have taken as long.
         self.seconds[stage] = before + (self.seconds[stage] - before) * len(batch.requests) / len(

@@ -45,12 +45,17 @@ def or_by_chance(
     except GivenUpError as error:
         if raises:
             option = "" if error.context.misconfigured() else _OPTION
-            raise QuorumError(f"{error}{option}") from None
+            raise _failure(error.context, f"{error}{option}") from None
         return _by_chance(error.context, error)
     except DubheError as error:
         if raises:
             raise
         return _by_chance(context, error)
+
+
+def _failure(context: Context, sentence: str) -> QuorumError:
+    """Return the error with the notes of the round, which nobody else would see."""
+    return QuorumError(" ".join([sentence, *dict.fromkeys(context.round.notes)]))
 
 
 def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
@@ -59,17 +64,14 @@ def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
     Those that said yes for this round come first: the others may be lost.
     """
     run, this_round, epoch = context.run, context.round, context.epoch
-    willing, unwilling = set(this_round.willing), set(this_round.unwilling)
-    ready = None if epoch is None else epoch.rounds.get(run.server_round)
-    if epoch is not None and ready is not None:
-        willing |= {epoch.registered[index] for index in ready.available}
-        unwilling |= {epoch.registered[index] for index in ready.unwilling}
-    here = this_round.present & this_round.eligible - run.declined - unwilling
+    here = this_round.present & this_round.eligible - run.declined - this_round.unwilling
     if not here and context.declined_for_settings():
-        raise QuorumError(str(error)) from None
+        raise _failure(context, str(error)) from None
     order = context.in_order(here)
     lots = generator(run.seed, "fallback", run.server_round).permutation(len(order)).tolist()
-    drawn = sorted((order[lot] for lot in lots), key=lambda node_id: node_id not in willing)
+    drawn = sorted(
+        (order[lot] for lot in lots), key=lambda node_id: node_id not in this_round.willing
+    )
     first = frozenset(drawn[: context.settings.num_participants])
     chosen = tuple(filter(first.__contains__, order))
     context = context.noted(f"{error} {_BY_CHANCE if chosen else _SKIPPED}")

@@ -1,6 +1,7 @@
 """Where the server is in the protocol, and the small changes that every stage makes to it."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, TypeVar
@@ -117,10 +118,10 @@ _REMEDIES_OF_DECLINED: Final = {
     "invalid label counts": "let label_counts return a list of whole numbers from 0 up, and look "
     "at a node's log for an error that it raised",
 }
-_REMEDY_OF_NO_DATA: Final = "let label_counts read the data that a node trains on; it is all zeros"
 _REMEDIES: Final = {
     "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
     "register_dubhe)",
+    "no data": "let label_counts read the data that a node trains on; it is all zeros",
     **_REMEDIES_OF_DECLINED,
 }
 
@@ -214,11 +215,7 @@ class Context:
         quorum = self.settings.least_nodes
         if num_nodes >= quorum:
             return
-        reasons = [
-            f"{number} {reason} at {report.stage}"
-            for report in self.round.reports
-            for reason, number in report.dropped.items()
-        ]
+        reasons = [f"{number} {reason}" for reason, number in self._dropped().items()]
         dropped = ", ".join(reasons) or "no reply was dropped"
         self.give_up(
             f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
@@ -226,23 +223,26 @@ class Context:
         )
 
     def misconfigured(self) -> str | None:
-        """Return what the operator has to change, where the reports of this round tell it."""
-        if {reason for report in self.round.reports for reason in report.dropped} == {"no data"}:
-            return _REMEDY_OF_NO_DATA
+        """Return what the operator has to change, where all that was dropped says so."""
         return self._remedy(_REMEDIES)
 
     def declined_for_settings(self) -> bool:
-        """Return whether a node declined in this round for what only the operator can change."""
+        """Return whether all that was dropped is for what only the operator can change."""
         return self._remedy(_REMEDIES_OF_DECLINED) is not None
 
     def _remedy(self, remedies: Mapping[str, str]) -> str | None:
-        reasons = [
-            f"{reason} at {report.stage}"
-            for report in self.round.reports
-            for reason in report.dropped
-        ]
-        hints = (hint for known, hint in remedies.items() if any(known in r for r in reasons))
-        return next(hints, None)
+        """Return what helps against the most frequent reason, if each of them has a remedy."""
+        dropped = self._dropped().most_common()
+        hints = [[hint for why, hint in remedies.items() if why in known] for known, _ in dropped]
+        return hints[0][0] if hints and all(hints) else None
+
+    def _dropped(self) -> Counter[str]:
+        """Return how many replies of this round were dropped for each reason at each stage."""
+        dropped: Counter[str] = Counter()
+        for report in self.round.reports:
+            for reason, number in report.dropped.items():
+                dropped[f"{reason} at {report.stage}"] += number
+        return dropped
 
 
 @dataclass(frozen=True)

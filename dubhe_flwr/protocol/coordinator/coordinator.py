@@ -2,8 +2,8 @@
 
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
@@ -31,17 +31,16 @@ from dubhe_flwr.protocol.settings import Settings
 __all__ = ["Coordinator"]
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """A round has begun."""
+Outcome = Joined | KeyMade | Registered | Epoch | Drawn | Determined | Refused
+"""What a stage comes to, and with what the next one begins."""
 
 
-def _enter(context: Context, _begun: _Begun) -> tuple[Context, Any]:
+def _enter(context: Context) -> tuple[Context, Awaiting | Determined]:
     """Go on in the epoch, or begin a new one if it is time."""
     epoch = context.epoch
     if epoch is None or is_over(context, epoch):
         return Join.begin(context)
-    return Participate.begin(context, epoch)
+    return Participate.begin(context, epoch)  # at once Determined, where the round is drawn already
 
 
 def _plan(context: Context, determined: Determined) -> tuple[Context, Plan]:
@@ -70,17 +69,25 @@ def _plan(context: Context, determined: Determined) -> tuple[Context, Plan]:
     )
 
 
-_NEXT: Final[dict[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
-    _Begun: _enter,  # Join, Participate, or Determined where the round is drawn already
-    Joined: Keygen.begin,
-    KeyMade: Register.begin,
-    Registered: Settle.begin,  # or at once an Epoch, where the rule needs no further sum
-    Epoch: Participate.begin,
-    Drawn: Determine.begin,  # or at once Determined, where there is nothing to determine
-    Determined: _plan,
-    Refused: begin_anew,
-}
-"""What follows: from the outcome of a stage to what begins the next one."""
+def _next(  # noqa: PLR0911 - one for each outcome
+    context: Context, outcome: Outcome
+) -> tuple[Context, Awaiting | Outcome | Plan]:
+    """Go from the outcome of a stage to what begins the next one."""
+    match outcome:
+        case Joined():
+            return Keygen.begin(context, outcome)
+        case KeyMade():
+            return Register.begin(context, outcome)
+        case Registered():  # at once an Epoch, where the rule needs no further sum
+            return Settle.begin(context, outcome)
+        case Epoch():
+            return Participate.begin(context, outcome)
+        case Drawn():  # at once Determined, where there is nothing to determine
+            return Determine.begin(context, outcome)
+        case Determined():
+            return _plan(context, outcome)
+        case Refused():
+            return begin_anew(context, outcome)
 
 
 class Coordinator(Selector[CoordinatorState]):
@@ -134,9 +141,15 @@ class Coordinator(Selector[CoordinatorState]):
         if epoch is not None:
             ahead = {r: ready for r, ready in epoch.rounds.items() if r >= server_round}
             epoch = replace(epoch, rounds=ahead)
+            if server_round in ahead:
+                this_round = replace(
+                    this_round,
+                    willing=epoch.ids(ahead[server_round].available),
+                    unwilling=epoch.ids(ahead[server_round].unwilling),
+                )
         run = replace(state.run, server_round=server_round)
         context = Context(self.settings, run, this_round, epoch)
-        return self._go_on(context, lambda: (context, _Begun()))
+        return self._go_on(context, lambda: _enter(context))
 
     def step(
         self, state: CoordinatorState, replies: Replies
@@ -150,14 +163,15 @@ class Coordinator(Selector[CoordinatorState]):
 
     @staticmethod
     def _go_on(
-        context: Context, step: Callable[[], tuple[Context, Any]]
+        context: Context, step: Callable[[], tuple[Context, Awaiting | Outcome]]
     ) -> tuple[CoordinatorState, Batch | Plan]:
-        """Take a step, and follow the table to the next stage that awaits replies or to a plan."""
+        """Take a step, and go on to the next stage that awaits replies or to a plan."""
 
         def follow() -> tuple[Context, Awaiting | Plan]:
+            outcome: Awaiting | Outcome | Plan
             reached, outcome = step()
             while not isinstance(outcome, Awaiting | Plan):
-                reached, outcome = _NEXT[type(outcome)](reached, outcome)
+                reached, outcome = _next(reached, outcome)
             return reached, outcome
 
         context, outcome = or_by_chance(context, follow)

@@ -101,6 +101,10 @@ class Epoch:
         """Ids of the registered nodes, in the order of their aliases."""
         return tuple(self.aliases)
 
+    def ids(self, indices: Iterable[int]) -> frozenset[int]:
+        """Return the ids of some registered nodes, given by index."""
+        return frozenset(self.registered[index] for index in indices)
+
     @property
     def sums_per_agent(self) -> int:
         """Most sums that one agent may decrypt: fewer than half as many as there are clients."""

@@ -10,7 +10,7 @@ from dubhe_flwr.core import generator, groups_of_round, tries_of_round
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
 
-__all__ = ["Question", "has_choice", "question_of"]
+__all__ = ["Question", "question_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,10 @@ class Question:
     drawn : DrawnRound
         The draws.
     agent : int, optional
-        Index of the node to ask, whose own data is in none of the selections; None where there is
+        Id of the node to ask, whose own data is in none of the selections; None where there is
         nothing to determine or nobody to ask.
+    has_choice : bool
+        Whether there is anything to determine.
     selections : tuple of ndarray of int64
         The clients of each try or group, by index.
     first : tuple of int
@@ -32,6 +34,7 @@ class Question:
 
     drawn: DrawnRound
     agent: int | None
+    has_choice: bool
     selections: tuple[NDArray[np.int64], ...]
     first: tuple[int, ...]
 
@@ -70,7 +73,7 @@ def question_of(
     drawn : DrawnRound
         The draws of the round.
     failed : frozenset of int
-        Indices of agents that did not answer.
+        Ids of agents that did not answer.
     seed, server_round : int
         Fix the order of the agents and the selections.
     """
@@ -78,18 +81,21 @@ def question_of(
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
     order = generator(seed, "agents", epoch.first_round).permutation(len(registered))
     turn = (server_round - epoch.first_round) % len(registered)
+    has_choice = _has_choice(epoch, drawn, to_decrypt)
     agents = (
         int(index)
         for index in np.roll(order, -turn)
-        if drawn.available[index]
-        and int(index) not in failed
+        if has_choice
+        and drawn.available[index]
+        and registered[index] not in failed
         and epoch.budget.sums_of(registered[index]) + to_decrypt <= epoch.sums_per_agent
     )
-    agent = next(agents, None) if has_choice(epoch, drawn) else None
+    place = next(agents, None)
+    agent = None if place is None else registered[place]
     eligible = drawn.available.copy()
-    if agent is not None:
-        eligible[agent] = False
-    if agent is not None and announced.group_size is not None:
+    if place is not None:
+        eligible[place] = False
+    if place is not None and announced.group_size is not None:
         groups = groups_of_round(
             drawn.decisions,
             eligible,
@@ -99,14 +105,15 @@ def question_of(
             seed=seed,
             server_round=server_round,
         )
-        return Question(drawn, agent, tuple(groups), tuple(range(announced.num_wanted)))
+        first = tuple(range(announced.num_wanted))
+        return Question(drawn, agent, has_choice, tuple(groups), first)
     tries = tries_of_round(
         drawn.decisions, eligible, announced.num_participants, seed, server_round
     )
-    return Question(drawn, agent, tuple(tries), (0,))
+    return Question(drawn, agent, has_choice, tuple(tries), (0,))
 
 
-def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
+def _has_choice(epoch: Epoch, drawn: DrawnRound, to_decrypt: int) -> bool:
     """Return whether there is anything to determine, and beside the agent more than K clients.
 
     Agents refuse sums over all but fewer than `min_cohort` of the registered clients.
@@ -115,5 +122,4 @@ def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
     if announced.num_participants > epoch.num_registered - announced.min_cohort:
         return False
     num_others = int(drawn.available.sum()) - 1
-    several = epoch.sums_per_round(drawn.decisions.shape[1]) > 0
-    return several and num_others > announced.num_participants
+    return to_decrypt > 0 and num_others > announced.num_participants

@@ -89,11 +89,13 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     many = max(settings.min_cohort, settings.max_unregistered * len(strangers))
     if min(room, num_new) >= many:
         return True
-    # Those that went hide those that came, where the run would end without them; then those that
-    # were left out count as well.
+    # Those that went hide those that came, where the run would end or fewer than K would train
+    # without them; then those that were left out count as well.
     num_gone = len(epoch.aliases) - len(epoch.refused) - num_registered
     num_others = len(present - epoch.asked)
-    saves = num_registered < settings.least_nodes <= num_registered + min(room, num_others)
+    possible = num_registered + min(room, num_others)
+    needed = (settings.least_nodes, settings.num_participants)
+    saves = any(num_registered < number <= possible for number in needed)
     if saves and num_others + num_gone >= settings.min_cohort:
         return True
     a_while = -(-settings.registration_interval // 5)

@@ -39,7 +39,6 @@ from dubhe_flwr.protocol.wire.statements import (
     check_recipients,
     join_statement,
     key_statement,
-    sign,
     split,
 )
 from dubhe_flwr.protocol.wire.terms import (
@@ -63,7 +62,9 @@ def join(
     status, counts = read_label_counts(policy, request)
     delivery_key = RecipientKey.generate()
     public_key = delivery_key.public_bytes
-    signature = sign(policy.pinned, join_statement(header.epoch, request, public_key))
+    signature = None
+    if policy.pinned is not None:
+        signature = policy.pinned.sign(join_statement(header.epoch, request, public_key))
     num_classes = 0 if counts is None else len(counts)
     examples = int(counts.sum()) if request.weighted and counts is not None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature)

@@ -12,12 +12,14 @@ from dataclasses import replace
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import JoinRequest, Message, ParticipateRequest
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 __all__ = [
     "ChargedError",
     "charging",
+    "price_of",
     "read_before",
+    "reading_of",
     "registration_of",
     "spend_day",
     "spend_draws",
@@ -34,11 +36,11 @@ class ChargedError(DubheError):
     ----------
     joined : Joined
         What the node keeps all the same.
-    reason : DubheError
+    reason : Exception
         Why it refuses.
     """
 
-    def __init__(self, joined: Joined, reason: DubheError) -> None:
+    def __init__(self, joined: Joined, reason: Exception) -> None:
         super().__init__(str(reason))
         self.joined = joined
         self.reason = reason
@@ -51,17 +53,27 @@ def charging(joined: Joined, registered: Registered) -> Iterator[None]:
     Raises
     ------
     ChargedError
-        In place of any error of this package, if the request has cost anything.
+        In place of any error, if the request has cost anything.
     """
     try:
         yield
-    except DubheError as error:
+    except Exception as error:
         if registered is joined.registered:
             raise
         raise ChargedError(replace(joined, registered=registered), error) from error
 
 
-def spend_day(policy: NodePolicy, allowance: Allowance, today: int, request: Message) -> Allowance:
+def price_of(joined: Joined, registered: Registered | None, request: ParticipateRequest) -> int:
+    """Return what the draws of a request cost, of an epoch as of a day."""
+    reading = None if registered is None else registered.reading
+    num_registered = request.num_clients if reading is None else reading.num_registered
+    num_draws = request.num_rounds * request.num_tries
+    return joined.announced.draws_charged(num_draws, num_registered)
+
+
+def spend_day(
+    policy: NodePolicy, allowance: Allowance, today: int, num_epochs: int = 0, num_draws: int = 0
+) -> Allowance:
     """Charge a request to what the owner allows in a day; a simulated node is allowed all.
 
     Raises
@@ -71,15 +83,9 @@ def spend_day(policy: NodePolicy, allowance: Allowance, today: int, request: Mes
     """
     if allowance.day != today:
         allowance = Allowance(today)
-    if isinstance(request, JoinRequest):
-        allowance = replace(allowance, num_epochs=allowance.num_epochs + 1)
-    if isinstance(request, ParticipateRequest):
-        num_draws = request.num_rounds * request.num_tries
-        allowance = replace(allowance, num_draws=allowance.num_draws + num_draws)
-    spent = (
-        allowance.num_epochs > policy.max_epochs_per_day
-        or allowance.num_draws > policy.max_draws_per_day
-    )
+    num_epochs, num_draws = allowance.num_epochs + num_epochs, allowance.num_draws + num_draws
+    allowance = Allowance(today, num_epochs, num_draws)
+    spent = num_epochs > policy.max_epochs_per_day or num_draws > policy.max_draws_per_day
     if spent and not policy.simulated:
         raise RefusedError("This node has done what its owner allows in a day.")
     return allowance
@@ -96,6 +102,19 @@ def registration_of(joined: Joined) -> Registered:
     if joined.registered is None:
         raise RefusedError("This node has not registered in that epoch.")
     return joined.registered
+
+
+def reading_of(registered: Registered) -> Reading:
+    """Return what the node read of the sums.
+
+    Raises
+    ------
+    RefusedError
+        If it read none in this epoch, or refused one.
+    """
+    if registered.reading is None or registered.reading.is_refused:
+        raise RefusedError("This node has read no sum of that epoch.")
+    return registered.reading
 
 
 def read_before(reading: Reading | None, exchange: int, sums: bytes, num_clients: int) -> bytes:
@@ -131,7 +150,7 @@ def read_before(reading: Reading | None, exchange: int, sums: bytes, num_clients
     return digests
 
 
-def spend_draws(joined: Joined, registered: Registered, num_draws: int) -> Registered:
+def spend_draws(joined: Joined, registered: Registered, price: int) -> Registered:
     """Charge some draws to the budget of the epoch.
 
     Raises
@@ -139,9 +158,7 @@ def spend_draws(joined: Joined, registered: Registered, num_draws: int) -> Regis
     RefusedError
         If it is spent.
     """
-    reading = registered.reading
-    num_registered = 1 if reading is None else reading.num_registered
-    spent = registered.num_draws + joined.announced.draws_charged(num_draws, num_registered)
+    spent = registered.num_draws + price
     if spent > joined.announced.max_draws:
         raise RefusedError("The draws of this epoch are used up.")
     return replace(registered, num_draws=spent)
@@ -155,9 +172,7 @@ def spend_sums(joined: Joined, registered: Registered, num_sums: int) -> Registe
     RefusedError
         If it is spent.
     """
-    reading = registered.reading
-    num_registered = 0 if reading is None or reading.is_refused else reading.num_registered
     spent = registered.num_sums + num_sums
-    if spent > min(joined.announced.max_sums, (num_registered - 1) // 2):
+    if spent > min(joined.announced.max_sums, (reading_of(registered).num_registered - 1) // 2):
         raise RefusedError("The sums that this node decrypts in an epoch are used up.")
     return replace(registered, num_sums=spent)

@@ -4,18 +4,19 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core import FIXED_POINT_SCALE, fixed_point_distribution
+from dubhe_flwr.core import FIXED_POINT_SCALE
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import PinnedKeys
+from dubhe_flwr.protocol.rules import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
-__all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts"]
+__all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts", "where_raised"]
 
 # Flower's own log, by its name alone, so that owners find these lines where all others stand.
 logger = logging.getLogger("flwr")
@@ -52,8 +53,8 @@ class NodePolicy:
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most within a day of UTC; a simulated one as often
-        as it is asked.
+        How often the node registers and draws at most in a run within a day of UTC; a simulated one
+        as often as it is asked. A draw for H times as many volunteers counts as H.
     max_label_shift : float, optional (default: the labels are never looked at)
         L1 distance, from 0 to 2, between the label distribution that the node registered and the
         present one, above which it says so when it draws. `label_counts` is then called then, too.
@@ -69,7 +70,7 @@ class NodePolicy:
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
     alias: str
-    willing: Callable[[int], bool] | None = None
+    willing: Callable[[int], bool] | None = field(default=None, repr=False)  # and this the key
     simulated: bool = False
     min_cohort: int = 3
     min_key_bits: int = 2048
@@ -111,7 +112,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     try:
         return bool(policy.willing(server_round))
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: willing raised %s; the node stays out.", _where(error))
+        logger.warning("dubhe: willing raised %s; the node stays out.", where_raised(error))
         return False
 
 
@@ -147,7 +148,8 @@ def read_label_counts(
         return JoinStatus.REFUSES_PARAMETERS, None
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING, None
-    status, counts = _read(policy, num_classes, "the node stays out")
+    status, own = _read(policy, num_classes, "the node stays out")
+    counts = None if own is None else own.label_counts.astype(np.int64)
     if counts is not None:
         try:
             terms_of(request, len(counts))
@@ -174,14 +176,14 @@ def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:
     """
     if policy.max_label_shift is None:
         return False
-    _, counts = _read(policy, len(registered), "the node goes on with what it registered")
-    if counts is None:
+    _, now = _read(policy, len(registered), "the node goes on with what it registered")
+    if now is None:
         return False
-    now, before = fixed_point_distribution(counts), fixed_point_distribution(registered)
-    return bool(np.abs(now - before).sum() > policy.max_label_shift * FIXED_POINT_SCALE)
+    shift = np.abs(now.distribution - Own(registered).distribution).sum()
+    return bool(shift > policy.max_label_shift * FIXED_POINT_SCALE)
 
 
-def _where(error: Exception) -> str:
+def where_raised(error: Exception) -> str:
     """Return an error's kind and the line that raised it; its text may hold labels."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -192,13 +194,14 @@ def _where(error: Exception) -> str:
 
 def _read(
     policy: NodePolicy, num_classes: int | None, consequence: str
-) -> tuple[JoinStatus, NDArray[np.int64] | None]:
+) -> tuple[JoinStatus, Own | None]:
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: label_counts raised %s; %s.", _where(error), consequence)
+        logger.warning("dubhe: label_counts raised %s; %s.", where_raised(error), consequence)
         return JoinStatus.INVALID_LABEL_COUNTS, None
-    status = _check(counts, num_classes)
+    own = Own(counts)
+    status = _check(own, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
             "dubhe: label_counts did not return a list of whole numbers from 0 up; %s.", consequence
@@ -211,10 +214,11 @@ def _read(
             num_classes,
             consequence,
         )
-    return status, counts.astype(np.int64) if status is JoinStatus.JOINS else None
+    return status, own if status is JoinStatus.JOINS else None
 
 
-def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
+def _check(own: Own, num_classes: int | None) -> JoinStatus:
+    counts = own.label_counts
     if counts.ndim != 1:
         return JoinStatus.INVALID_LABEL_COUNTS
     if num_classes is not None and len(counts) != num_classes:
@@ -224,7 +228,7 @@ def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
     if not counts.any():
         return JoinStatus.NO_DATA
     try:
-        fixed_point_distribution(counts)
+        _ = own.distribution
     except SettingsError:  # negative, or more samples than the fixed-point numbers hold
         return JoinStatus.INVALID_LABEL_COUNTS
     return JoinStatus.JOINS

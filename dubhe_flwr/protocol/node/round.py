@@ -16,7 +16,14 @@ from dubhe_flwr.core import (
     seeded_draws,
 )
 from dubhe_flwr.errors import DecryptionError, RefusedError
-from dubhe_flwr.protocol.node.guards import charging, registration_of, spend_draws, spend_sums
+from dubhe_flwr.protocol.node.guards import (
+    charging,
+    price_of,
+    reading_of,
+    registration_of,
+    spend_draws,
+    spend_sums,
+)
 from dubhe_flwr.protocol.node.memory import Joined, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, has_moved, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
@@ -37,14 +44,12 @@ def participate(
     """Draw whether to take part, for each round and try."""
     registered, _ = read_sum(policy, joined, registration_of(joined), request)
     with charging(joined, registered):
-        registered = spend_draws(joined, registered, request.num_rounds * request.num_tries)
+        registered = spend_draws(joined, registered, price_of(joined, registered, request))
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     draws = _draws(policy, joined, rounds, request.num_tries)
     says = [*(not is_willing(policy, r) for r in rounds), has_moved(policy, joined.counts)]
-    reading = registered.reading
-    probability = 0.0 if reading is None else reading.probability
     reply = ParticipateReply(
-        decisions=np.packbits(draws < probability).tobytes(),
+        decisions=np.packbits(draws < reading_of(registered).probability).tobytes(),
         unwilling=np.packbits(says).tobytes(),
     )
     return reply, replace(joined, registered=registered)
@@ -95,12 +100,11 @@ def _check_sizes(joined: Joined, registered: Registered, sizes: NDArray[np.int64
 
     What the agent knows of all clients together would give away those few.
     """
-    announced, reading = joined.announced, registered.reading
+    announced = joined.announced
     # A server may announce any K: no array of that length is made.
     smallest, num_larger = divmod(announced.num_participants, announced.num_wanted)
     wanted = {smallest, smallest + (num_larger > 0)}
-    num_registered = 0 if reading is None else reading.num_registered
-    most = num_registered - announced.min_cohort
+    most = reading_of(registered).num_registered - announced.min_cohort
     if not wanted.issuperset(sizes.tolist()) or not announced.min_cohort <= sizes.max() <= most:
         raise RefusedError("The sums are not of as many clients as tries or groups have.")
 

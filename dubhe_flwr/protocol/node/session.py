@@ -1,14 +1,15 @@
 """A node's session: from one request to its reply."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import ChargedError, spend_day
+from dubhe_flwr.protocol.node.guards import ChargedError, price_of, spend_day
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Memory
-from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
+from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
 from dubhe_flwr.protocol.wire.codec import Fields
@@ -26,6 +27,9 @@ from dubhe_flwr.protocol.wire.messages import (
 )
 
 __all__ = ["ClientSession"]
+
+# Flower's own log, by its name alone.
+logger = logging.getLogger("flwr")
 
 _ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any], tuple[Message, Joined]]]] = {
     KeygenRequest: make_key,
@@ -47,7 +51,7 @@ class ClientSession:
     memory : Memory, optional
         What an earlier request left behind; none before the first one.
     today : int (default: 0)
-        Days since 1970, for what the owner allows in a day.
+        Days since 1970, for what the owner allows in a run within a day.
 
     Attributes
     ----------
@@ -91,12 +95,16 @@ class ClientSession:
         except DubheError as error:
             # Says by its type alone what failed: details would make the node an oracle.
             raise RefusedError(f"{header.stage} failed: {type(error).__name__}.") from None
+        except Exception as error:  # noqa: BLE001 - a rule may raise anything, with labels in it
+            where = where_raised(error)
+            logger.warning("dubhe: the node's answer to %s raised %s.", header.stage, where)
+            raise RefusedError(f"{header.stage} failed; the node's log says why.") from None
 
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
         if self.memory is not None and self.memory.remembers(header.epoch):
             raise StaleMessageError("This node was asked to join that epoch before.")
         before = Allowance() if self.memory is None else self.memory.allowance
-        allowance = spend_day(self.policy, before, self._today, request)
+        allowance = spend_day(self.policy, before, self._today, num_epochs=1)
         reply, self.memory = join(self.policy, self.memory, allowance, header, request)
         return reply
 
@@ -109,7 +117,10 @@ class ClientSession:
         joined = memory.joined
         if joined is None:
             raise RefusedError("This node did not join that epoch.")
-        allowance = spend_day(self.policy, memory.allowance, self._today, request)
+        price = 0
+        if isinstance(request, ParticipateRequest):
+            price = price_of(joined, joined.registered, request)
+        allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=price)
         memory = replace(memory, sequence=header.sequence, allowance=allowance)
         try:
             reply, joined = _ANSWERS[type(request)](self.policy, joined, request)

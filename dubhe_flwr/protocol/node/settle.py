@@ -11,7 +11,7 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import charging, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
-from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
@@ -104,20 +104,19 @@ def read_sum(
                 )
             if isinstance(outcome, Unsettled) and exchange + 1 >= num_sums:
                 outcome = Settled(outcome.probability)  # there is no further sum
-        except DubheError:
-            raise RefusedError(_IS_ANOTHER) from None
+            reading = Reading(
+                digests,
+                num_registered,
+                is_refused=False,
+                probability=float(outcome.probability),
+                memory=outcome.memory if isinstance(outcome, Unsettled) else None,
+                left=outcome.left if isinstance(outcome, Settled) else (),
+            )
         except Exception as error:  # noqa: BLE001 - a rule may raise anything
-            kind = type(error).__name__
-            logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, kind)
+            if not isinstance(error, DubheError):
+                where = where_raised(error)
+                logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
             raise RefusedError(_IS_ANOTHER) from None
-    reading = Reading(
-        digests,
-        num_registered,
-        is_refused=False,
-        probability=float(outcome.probability),
-        memory=outcome.memory if isinstance(outcome, Unsettled) else None,
-        left=outcome.left if isinstance(outcome, Settled) else (),
-    )
     return replace(charged, reading=reading), outcome
 
 

@@ -23,7 +23,6 @@ from dubhe_flwr.core import (
     check_thresholds,
     default_thresholds,
     dominating_category,
-    fixed_point_distribution,
     participation_probability,
     registry,
     search_contribution,
@@ -160,8 +159,7 @@ class Paper(Rule):
         )
         if len(slots) == 1:
             return Settled(probabilities[0])
-        distribution = fixed_point_distribution(own.label_counts)
-        told = search_contribution(distribution, slots, overall, volunteers)
+        told = search_contribution(own.distribution, slots, overall, volunteers)
         return Unsettled(probabilities[self._usual], told.ravel(), probabilities)
 
     def announced(self) -> dict[str, Any]:

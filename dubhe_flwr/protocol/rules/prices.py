@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import (
@@ -152,7 +151,7 @@ class Prices(Rule):
         )
 
     def _position(self, own: Own) -> Position:
-        shares = fixed_point_distribution(own.label_counts)
+        shares = own.distribution
         target = np.full(len(shares), 1.0 / len(shares)) if self.target is None else self.target
         return Position.of(shares, target, own.weight)
 

@@ -10,12 +10,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core import fixed_point_distribution, generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 
 __all__ = [
@@ -66,7 +67,7 @@ class Frame:
     largest_weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False)  # its labels
 class Own:
     """What a node knows of itself.
 
@@ -85,8 +86,13 @@ class Own:
 
     label_counts: NDArray[np.int64]
     weight: float = 1.0
-    rng: np.random.Generator = field(default_factory=lambda: generator(0), repr=False)
+    rng: np.random.Generator = field(default_factory=lambda: generator(0))
     remembered: tuple[float, ...] = ()
+
+    @cached_property
+    def distribution(self) -> NDArray[np.int64]:
+        """``p_l`` in fixed point, shape (C,)."""
+        return fixed_point_distribution(self.label_counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ class Population:
     num_volunteers: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # the probability tells of the labels
 class Settled:
     """The rule is settled.
 
@@ -130,7 +136,7 @@ class Settled:
     left: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Unsettled:
     """The rule needs another sum.
 

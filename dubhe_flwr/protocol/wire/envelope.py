@@ -15,7 +15,6 @@ __all__ = [
     "EPOCH_ID_BYTES",
     "PROTOCOL_VERSION",
     "Envelope",
-    "open_reply",
     "open_request",
     "reply_reader",
 ]
@@ -35,7 +34,7 @@ class Envelope:
     stage : str
         One of `Stage`.
     sequence : int
-        Number of the server's batch within the epoch; a reply repeats it.
+        Number of the server's batch within the run; a reply repeats it.
     version : int
         Version of the protocol.
 
@@ -92,28 +91,12 @@ def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
     return _open(fields, REQUESTS)
 
 
-def open_reply(fields: Mapping[str, object], expected: Envelope) -> Message:
-    """Parse what the server received in answer to a batch.
-
-    Parameters
-    ----------
-    fields : mapping
-        As received.
-    expected : Envelope
-        The header of the request.
-
-    Raises
-    ------
-    MalformedMessageError
-        If the fields are not a reply.
-    StaleMessageError
-        If the reply answers another request, epoch or version.
-    """
-    return reply_reader(expected)(fields)
-
-
 def reply_reader(expected: Envelope) -> Callable[[Mapping[str, object]], Message]:
-    """Return a function that opens replies as `open_reply` does, for very many of them."""
+    """Return a function that parses replies to a request with that header, for very many of them.
+
+    It raises a `MalformedMessageError` if the fields are not a reply, and a `StaleMessageError` if
+    the reply answers another request, epoch or version.
+    """
     values = expected.epoch, expected.stage, expected.sequence, expected.version
     kind = REPLIES[expected.stage]
 

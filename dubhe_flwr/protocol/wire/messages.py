@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 from unicodedata import category
 
-from dubhe_flwr.core import expected_volunteers
+from dubhe_flwr.core import MAX_SAMPLES, expected_volunteers
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.he import SIGNATURE_BYTES
 
@@ -222,7 +222,8 @@ class JoinReply:
         _require_alias(self.alias)
         _require(self.num_classes >= (self.status == JoinStatus.JOINS), "There is no class.")
         _require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
-        _require(self.num_examples is None or self.num_examples >= 1, "There is no sample.")
+        fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES
+        _require(fits, "There are from 1 to 2^42 samples.")
         _require_signature(self.signature)
 
 

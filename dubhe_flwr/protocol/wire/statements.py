@@ -20,7 +20,6 @@ __all__ = [
     "join_statement",
     "key_statement",
     "parameters_digest",
-    "sign",
     "split",
 ]
 
@@ -41,7 +40,7 @@ def parameters_digest(announced: JoinRequest) -> bytes:
             # Half of a surrogate pair has no UTF-8 form, and yet a server may announce it.
             written = value.encode(errors="surrogatepass")
         else:
-            written = struct.pack(">q", value)
+            written = struct.pack(">d" if isinstance(value, float) else ">q", value)
         parts += [name.encode(), written]
     return hashlib.sha256(_joined(*parts)).digest()
 
@@ -85,11 +84,6 @@ def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
         layout.digest(),
         recipient,
     )
-
-
-def sign(pinned: PinnedKeys | None, statement: bytes) -> bytes | None:
-    """Return a signature, if the node has pinned keys."""
-    return None if pinned is None else pinned.sign(statement)
 
 
 def check_recipients(

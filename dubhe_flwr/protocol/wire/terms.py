@@ -10,7 +10,6 @@ from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     MAX_REGISTRY_LENGTH,
     balanced_distribution,
-    fixed_point_distribution,
     with_square,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
@@ -100,7 +99,7 @@ class Terms:
 
     def balance(self, own: Own) -> NDArray[np.int64]:
         """Return what a node registers for determination: what has to become uniform."""
-        shares = fixed_point_distribution(own.label_counts)
+        shares = own.distribution
         if self._spread > 1.0:
             largest = self.frame.largest_weight
             shares = balanced_distribution(shares, self._target, own.weight, largest)

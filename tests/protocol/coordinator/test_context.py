@@ -111,6 +111,8 @@ class TestQuorum:
             ({"error reply": 9}, "whether the ClientApp has DubheMod", False),
             ({"no data": 9}, "it is all zeros", False),
             ({"no data": 8, "no reply": 1}, "wait for more nodes", False),
+            ({"unwilling": 8, "invalid label counts": 1}, "wait for more nodes", False),
+            ({"no data": 2, "refuses parameters": 7}, "set key_bits", False),
         ],
     )
     def test_the_remedy_fits_the_losses(

@@ -13,7 +13,7 @@ from protocol.server import federation
 from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.coordinator.agents import Budget
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.questions import Question, has_choice, question_of
+from dubhe_flwr.protocol.coordinator.questions import Question, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 
 N = 9
@@ -62,10 +62,12 @@ class TestTries:
         spent = [0] * N
         spent[ORDER[2]] = 1
         drawn = draw(4, available=without(ORDER[0]))
-        failed = frozenset({ORDER[1]})
-        assert question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent == ORDER[3]
+        failed = epoch.ids([ORDER[1]])
+        agent = question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent
+        assert agent == epoch.registered[ORDER[3]]
         drawn = draw(3, available=without(ORDER[0]))
-        assert question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent == ORDER[2]
+        agent = question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent
+        assert agent == epoch.registered[ORDER[2]]
 
     @pytest.mark.parametrize(
         ("away", "num_participants", "num_tries", "asked"),
@@ -93,7 +95,7 @@ class TestTries:
         changed, drawn = selecting(epoch, num_participants), draw(num_tries, 0, without(*away))
         question = question_of(changed, drawn, NOBODY, 7, 3)
         assert (question.agent is not None) == asked
-        assert has_choice(changed, drawn) == (asked or num_tries == 5)
+        assert question.has_choice == (asked or num_tries == 5)
         fewest = min(num_participants, N - len(away))
         assert {len(members) for members in question.selections} == {fewest}
 
@@ -106,7 +108,7 @@ class TestTries:
         flags = st.lists(st.booleans(), min_size=N, max_size=N)
         free = np.array(data.draw(flags))
         spent = data.draw(st.lists(st.integers(0, 5), min_size=N, max_size=N))
-        failed = frozenset(np.flatnonzero(data.draw(flags)).tolist())
+        failed = epoch.ids(np.flatnonzero(data.draw(flags)))
         server_round = data.draw(st.integers(3, 40))
         question = question_of(
             spending(selecting(epoch, num_participants), *spent),
@@ -118,11 +120,12 @@ class TestTries:
         for members in question.selections:
             assert len(members) == min(num_participants, free.sum())
             assert free[members].all()
-            assert question.agent not in members
+            assert question.agent not in epoch.ids(members)
         if question.agent is not None:
             assert question.agent not in failed
-            assert free[question.agent]
-            assert spent[question.agent] + num_tries <= 4
+            place = epoch.registered.index(question.agent)
+            assert free[place]
+            assert spent[place] + num_tries <= 4
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +159,7 @@ class TestGroups:
         decisions = generator(seed, "draw").random((30, 1)) < rate
         available = np.array([row not in away for row in range(30)])
         drawn = DrawnRound(decisions, available, ())
-        question = question_of(spending(large, *[spent] * 30), drawn, failed, seed, 3)
+        question = question_of(spending(large, *[spent] * 30), drawn, large.ids(failed), seed, 3)
         members = np.concatenate(question.selections)
         assert len(set(members.tolist())) == members.size
         assert available[members].all()
@@ -166,8 +169,9 @@ class TestGroups:
             none_left = not any(available[row] for row in set(range(30)) - failed)
             assert none_left or spent + 5 > 14 or available.sum() <= 9
             return
-        assert available[question.agent]
-        assert question.agent not in {*failed, *members.tolist()}
+        agent = large.registered.index(question.agent)
+        assert available[agent]
+        assert agent not in {*failed, *members.tolist()}
         assert question.first == (0, 1)
         assert {len(group) for group in question.selections} == {4}
         assert 2 <= len(question.selections) <= large.groups_per_round == 5
@@ -184,7 +188,7 @@ class TestGroups:
 def test_what_is_an_answer(chosen: tuple[int, ...], fits: bool) -> None:
     """Distinct groups that are there and make up as many clients as the first ones."""
     groups = tuple(np.split(np.arange(14), [3, 6, 10]))
-    question = Question(draw(1), 5, groups, first=(0, 2))
+    question = Question(draw(1), 5, True, groups, first=(0, 2))
     assert question.is_answer(chosen) == fits
     if fits:
         members = sorted(row for index in chosen for row in groups[index].tolist())

@@ -92,16 +92,17 @@ def test_nodes_that_come_back_under_other_ids_save_a_run(
             nodes.play(2, here)
 
 
-def test_nodes_that_were_left_out_save_a_run_as_well() -> None:
-    """Where too few of the sample are left, all that are there may register."""
+@pytest.mark.parametrize("fewer", [1, 2])
+def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
+    """Where fewer than K or the quorum of the sample are left, all that are there may register."""
     nodes = federation(max_registered=6, registration_interval=20, tries=1)
     nodes.play(1)
     sample = epoch_of(nodes).asked
     others = [node_id for node_id in nodes.ids if node_id not in sample]
-    here = [*others, *sorted(sample)[:3]]
+    here = [*others, *sorted(sample)[:4]]
     nodes.play(2, here)
     assert epoch_of(nodes).asked == sample
-    plan = nodes.play(3, here[:-1])
+    plan = nodes.play(3, here[:-fewer])
     assert (plan.num_registered, len(plan.participants)) == (6, 4)
     assert epoch_of(nodes).asked != sample
 

@@ -42,7 +42,7 @@ class TestJoin:
         assert registered(nodes, node_id).num_draws > 0
         set_policy(nodes, node_id, label_counts=lambda: [0, 0, 0, 3])
         batch = nodes.until(Stage.JOIN, 2)
-        reply = nodes.handle(node_id, dict(batch.fields())[node_id])
+        reply = nodes.handle(node_id, batch.fields[node_id])
         own = joined(nodes, node_id)
         assert (reply["status"], reply["alias"], reply["num-classes"]) == (0, "2", 4)
         assert reply["public-key"] == public_key_of(nodes, node_id)

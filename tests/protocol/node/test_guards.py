@@ -9,6 +9,7 @@ from dubhe_flwr.errors import DubheError, RefusedError, SettingsError
 from dubhe_flwr.protocol.node.guards import (
     ChargedError,
     charging,
+    price_of,
     registration_of,
     spend_day,
     spend_draws,
@@ -62,12 +63,6 @@ class TestSpend:
             with pytest.raises(RefusedError, match="The draws of this epoch are used up"):
                 spend_draws(JOINED, own, number)
 
-    @pytest.mark.parametrize(("num_registered", "charged"), [(16, 2), (24, 3), (100, 3)])
-    def test_a_draw_for_more_volunteers_costs_more(self, num_registered: int, charged: int) -> None:
-        """As many draws as it has times K volunteers, rounded up."""
-        pool = replace(JOINED, announced=replace(ANNOUNCED, volunteer_tries=3))
-        assert spend_draws(pool, registered(num_registered), 1).num_draws == charged
-
     @pytest.mark.parametrize(
         ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (41, 20), (100, 20)]
     )
@@ -84,7 +79,7 @@ class TestSpend:
     @pytest.mark.parametrize("own", [Registered(), registered(100, is_refused=True)])
     def test_no_sum_without_a_sum_of_all(self, own: Registered) -> None:
         """A node that does not know how many registered, or was told wrong, decrypts nothing."""
-        with pytest.raises(RefusedError, match="are used up"):
+        with pytest.raises(RefusedError, match="has read no sum"):
             spend_sums(JOINED, own, 1)
 
 
@@ -92,20 +87,27 @@ class TestSpendDay:
     """What the owner allows in a day, whatever the epochs."""
 
     POLICY = NodePolicy(label_counts=list, alias="1", max_epochs_per_day=2, max_draws_per_day=10)
-    DRAWS = ParticipateRequest(b"", 9, 0, 1, 2, 3)
-    """Six of them."""
 
     @pytest.mark.parametrize(
-        ("request_", "spent"), [(ANNOUNCED, Allowance(5, 2)), (DRAWS, Allowance(5, 0, 5))]
+        ("request_", "spent"),
+        [({"num_epochs": 1}, Allowance(5, 2)), ({"num_draws": 6}, Allowance(5, 0, 5))],
     )
     def test_the_next_day_begins_anew(self, request_: Any, spent: Allowance) -> None:
         """What is refused today is answered tomorrow; a simulated node has no such limit."""
         with pytest.raises(RefusedError, match="owner allows in a day"):
-            spend_day(self.POLICY, spent, 5, request_)
-        tomorrow = spend_day(self.POLICY, spent, 6, request_)
-        assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, request_)
+            spend_day(self.POLICY, spent, 5, **request_)
+        tomorrow = spend_day(self.POLICY, spent, 6, **request_)
+        assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, **request_)
         simulated = replace(self.POLICY, simulated=True)
-        assert spend_day(simulated, spent, 5, request_).day == 5
+        assert spend_day(simulated, spent, 5, **request_).day == 5
+
+    @pytest.mark.parametrize(("num_clients", "price"), [(9, 1), (16, 2), (24, 3), (100, 3)])
+    def test_a_day_and_an_epoch_charge_alike(self, num_clients: int, price: int) -> None:
+        """A draw for H times K volunteers counts as H, rounded up, by the clients of the sum."""
+        pool = replace(JOINED, announced=replace(ANNOUNCED, volunteer_tries=3))
+        request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
+        assert price_of(pool, None, request) == price_of(pool, Registered(), request) == 6 * price
+        assert price_of(pool, registered(num_clients), replace(request, num_clients=9)) == 6 * price
 
 
 def test_who_has_not_registered_has_nothing_to_read() -> None:

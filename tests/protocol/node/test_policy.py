@@ -191,6 +191,12 @@ def test_repr_shows_no_label_counts() -> None:
     assert "31415" not in repr(NodePolicy(label_counts=partial(list, [31415]), alias="3"))
 
 
+def test_repr_shows_nothing_of_willing() -> None:
+    """It may be bound to a Context that keeps the key."""
+    policy = NodePolicy(label_counts=list, alias="3", willing=partial(bool, "secret"))
+    assert "secret" not in repr(policy)
+
+
 def test_defaults_are_strict() -> None:
     """Draws are private, cohorts have three clients, keys 2048 bits, unless the owner says so."""
     strict = policy()

@@ -20,8 +20,8 @@ from protocol.nodes import (
 from dubhe_flwr.core import best_candidate
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.wire.terms import SETTLEMENT
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.protocol.wire.terms import SETTLEMENT, terms_of
+from dubhe_flwr.rules import Paper, Settled, Unsettled
 
 
 class TestSearch:
@@ -89,10 +89,53 @@ class TestAnyRule:
         forged = with_slots(nodes, node_id, request, [0])
         refuses(nodes, node_id, forged, RefusedError, "^The sum is not what it is said to be")
         (message,) = set(caplog.messages)
-        assert message == f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError."
+        assert message.startswith(
+            f"dubhe: the rule {Exchanges.name!r} raised ZeroDivisionError in "
+        )
 
     def test_a_probability_of_numpy_is_kept(self) -> None:
         """The node finds it again when it draws the next time."""
         nodes = federation(rule=Exchanges())
         nodes.play(1)
         assert registered(nodes, nodes.ids[0]).reading is not None
+
+    @pytest.mark.parametrize(
+        "outcome",
+        [Settled(None), Unsettled(0.5, None), Unsettled(0.5, [[1], []])],  # type: ignore[arg-type]
+        ids=["no probability", "no contribution", "a ragged one"],
+    )
+    def test_what_was_decrypted_is_charged_whatever_a_rule_returns(
+        self, outcome: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The same sum is not decrypted a second time."""
+        nodes = federation(rule=Exchanges(1))
+        node_id, request = next_request(nodes, Stage.SETTLE)
+        monkeypatch.setattr(Exchanges, "settle", lambda *_: outcome)
+        session = nodes.session(node_id)
+        with pytest.raises(RefusedError):
+            session.handle(request)
+        own = registered(nodes, node_id)
+        assert own.reading is None
+        assert session.memory is not None
+        assert session.memory.joined is not None
+        assert session.memory.joined.registered is not None
+        assert session.memory.joined.registered.reading is not None
+
+    @pytest.mark.parametrize("method", ["contribution", "registration_slots"])
+    def test_no_text_of_a_rule_leaves_the_node(
+        self, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It may hold labels; the log has the type of the error and its place."""
+        nodes = federation(rule=Exchanges(local_skew=0.25 if method == "contribution" else 0.5))
+        stage = Stage.REGISTER if method == "contribution" else Stage.JOIN
+        node_id, request = next_request(nodes, stage)
+
+        def fails(*_: Any) -> Any:
+            raise ValueError("counts 3 1 4")
+
+        monkeypatch.setattr(Exchanges, method, fails)
+        terms_of.cache_clear()
+        refuses(nodes, node_id, request, RefusedError, f"^{stage} failed; the node's log says why")
+        (message,) = caplog.messages
+        assert message.startswith(f"dubhe: the node's answer to {stage} raised ValueError in ")
+        assert "3 1 4" not in message

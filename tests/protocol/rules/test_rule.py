@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from protocol.federation import epoch_of, registered
 from protocol.nodes import Exchanges, federation
 
+from dubhe_flwr.core.prices import Position
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules import announced_rule
-from dubhe_flwr.rules import Frame, Paper, Rule, register_rule
+from dubhe_flwr.rules import Frame, Own, Paper, Rule, Settled, Unsettled, register_rule
 
 NAME = Exchanges.name
 
@@ -121,3 +123,17 @@ def test_numbers_beyond_any_float_are_refused() -> None:
     for settings in (f'{{"coverage": {10**400}}}', f'{{"target": [{10**400}, 0]}}'):
         with pytest.raises(RefusedError, match="settings of the rule 'prices' cannot work"):
             announced_rule("prices", settings)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        Own(np.array([31415])),
+        Settled(0.31415),
+        Unsettled(0.31415, np.array([31415]), (0.31415,)),
+        Position(np.array([31415.0])),
+    ],
+)
+def test_what_tells_of_labels_shows_nothing(shown: object) -> None:
+    """In a log or an error."""
+    assert "31415" not in repr(shown)

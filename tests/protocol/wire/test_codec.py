@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import decode, encode, wire_size
-from dubhe_flwr.protocol.wire.codec import encoded_size
 
 
 @dataclass(frozen=True)
@@ -169,18 +168,6 @@ def test_wire_size_counts_names_and_values() -> None:
     assert wire_size({"ab": 7}) == wire_size({"ab": 0.5}) == 10
     assert wire_size({"a": b"123", "b": "é€"}) == 4 + 6
     assert wire_size({"a": "\ud800"}) == 2
-
-
-@given(example=examples)
-def test_the_size_is_that_of_the_fields(example: Example) -> None:
-    """Measured without encoding."""
-    assert encoded_size(example) == wire_size(encode(example))
-
-
-def test_text_that_has_no_utf_8_form_has_a_size_all_the_same() -> None:
-    """What cannot be sent is refused where it is sent, not where it is measured."""
-    example = replace(EXAMPLE, name="\ud800")
-    assert encoded_size(example) == wire_size(encode(example))
 
 
 def test_fields_of_a_header_may_stand_beside() -> None:

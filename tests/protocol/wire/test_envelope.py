@@ -7,7 +7,7 @@ from protocol.wire.examples import REPLIES, REQUESTS, sealed
 
 from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
 from dubhe_flwr.protocol import PROTOCOL_VERSION, Stage
-from dubhe_flwr.protocol.wire.envelope import Envelope, open_reply, open_request
+from dubhe_flwr.protocol.wire.envelope import Envelope, open_request, reply_reader
 
 HEADER = Envelope(bytes(range(16)), "join", sequence=3)
 
@@ -18,7 +18,7 @@ def test_a_request_is_no_reply(stage: Stage) -> None:
     with pytest.raises(MalformedMessageError):
         open_request(sealed(stage, REPLIES[stage]))
     with pytest.raises(MalformedMessageError):
-        open_reply(sealed(stage, REQUESTS[stage]), replace(HEADER, stage=stage.value))
+        reply_reader(replace(HEADER, stage=stage.value))(sealed(stage, REQUESTS[stage]))
 
 
 @pytest.mark.parametrize("version", [0, PROTOCOL_VERSION + 1, -1, 2**63 - 1])
@@ -29,4 +29,4 @@ def test_another_version_is_stale(version: int) -> None:
         open_request(fields)
     fields = {**sealed(Stage.JOIN, REPLIES[Stage.JOIN]), "version": version}
     with pytest.raises(StaleMessageError, match="same version"):
-        open_reply(fields, HEADER)
+        reply_reader(HEADER)(fields)

@@ -141,7 +141,7 @@ def test_a_node_answers_or_refuses(
 def test_errors_do_not_show_secrets_in_their_chain() -> None:
     """The cause that Python would print with a refusal is cut off."""
     nodes = federation()
-    node_id, request = next(iter(nodes.until(Stage.REGISTER).fields()))
+    node_id, request = next(iter(nodes.until(Stage.REGISTER).fields.items()))
     with pytest.raises(ProtocolError) as refusal:
         nodes.handle(node_id, {**request, "key.sealed-key": bytes(80)})
     assert refusal.value.__cause__ is None

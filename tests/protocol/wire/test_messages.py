@@ -49,6 +49,7 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
         (DETERMINE, {"num_sums": (1,), "num_clients": (1,)}),
         (REQUESTS[Stage.KEYGEN], {"signatures": b""}),
         (REPLIES[Stage.JOIN], {"num_classes": 1, "num_examples": 1}),
+        (REPLIES[Stage.JOIN], {"num_examples": 2**42 - 1}),
         (REQUESTS[Stage.REGISTER], {"mean_examples": 1.0}),
         (REPLIES[Stage.JOIN], {"status": 5, "num_classes": 0}),
         (REPLIES[Stage.HELLO], {"alias": "a" * 256}),
@@ -58,6 +59,12 @@ def test_round_trip(_stage: Stage, message: Message) -> None:
 def test_a_value_at_the_limit_is_accepted(message: Any, change: dict[str, Any]) -> None:
     """The limits themselves are within; what is beyond is among the vectors."""
     assert replace(message, **change) != message
+
+
+def test_no_node_has_more_samples_than_it_can_register() -> None:
+    """So that no boast outweighs all others."""
+    with pytest.raises(MalformedMessageError, match="samples"):
+        replace(REPLIES[Stage.JOIN], num_examples=2**42)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["rule", "rule_settings"])

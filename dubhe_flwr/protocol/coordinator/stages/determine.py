@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.questions import Question, has_choice, question_of
+from dubhe_flwr.protocol.coordinator.questions import Question, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
 from dubhe_flwr.protocol.plan import Replies
@@ -26,7 +26,7 @@ class Determine(Awaiting):
     questions : mapping of int to mapping of int to Question
         The rounds that each agent was asked about, by node id and round.
     failed : frozenset of int
-        Agents that did not answer, by index.
+        Ids of agents that did not answer.
     num_asked : int
         How many times agents were asked in this exchange.
     """
@@ -55,13 +55,12 @@ class Determine(Awaiting):
         for server_round, drawn in sorted(rounds.items()):
             question = question_of(epoch, drawn, failed, context.run.seed, server_round)
             if question.agent is None:
-                has_no_agent |= has_choice(epoch, drawn)
+                has_no_agent |= question.has_choice
                 epoch = _with_round(epoch, server_round, question, question.first)
                 continue
-            agent = epoch.registered[question.agent]
-            budget = epoch.budget.with_sums(agent, len(question.selections))
+            budget = epoch.budget.with_sums(question.agent, len(question.selections))
             epoch = replace(epoch, budget=budget)
-            questions.setdefault(agent, {})[server_round] = question
+            questions.setdefault(question.agent, {})[server_round] = question
         if has_no_agent:
             context = context.noted("No agent is left to determine; the choice is random.")
         context = replace(context, epoch=epoch)
@@ -88,7 +87,7 @@ class Determine(Awaiting):
         unanswered: dict[int, Question] = {}
         for agent, asked in self.questions.items():
             if agent not in accepted:
-                failed.add(epoch.registered.index(agent))
+                failed.add(agent)
                 unanswered |= asked
                 continue
             answers = _by_round(accepted[agent].chosen, list(asked.values()))

@@ -4,6 +4,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
 from dubhe_flwr.protocol.wire.statements import join_statement
-from dubhe_flwr.protocol.wire.terms import Terms, terms_of
+from dubhe_flwr.protocol.wire.terms import LARGEST_WEIGHT, Terms, terms_of
 
 __all__ = ["Join", "Joined"]
 
@@ -55,10 +56,12 @@ class Joined:
 
     @property
     def mean_examples(self) -> float | None:
-        """Mean number of samples, where nodes count by them."""
+        """Mean number of samples, where nodes count by them; a node that lies hardly moves it."""
         if not self.announced.weighted:
             return None
-        return sum(reply.num_examples or 0 for reply in self.members.values()) / len(self.members)
+        numbers = [reply.num_examples or 0 for reply in self.members.values()]
+        most = LARGEST_WEIGHT * median(numbers)
+        return sum(min(number, most) for number in numbers) / len(numbers)
 
     @property
     def public_keys(self) -> bytes:
@@ -124,9 +127,10 @@ class Join(Awaiting):
                 return JoinStatus(reply.status).name.lower().replace("_", " ")
             if (reply.num_examples is not None) != self.announced.weighted:
                 return "number of samples not asked for, or missing"
-            statement = join_statement(identity, self.announced, reply.public_key)
-            if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
-                return reason
+            if trusted is not None:
+                statement = join_statement(identity, self.announced, reply.public_key)
+                if (reason := _untrusted(trusted, statement, reply, signers)) is not None:
+                    return reason
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
             if reply.alias in named:
@@ -149,7 +153,7 @@ class Join(Awaiting):
         run = replace(
             context.run,
             aliases={**known, **aliases},
-            declined=frozenset(declined) | (context.run.declined - aliases.keys()),
+            declined=context.run.declined & context.round.present - aliases.keys() | declined,
         )
         context = replace(context, run=run)
         context.check_quorum(len(aliases), "joined")
@@ -181,11 +185,9 @@ def _most_frequent(accepted: Mapping[int, JoinReply]) -> int:
 
 
 def _untrusted(
-    trusted: TrustedKeys | None, statement: bytes, reply: JoinReply, signers: set[bytes]
+    trusted: TrustedKeys, statement: bytes, reply: JoinReply, signers: set[bytes]
 ) -> str | None:
     """Return why agents would refuse a join key, where the server knows whom they trust."""
-    if trusted is None:
-        return None
     try:
         signer = trusted.signer(statement, reply.signature)
     except UntrustedError:

@@ -114,17 +114,14 @@ class Participate(Awaiting):
             refused=frozenset(failed),
             moved=epoch.moved | _who_moved(accepted, request.num_rounds),
         )
-        unwilling = {epoch.registered[index] for index in this_round.unwilling}
-        unwilling |= context.round.unwilling - accepted.keys()
+        said_no = epoch.ids(this_round.unwilling)
         context = replace(
             context,
             epoch=epoch,
             round=replace(
                 context.round,
-                willing=frozenset(
-                    epoch.registered[i] for i in np.flatnonzero(this_round.available)
-                ),
-                unwilling=frozenset(unwilling),
+                willing=epoch.ids(np.flatnonzero(this_round.available)),
+                unwilling=said_no | (context.round.unwilling - accepted.keys()),
             ),
         )
         context.check_quorum(len(context.round.willing), "registered and willing")
@@ -137,8 +134,8 @@ def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> boo
     here = context.round.present & context.round.eligible
     if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:
         return False
-    unwilling = {epoch.registered[index] for index in ready.unwilling}
-    enough = len(here.intersection(epoch.registered) - unwilling) >= settings.least_nodes
+    may_draw = here.intersection(epoch.registered) - context.round.unwilling
+    enough = len(may_draw) >= settings.least_nodes
     needed = epoch.draws_charged(num_tries_of(settings, epoch))
     return enough and draws_left(settings, epoch) >= needed
 

@@ -36,13 +36,13 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     Where a node may have registered what does not add up, half as many are asked as before, and
     others as far as there are some.
     """
-    said_no: set[int] = set()
-
-    def note_who_says_no(node_id: int, reply: ParticipateReply | SettleReply) -> None:
-        if isinstance(reply, ParticipateReply) and reply.unwilling[:1] >= b"\x80":
-            said_no.add(node_id)
-
-    context, _ = context.accepted(refused.batch, refused.replies, note_who_says_no)
+    accepted: dict[int, ParticipateReply | SettleReply]
+    context, accepted = context.accepted(refused.batch, refused.replies, lambda *_: None)
+    said_no = {
+        node_id
+        for node_id, reply in accepted.items()
+        if isinstance(reply, ParticipateReply) and reply.unwilling[:1] >= b"\x80"
+    }
     report = context.round.reports[-1]
     context = context.noted(
         f"{report.dropped['error reply']} of {report.sent} nodes refused at {report.stage}; the "
@@ -55,7 +55,7 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
             run=replace(context.run, num_refused=num_refused),
             round=replace(
                 context.round,
-                unwilling=frozenset(said_no),
+                unwilling=context.round.unwilling | said_no,
                 num_renewals=context.round.num_renewals + 1,
             ),
         )

@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.coordinator.epoch import Sum
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
 from dubhe_flwr.protocol.plan import Replies
-from dubhe_flwr.protocol.replies import accept_replies, invalid_vectors
+from dubhe_flwr.protocol.replies import accept_replies, valid_sum
 from dubhe_flwr.protocol.wire.messages import RegisterReply, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
@@ -66,7 +66,7 @@ class Register(Awaiting):
     def take(self, context: Context, replies: Replies) -> tuple[Context, Registered | Keygen]:
         """Add up the registrations; ask another agent if its key opened for too few."""
         terms = self.joined.terms
-        layout, public_key = terms.layout, self.public_key
+        layout = terms.layout
         sizes = layout.field_bytes(REGISTRATION), layout.field_bytes(DISTRIBUTION)
 
         def refuse(_node_id: int, reply: RegisterReply) -> str | None:
@@ -77,22 +77,20 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         # Both in one vector, so that a node counts with both or with none.
         vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
-        invalid = invalid_vectors(public_key, vectors, terms.num_ciphertexts_registered)
-        context = context.reported(report.without(len(invalid), "invalid ciphertext"))
-        members = {n: reply for n, reply in accepted.items() if n not in invalid}
+        members, total = valid_sum(self.public_key, vectors, terms.num_ciphertexts_registered)
+        num_invalid = len(vectors) - len(members)
+        context = context.reported(report.without(num_invalid, "invalid ciphertext"))
         settings, num_joined = context.settings, len(self.joined.members)
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
-        if len(members) < enough and not self.agents.is_exhausted:
+        # A key that does not open makes an error; another one helps no node that is silent.
+        may_open = num_joined - report.dropped.get("error reply", 0)
+        if may_open < enough and not self.agents.is_exhausted:
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, self.joined, self.agents)
         context.check_quorum(len(members), "registered")
-        total = public_key.add_up(
-            (reply.registration for reply in members.values()),
-            layout.num_ciphertexts(REGISTRATION),
-        )
         return context, Registered(
             joined=self.joined,
-            public_key=public_key,
-            distributions={n: reply.distribution for n, reply in members.items()},
-            last_sum=Sum(0, total, len(members)),
+            public_key=self.public_key,
+            distributions={n: accepted[n].distribution for n in members},
+            last_sum=Sum(0, total[: sizes[0]], len(members)),
         )

@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.coordinator.renewal import is_refused
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused
 from dubhe_flwr.protocol.coordinator.stages.register import Registered
 from dubhe_flwr.protocol.plan import Replies
-from dubhe_flwr.protocol.replies import accept_replies, invalid_vectors
+from dubhe_flwr.protocol.replies import accept_replies, valid_sum
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest, Stage
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 
@@ -56,7 +56,7 @@ class Settle(Awaiting):
     ) -> tuple[Context, "Settle | Epoch | Refused"]:
         """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
         registered, settings = self.registered, context.settings
-        terms, public_key = registered.joined.terms, registered.public_key
+        terms = registered.joined.terms
         if is_refused(context, self.batch, replies, settings.least_nodes):
             return context, Refused(self.batch, replies, has_held=False)
         size = terms.layout.field_bytes(SETTLEMENT)
@@ -80,12 +80,11 @@ class Settle(Awaiting):
             epoch = _epoch(context, _of(registered, settled), self.num_registered)
             return context, replace(epoch, finding=finding)
         num_ciphertexts = terms.layout.num_ciphertexts(SETTLEMENT)
-        invalid = invalid_vectors(public_key, vectors, num_ciphertexts)
+        members, total = valid_sum(registered.public_key, vectors, num_ciphertexts)
         report = report.without(len(settled), "settled too early")
-        context = context.reported(report.without(len(invalid), "invalid ciphertext"))
-        members = {n: vector for n, vector in vectors.items() if n not in invalid}
+        num_invalid = len(vectors) - len(members)
+        context = context.reported(report.without(num_invalid, "invalid ciphertext"))
         context.check_quorum(len(members), "registered and went on with the rule")
-        total = public_key.add_up(members.values(), num_ciphertexts)
         last = Sum(registered.last_sum.exchange + 1, total, len(members))
         registered = replace(_of(registered, members), last_sum=last)
         return self._ask(context, registered, self.num_registered)

@@ -104,6 +104,24 @@ class TestWhoStaysOut:
         aliases = {node_id: str(row) for row, node_id in enumerate(nodes.ids[:8])}
         assert nodes.state.run.aliases == {**aliases, nodes.ids[0]: "new"}
 
+    def test_who_declined_and_went_is_forgotten(self) -> None:
+        """A long run with nodes that come and go remembers those that are there."""
+        nodes = federation(registration_interval=1)
+        out = wills(nodes, [1, 2], lambda _round: False)
+        nodes.play(1)
+        assert nodes.state.run.declined == out
+        nodes.play(2, [nodes.ids[0], *nodes.ids[2:]])
+        assert nodes.state.run.declined == {nodes.ids[2]}
+
+    def test_a_boast_hardly_moves_the_mean(self) -> None:
+        """It counts as no more than four times the median."""
+        nodes = federation(equal_weights=False)
+        alter(nodes, "join", lambda reply: {**reply, "num-examples": 2**42 - 1}, nodes.ids[:1])
+        nodes.play(1)
+        (mean,) = {e.request["mean-examples"] for e in nodes.exchanges if e.stage == "register"}
+        assert isinstance(mean, float)
+        assert mean < 1.5 * COUNTS.sum() / len(COUNTS)
+
     def test_a_key_that_another_node_sent_is_dropped(self) -> None:
         """So that no node keeps all others from registering."""
         nodes = federation()
@@ -164,6 +182,11 @@ class TestNumberOfClasses:
         assert epoch_of(nodes).declined == odd == nodes.state.run.declined
         assert [nodes.play(r).epoch == plan.epoch for r in (2, 3, 4)] == [True] * 3
         assert not odd & set(asked(nodes, "register"))
+
+    def test_an_error_says_it_too(self) -> None:
+        """Where the run ends nobody sees the notes of the round."""
+        with pytest.raises(QuorumError, match=r"joined, fewer .* have 5 classes; .*: 1 \(3\)"):
+            self.coins(5, 3, 5, 4).play(1)
 
     def test_of_equal_numbers_the_least(self) -> None:
         """Whatever the order of the answers."""

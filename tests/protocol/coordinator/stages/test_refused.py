@@ -15,6 +15,7 @@ from protocol.server import (
     failed,
     federation,
     stages_of,
+    wills,
     with_liars,
 )
 
@@ -170,6 +171,24 @@ def test_only_an_epoch_that_held_ends_the_halving() -> None:
     plan = nodes.play(2)
     assert (len(asked(nodes, "join")), plan.num_registered, plan.fallback) == (4, 4, False)
     assert nodes.state.run.num_refused == 0
+
+
+def test_who_said_no_is_not_forgotten_in_the_next_epoch() -> None:
+    """Nor in the one after that, which may ask others."""
+    nodes = federation()
+    nodes.play(1)
+    out = wills(nodes, range(3), lambda server_round: server_round != 2)
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        failed(reply)
+        if stage == "participate"
+        and (node_id not in out or nodes.state.round.num_renewals)
+        and nodes.state.round.num_renewals < 2
+        else reply
+    )
+    batch: Any = nodes.begin(2)
+    while nodes.state.round.num_renewals < 2:
+        batch = nodes.step(nodes.deliver(batch))
+    assert nodes.state.round.unwilling == out
 
 
 @pytest.mark.parametrize("on_failure", ["raise", "random"])

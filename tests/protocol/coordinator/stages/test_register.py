@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import epoch_of, joined, secret_key
-from protocol.server import COUNTS, PLAIN, SETTINGS, Nodes, altered, federation, lost
+from protocol.server import COUNTS, PLAIN, SETTINGS, Nodes, altered, failed, federation, lost
 
 from dubhe_flwr.core import Codebook, overall_registry
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
@@ -50,3 +50,12 @@ def test_the_sum_is_the_overall_registry(settings: dict[str, Any]) -> None:
     found = node.decrypt(node.registered, "registration", request.sums, 10)
     expected, _ = overall_registry(COUNTS[2:], Codebook((1, 2, 4)), SETTINGS["thresholds"])
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("spoil", "times"), [(lost, 1), (failed, 3)])
+def test_only_an_error_says_that_a_key_did_not_open(spoil: Any, times: int) -> None:
+    """Another key helps no node that is silent."""
+    nodes = federation()
+    with altered(nodes, "register", spoil, nodes.ids[:3]):
+        assert nodes.play(1).num_registered == 9
+    assert nodes.stages().count("keygen") == times
