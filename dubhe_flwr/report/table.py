@@ -37,7 +37,8 @@ class Table:
 
     def for_markdown(self) -> str:
         """Return the table as Markdown has it, headed by its caption."""
-        lines = [f"| {' | '.join(row)} |" for row in (self.columns, *self.rows)]
+        headings = [heading.replace("\n", " ") for heading in self.columns]
+        lines = [f"| {' | '.join(row)} |" for row in (headings, *self.rows)]
         lines.insert(1, "|---" * len(self.columns) + "|")
         return "\n".join([self.caption, "", *lines])
 

@@ -128,8 +128,10 @@ def _row(method: Method, cells: list[Cell], found: Found) -> list[str]:
         return fmean(sum(float(of[name]) for name in names) for of in results)
 
     return [
-        spread([100 * accuracy for accuracy in accuracies(cells, found)], 1),
-        f"{fmean(reached):.0f}" if len(reached) == len(rounds) else "never",
+        spread([100 * accuracy for accuracy in accuracies(cells, found)], 1).replace(" ", ""),
+        f"{fmean(reached):.0f}"
+        if len(reached) == len(rounds)
+        else f"in {len(reached)} of {len(rounds)}",
         f"{100 * mean('coverage'):.0f}",
         f"{mean('mean_emd'):.3f}",
         f"{mean('mean_local_emd'):.2f}",

@@ -1,0 +1,53 @@
+"""The page that sets ways of selecting side by side holds what was measured, and nothing else."""
+
+import json
+from statistics import fmean
+
+import pytest
+from docs.pages import ROOT
+from reproduction.cells import CellStore
+from reproduction.commands import EXPERIMENTS, sections
+from reproduction.experiment import PaperSettings
+
+FOLDER = ROOT / "docs" / "side_by_side"
+PAGE = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
+OPTIONS = PaperSettings(scale="full", datasets=("MNIST",))
+CELLS = EXPERIMENTS["leaderboard"].cells(OPTIONS)
+FOUND = CellStore(FOLDER / "cells").load_all(CELLS)
+
+
+def test_the_tables_are_those_of_the_measurements() -> None:
+    """Each row, of each optimizer that was measured; no file is of another measurement."""
+    assert len(FOUND) == len(list(FOLDER.glob("cells/training/*.json")))
+    (section,) = sections(["leaderboard"], OPTIONS, FOUND)
+    assert len(section.tables) >= 2
+    for table in section.tables:
+        assert table.for_markdown().partition("\n\n")[2] in PAGE
+
+
+def test_all_seeds_of_sgd_are_there() -> None:
+    """Three of each method."""
+    sgd = [cell for cell in CELLS if cell.config["optimizer"] == "sgd"]
+    assert all(cell.key in FOUND for cell in sgd if not cell.config["server_momentum"])
+
+
+@pytest.mark.parametrize("emd", ["1.5", "1.0", "0.5"])
+def test_the_digits_are_those_of_ten_seeds(emd: str) -> None:
+    """Accuracy of each method, the share of greedy's gain, and the clients that trained."""
+    of = json.loads((FOLDER / "digits.json").read_text(encoding="utf-8"))["emd"][emd]
+    assert {len(seeds) for seeds in of.values()} == {10}
+    mean = {name: fmean(one["final_accuracy"] for one in seeds) for name, seeds in of.items()}
+    reached = {name: fmean(one["coverage"] for one in seeds) for name, seeds in of.items()}
+    gain = (mean["dubhe"] - mean["random"]) / (mean["greedy"] - mean["random"])
+    accuracies = " | ".join(f"{mean[name]:.1%}" for name in ("random", "dubhe", "greedy"))
+    clients = " | ".join(f"{reached[name]:.0%}" for name in ("dubhe", "greedy"))
+    assert f"| {emd} | {accuracies} | {gain:.0%} | {clients} |" in PAGE
+
+
+@pytest.mark.parametrize("key", FOUND)
+def test_each_measurement_says_where_it_comes_from(key: str) -> None:
+    """Seed, device, versions and a command without anybody's folders."""
+    provenance = FOUND[key]["provenance"]
+    assert provenance["seed"] in {0, 1, 2}
+    assert provenance["command"].startswith("python apps/paper leaderboard")
+    assert " /" not in provenance["command"]
