@@ -122,8 +122,8 @@ class Settings:
     3
     >>> Settings(num_participants=2, rule=Paper((1, 2, 10)))
     Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: min_cohort=3 is above num_participants=2; select more \
-clients a round or lower min_cohort.
+    dubhe_flwr.errors.SettingsError: min_cohort=3 is above num_participants=2; select more, or \
+set min_cohort=2 here and in DubheMod or register_dubhe.
     """
 
     num_participants: int

@@ -14,7 +14,7 @@ NUM_SUMS = 3
 class Eager(Prices):
     """Prices from three sums, or fewer, whatever these tell of eight nodes."""
 
-    name: ClassVar[str] = "prices of few"
+    name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
         """Those that a search for thresholds reads, and one more."""

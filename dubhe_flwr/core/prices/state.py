@@ -37,7 +37,7 @@ def directions(rows: Floats, num_classes: int, number: int) -> Floats:
     return np.asarray(np.rint(columns * _GRID) / _GRID)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # the labels
 class Position:
     """Where a client stands: ``x = w (p - t)``, shape (C,) with sum 0, and its weight w."""
 
