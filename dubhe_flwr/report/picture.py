@@ -136,7 +136,8 @@ def picture(rows: Sequence[Sequence[Panel]], size: tuple[float, float]) -> bytes
         entries: dict[str, Any] = {}
         for drawn in axes.flat:
             handles, labels = drawn.get_legend_handles_labels()
-            entries |= dict(zip(labels, handles, strict=True))
+            for label, handle in zip(labels, handles, strict=True):
+                entries.setdefault(label, handle)
         if entries:
             figure.legend(
                 entries.values(),
