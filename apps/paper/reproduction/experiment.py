@@ -80,7 +80,9 @@ class PaperSettings(Options):
 
 @dataclass(frozen=True)
 class Method:
-    """A way of selecting: one of `METHODS`, with tries H or a price of local skew of its own.
+    """A way of selecting: one of `METHODS`, with tries H or prices of its own.
+
+    The name tells the price of local skew, and not that of coverage.
 
     Examples
     --------
@@ -91,6 +93,7 @@ class Method:
     name: str
     tries: int | None = None
     local_skew: float | None = None
+    coverage: float | None = None
 
     @property
     def kind(self) -> str:
@@ -102,7 +105,7 @@ class Method:
         """What the method sets; nothing for a baseline."""
         if self.name not in DUBHE:
             return {}
-        own = {"tries": self.tries, "local_skew": self.local_skew}
+        own = {"tries": self.tries, "local_skew": self.local_skew, "coverage": self.coverage}
         return {**DUBHE[self.name], **{name: of for name, of in own.items() if of is not None}}
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ _METHODS: Final = (
     Method("dubhe-paper", 10),
     *map(Method, ("flips", "fedcbs", "fedentopt", "greedy", "dubhe")),
 )
-_LIKE_CLIENTS: Final = Method("dubhe", local_skew=1.0)
+_LIKE_CLIENTS: Final = Method("dubhe", local_skew=1.0, coverage=0.1)
 """What the documentation advises for optimizers that keep the skew of single clients."""
 _SEEDS: Final = (0, 1, 2)
 _TARGET: Final = 0.9
