@@ -16,6 +16,7 @@ from dubhe_flwr.protocol import Plan, Settings
 __all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
 
 EvaluateOn = Literal["all", "selected"]
+OnCheckpointFailure = Literal["continue", "raise"]
 
 P = ParamSpec("P")
 # What a function takes itself, by position.
@@ -45,6 +46,8 @@ class Options:
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp that is started again
         with the same directory goes on with the next round.
+    on_checkpoint_failure : "continue" or "raise" (default: "continue")
+        Whether a run goes on, with an error in the log, where a checkpoint cannot be written.
     on_selection : callable (Plan, float) -> None, optional (default: none)
         Told who trains and how many seconds the selection took, in each round.
     """
@@ -55,12 +58,14 @@ class Options:
     wait_timeout: float = 60.0
     stage_timeout: float | None = 600.0
     checkpoint_dir: str | PathLike[str] | None = None
+    on_checkpoint_failure: OnCheckpointFailure = "continue"
     on_selection: Callable[[Plan, float], None] | None = None
 
     def __post_init__(self) -> None:
-        choices = get_args(EvaluateOn)
-        if self.evaluate_on not in choices:
-            raise SettingsError(f"evaluate_on={self.evaluate_on!r} must be one of {choices}.")
+        of = {"evaluate_on": EvaluateOn, "on_checkpoint_failure": OnCheckpointFailure}
+        for name, choices in of.items():
+            if (value := getattr(self, name)) not in get_args(choices):
+                raise SettingsError(f"{name}={value!r} must be one of {get_args(choices)}.")
         if not (isinstance(self.wait_timeout, Real) and 0.0 <= float(self.wait_timeout) < inf):
             raise SettingsError(
                 f"wait_timeout={self.wait_timeout!r} must be a number of seconds from 0 up."

@@ -33,8 +33,14 @@ class Run:
     """
 
     def __init__(
-        self, wrapped: Any, selector: Selector[Any], checkpoint_dir: str | PathLike[str] | None
+        self,
+        wrapped: Any,
+        selector: Selector[Any],
+        checkpoint_dir: str | PathLike[str] | None,
+        *,
+        must_keep: bool = False,
     ) -> None:
+        self._must_keep = must_keep
         self._wrapped = wrapped
         self._selector = selector
         self._directory = CheckpointDirectory(checkpoint_dir) if checkpoint_dir else None
@@ -136,19 +142,22 @@ class Run:
         self._write(CheckpointDirectory.mark_left)
 
     def _write(self, write: Callable[[CheckpointDirectory], None]) -> None:
-        """Write to the directory; a disk that is full does not end the run."""
+        """Write to the directory; a disk that is full ends the run only if that is wanted."""
         if self._directory is None:
             return
         try:
             write(self._directory)
         except OSError as error:
+            why = f"{self._directory.path} cannot be written to ({error.strerror}); make room there"
+            if self._must_keep:
+                raise CheckpointError(
+                    f"{why}, or let runs go on with on_checkpoint_failure='continue'."
+                ) from error
             log(
                 ERROR,
-                "dubhe: the run goes on WITHOUT a checkpoint of round %s: %s cannot be written to "
-                "(%s); make room there",
+                "dubhe: the run goes on WITHOUT a checkpoint of round %s: %s",
                 self.rounds_done,
-                self._directory.path,
-                error.strerror,
+                why,
             )
 
     def _look(self) -> None:

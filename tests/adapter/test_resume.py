@@ -351,7 +351,7 @@ def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
     assert len(strategy.selected) == 3
 
 
-def test_a_full_disk_does_not_end_the_run(
+def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each round says loudly what is missing, and what was kept before is still good."""
@@ -368,6 +368,9 @@ def test_a_full_disk_does_not_end_the_run(
         patch.setattr(CheckpointDirectory, "mark_left", fail)
         resumed = api.dubhe(checkpoint_dir=tmp_path)
         assert same(api.run(resumed, grid, 4), model)
+        strict = api.dubhe(checkpoint_dir=tmp_path, on_checkpoint_failure="raise")
+        with pytest.raises(CheckpointError, match="cannot be written to"):
+            api.run(strict, grid, 4)
     (loud,) = [line for line in caplog.messages if "WITHOUT a checkpoint of round 4" in line]
     assert f"{tmp_path} cannot be written to (No space left on device); make room there" in loud
     again = api.dubhe(checkpoint_dir=tmp_path)
