@@ -5,7 +5,7 @@ from importlib import import_module
 from math import prod
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from dubhe_flwr.errors import DataError
 
 __all__ = ["count_labels", "load_label_counts"]
+
+_OF_NAMES: Final = {"", "client", "client_id", "clients", "id", "name", "node", "node_id", "site"}
+"""Headings of a column that names the clients, whatever stands in it."""
 
 
 def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArray[np.int64]:
@@ -165,9 +168,8 @@ def _read_csv(path: Path) -> NDArray[Any]:
     lines = enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1)
     rows = [(at, [cell.strip(' "') for cell in re.split("[,;\t]", line)]) for at, line in lines]
     rows = [(at, cells) for at, cells in rows if any(cells)]
-    if rows and _are_names(rows[0][1][1:]):
-        del rows[0]
-    first = int(_are_names([cells[0] for _, cells in rows]))
+    heading = rows.pop(0)[1][0].lower() if rows and _are_names(rows[0][1][1:]) else None
+    first = int(heading in _OF_NAMES or _are_names([cells[0] for _, cells in rows]))
     for at, cells in rows:
         if len(cells) != len(rows[0][1]) or not all(map(_is_number, cells[first:])):
             raise DataError(

@@ -192,5 +192,9 @@ class FederationStudy:
         of_costs = ("exchanges", "messages", "kB up", "kB down", "seconds\nof a node")
         return [
             Table(f"How uniform the data of {number} is", ("selection", *of_data), reached),
-            Table("What Dubhe costs beside the training", ("a round", *of_costs), costs),
+            Table(
+                "What Dubhe costs beside the training and the exchange of keys",
+                ("a round", *of_costs),
+                costs,
+            ),
         ]

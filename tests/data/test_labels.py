@@ -104,8 +104,9 @@ TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
         "0,1,2\n5,0,2\n1,7,0\n0,9,9\n",
         'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t0\t9\t9\n',
         "north,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
+        "Client,cat,dog,cow\n107,5,0,2\n114,1,7,0\n201,0,9,9\n",
     ],
-    ids=["plain", "header", "excel", "pandas", "pandas-no-index", "numbered", "named"],
+    ids=["plain", "header", "excel", "pandas", "pandas-no-index", "numbered", "named", "ids"],
 )
 def test_csv_as_programs_write_it(text: str, tmp_path: Path) -> None:
     """With names of classes and clients, or their numbers, or without."""

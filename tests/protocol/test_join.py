@@ -1,5 +1,7 @@
 """Who joins an epoch: nodes and server have to agree on encryption, rule and classes."""
 
+from functools import partial
+
 import pytest
 from protocol.federation import epoch_of
 from protocol.nodes import Exchanges, federation, set_policy
@@ -37,3 +39,12 @@ def test_the_number_of_classes_is_what_most_nodes_say() -> None:
     plan = nodes.play(1)
     assert (epoch_of(nodes).num_classes, plan.num_registered) == (4, 8)
     assert plan.notes == ("Most nodes have 4 classes; those with others stay out: 2 (5).",)
+
+
+def test_labels_in_the_place_of_counts_are_told_as_such() -> None:
+    """Lists of all lengths: hardly two nodes agree."""
+    nodes = federation(rule=Exchanges())
+    for length, node_id in enumerate(nodes.ids, 2):
+        set_policy(nodes, node_id, label_counts=partial(list, range(1, length)))
+    with pytest.raises(QuorumError, match="must return one number a class, not the labels"):
+        nodes.play(1)

@@ -119,8 +119,8 @@ _REMEDIES_OF_DECLINED: Final = {
     "at a node's log for an error that it raised",
 }
 _REMEDIES: Final = {
-    "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (or "
-    "register_dubhe)",
+    "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (with "
+    "client_fn) or register_dubhe (with @app.train())",
     "no data": "let label_counts read the data that a node trains on; it is all zeros",
     **_REMEDIES_OF_DECLINED,
 }

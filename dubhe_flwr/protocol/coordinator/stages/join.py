@@ -142,7 +142,12 @@ class Join(Awaiting):
         context, accepted = context.accepted(self.batch, replies, refuse)
         num_classes = _most_frequent(accepted)
         others = [n for n, reply in accepted.items() if reply.num_classes != num_classes]
-        if others:
+        if 2 * len(others) > len(accepted):
+            context = context.noted(
+                "Nodes disagree on the number of classes; label_counts must return one number a "
+                "class, not the labels: count_labels makes them."
+            )
+        elif others:
             names = ", ".join(f"{accepted[n].alias} ({accepted[n].num_classes})" for n in others)
             context = context.noted(
                 f"Most nodes have {num_classes} classes; those with others stay out: {names}."
