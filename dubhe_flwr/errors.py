@@ -2,7 +2,6 @@
 
 __all__ = [
     "CheckpointError",
-    "CohortError",
     "DataError",
     "DecryptionError",
     "DubheError",
@@ -28,10 +27,6 @@ class SettingsError(DubheError, ValueError):
 
 class CheckpointError(DubheError):
     """A saved state that cannot be taken up; the message names the key, file or version."""
-
-
-class CohortError(DubheError):
-    """Clients that cannot be trained in the same steps; the message says why. Train them alone."""
 
 
 class DataError(DubheError):

@@ -1,4 +1,4 @@
-"""`python apps/benchmarks`: what encryption, the protocol, the engines and training cost."""
+"""`python apps/benchmarks`: what encryption, the protocol, large federations and engines cost."""
 # ruff: noqa: INP001 - a folder that Python runs is no package
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Final
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message
 from flwr.app.message import make_message
-from flwr.common import FitIns, FitRes, Scalar
-from flwr.compat.common.recorddict_compat import fitins_to_recorddict, recorddict_to_fitres
+from flwr.common import Scalar
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
@@ -26,8 +25,6 @@ __all__ = [
     "batch_size",
     "config_record",
     "delivered_copy",
-    "fit_records",
-    "fit_result",
     "new_run",
     "readdressed",
     "set_message_id",
@@ -83,18 +80,6 @@ def readdressed(message: Message, reply_to_message_id: str | None = None) -> Mes
     if message.has_error():
         return make_message(metadata=metadata, error=message.error)
     return make_message(metadata=metadata, content=message.content)
-
-
-def fit_records(instruction: FitIns) -> RecordDict:
-    """Return the records of a training instruction."""
-    return fitins_to_recorddict(instruction, keep_input=True)
-
-
-def fit_result(reply: Message) -> FitRes:
-    """Return what a reply to a training instruction holds; an error as Flower's own proxy does."""
-    if reply.has_error():
-        raise ValueError(f"Message contains an Error (reason: {reply.error.reason}).")
-    return recorddict_to_fitres(reply.content, keep_input=False)
 
 
 def batch_size(grid: Grid, num_messages: int) -> int:

@@ -15,9 +15,9 @@ from dubhe_flwr.experiments.scenario import scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
-from dubhe_flwr.training import Cohort, resolve_device
+from dubhe_flwr.training import resolve_device
 
-__all__ = ["compare", "simulate", "trains_together"]
+__all__ = ["compare", "simulate"]
 
 _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
 
@@ -38,15 +38,10 @@ def compare(
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
     client_app = build_client_app(settings)
-    cohort = Cohort() if trains_together(settings, device.type) else None
     # The first optimizer imports what takes seconds, which are not the first method's training.
     torch.optim.Adam([torch.zeros(1)])
     results = ComparisonResults(
-        config={
-            **settings.flat(),
-            "device": str(device),
-            **provenance(_PACKAGES),
-        },
+        config={**settings.flat(), "device": str(device), **provenance(_PACKAGES)},
         federation=federation_summary(scenario.federation),
         methods=dict(finished or {}),
     )
@@ -60,27 +55,11 @@ def compare(
             client_app,
             settings.federation.num_clients,
             on_gpu=device.type == "cuda",
-            cohort=cohort,
         )
         found = strategy.result(scenario.federation)
-        told = {"cohort": "off" if cohort is None else cohort.told}
-        results = replace(
-            results,
-            config={**results.config, **told},
-            methods={**results.methods, method: found},
-        )
+        results = replace(results, methods={**results.methods, method: found})
         on_method(results)
     return results
-
-
-def trains_together(settings: CompareSettings, device: str) -> bool:
-    """Return whether the clients of a round are to train together, by default on a GPU.
-
-    On a CPU networks with convolutions take longer so, and results are not those of Ray to the
-    last bit.
-    """
-    by_default = settings.engine == "inprocess" and device == "cuda"
-    return {"on": True, "off": False}.get(settings.machine.cohort, by_default)
 
 
 def simulate(
@@ -90,11 +69,10 @@ def simulate(
     num_supernodes: int,
     *,
     on_gpu: bool = False,
-    cohort: Cohort | None = None,
 ) -> None:
     """Run a Flower app to its end; `on_gpu` each of Ray's workers has a quarter of a GPU."""
     if engine == "inprocess":
-        run_in_process(server_app, client_app, num_supernodes, cohort=cohort)
+        run_in_process(server_app, client_app, num_supernodes)
         return
     from flwr.simulation import run_simulation  # noqa: PLC0415 - needs Ray, an extra
 

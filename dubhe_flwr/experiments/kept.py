@@ -11,7 +11,7 @@ from dubhe_flwr.report import ClassProportions, ComparisonResults, MethodResult
 
 __all__ = ["KeptResults"]
 
-_MAY_DIFFER: Final = {"methods", "data_dir", "device", "cohort"}
+_MAY_DIFFER: Final = {"methods", "data_dir", "device"}
 
 
 @dataclass(frozen=True)

@@ -172,9 +172,6 @@ class MachineSettings(Options):
 
     data_dir: str | None = option(None, "Folder of the data sets.", shown="the user's cache")
     device: str = option("auto", "Where to train: auto, cpu or cuda.")
-    cohort: Literal["auto", "on", "off"] = option(
-        "auto", "Train clients together: on, off, or auto (on a GPU)."
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,11 +264,6 @@ class CompareSettings(ExperimentSettings):
         if not self.methods or len(set(self.methods)) < len(self.methods):
             raise SettingsError(
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
-            )
-        if self.engine == "ray" and self.machine.cohort == "on":
-            raise SettingsError(
-                "cohort='on' trains clients in one process; choose engine='inprocess', or "
-                "cohort='auto'."
             )
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(

@@ -8,7 +8,7 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
-from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of, sent_together
+from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of
 
 __all__ = ["Dubhe", "Selection"]
 
@@ -54,7 +54,7 @@ class Selection(Selecting[Strategy], Strategy):
         instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
         if chosen.num_asked != len(plan.participants):
             self.driver.log_override(len(plan.participants))
-        return sent_together(instructions)
+        return instructions
 
     def aggregate_fit(
         self,

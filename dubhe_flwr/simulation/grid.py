@@ -2,10 +2,9 @@
 
 import threading
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
@@ -24,14 +23,10 @@ from dubhe_flwr.adapter._compat import (
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.simulation.meeting import Work, hold_meeting
 
 __all__ = ["InProcessGrid", "run_in_process", "run_on_grid"]
 
 RunConfig = Mapping[str, bool | float | int | str]
-
-_LARGEST_COHORT: Final = 32
-"""Each client that waits for the others keeps a model of its own in memory."""
 
 
 class InProcessGrid(Grid):
@@ -47,9 +42,6 @@ class InProcessGrid(Grid):
         What the app finds in `context.run_config`.
     seed : int (default: 0)
         Fixes the node ids.
-    cohort : callable (list of tasks) -> sequence of results, optional
-        Trains the clients of one batch together, up to 32 at a time: a
-        `dubhe_flwr.training.Cohort`. Without it they train one after the other.
     """
 
     def __init__(
@@ -58,12 +50,10 @@ class InProcessGrid(Grid):
         num_supernodes: int,
         run_config: RunConfig | None = None,
         seed: int = 0,
-        cohort: Work | None = None,
     ) -> None:
         if num_supernodes < 1:
             raise SettingsError(f"num_supernodes={num_supernodes} must be at least 1.")
         self._client_app = client_app
-        self.cohort = cohort
         run_id = int(generator(seed, "run-id").integers(1, 2**62))
         self._run = new_run(run_id)
         self._lock = threading.Lock()
@@ -106,19 +96,14 @@ class InProcessGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Let each node answer its message at once; the replies wait to be pulled."""
-        messages = list(messages)
+        message_ids = []
         for message in messages:
-            set_message_id(message, f"message-{next(self._message_numbers)}")
-        size = _LARGEST_COHORT if self._trains_together(messages) else 1
-        for start in range(0, len(messages), size):
-            part = messages[start : start + size]
+            message_ids.append(f"message-{next(self._message_numbers)}")
+            set_message_id(message, message_ids[-1])
             # One at a time, so that threads share neither a Context nor torch's random numbers.
             with self._lock:
-                self._replies |= {
-                    message.metadata.message_id: reply
-                    for message, reply in zip(part, self._answer_all(part), strict=True)
-                }
-        return [message.metadata.message_id for message in messages]
+                self._replies[message_ids[-1]] = self._answer(message)
+        return message_ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages, once."""
@@ -131,20 +116,6 @@ class InProcessGrid(Grid):
         """Send messages and return the replies; there is nothing to wait for."""
         del timeout
         return self.pull_messages(self.push_messages(messages))
-
-    def _trains_together(self, messages: Sequence[Message]) -> bool:
-        """Return whether these are trainings of nodes that can wait for each other."""
-        nodes = {message.metadata.dst_node_id for message in messages}
-        return (
-            self.cohort is not None
-            and len(nodes) == len(messages)
-            and all(message.metadata.message_type.split(".")[0] == "train" for message in messages)
-        )
-
-    def _answer_all(self, messages: Sequence[Message]) -> list[Message]:
-        if self.cohort is None or len(messages) == 1:
-            return [self._answer(message) for message in messages]
-        return hold_meeting([partial(self._answer, message) for message in messages], self.cohort)
 
     def _answer(self, message: Message) -> Message:
         context = self.contexts.get(message.metadata.dst_node_id)
@@ -177,7 +148,6 @@ def run_in_process(
     *,
     run_config: RunConfig | None = None,
     seed: int = 0,
-    cohort: Work | None = None,
 ) -> Context:
     """Run a Flower app to its end, as `flwr.simulation.run_simulation` does, but without Ray.
 
@@ -185,7 +155,7 @@ def run_in_process(
     ----------
     server_app, client_app : ServerApp, ClientApp
         The two sides, of either API.
-    num_supernodes, run_config, seed, cohort
+    num_supernodes, run_config, seed
         As for `InProcessGrid`.
 
     Returns
@@ -203,7 +173,7 @@ def run_in_process(
     >>> run_in_process(server_app, ClientApp(), num_supernodes=7).state["nodes"]["number"]
     7
     """
-    grid = InProcessGrid(client_app, num_supernodes, run_config, seed, cohort)
+    grid = InProcessGrid(client_app, num_supernodes, run_config, seed)
     return run_on_grid(server_app, grid, run_config=run_config)
 
 

@@ -11,10 +11,8 @@ from dubhe_flwr.training.loop import (
     train,
 )
 from dubhe_flwr.training.models import build_model, get_parameters, set_parameters
-from dubhe_flwr.training.together import Cohort
 
 __all__ = [
-    "Cohort",
     "OptimizerFactory",
     "Samples",
     "TorchClient",

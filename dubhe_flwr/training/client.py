@@ -1,9 +1,7 @@
 """A Flower client that trains a torch model on its own images."""
 
-from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
@@ -11,10 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.simulation.meeting import meet
 from dubhe_flwr.training.loop import OptimizerFactory, limited_threads, resolve_device, train
-from dubhe_flwr.training.models import get_parameters, load_state, set_parameters
-from dubhe_flwr.training.together import Trained, Training
+from dubhe_flwr.training.models import get_parameters, set_parameters
 
 __all__ = ["Samples", "TorchClient"]
 
@@ -102,24 +98,9 @@ class TorchClient(NumPyClient):
     ) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Return the parameters trained further, the number of samples, and the mean ``loss``."""
         server_round = int(config.get("server-round", config.get("server_round", 0)))
-        draw = partial(generator, self.seed, "training", self.alias, server_round)
-        trained: Trained | None = meet(lambda: self._training(parameters, draw))
+        draw = generator(self.seed, "training", self.alias, server_round)
         with limited_threads(self.num_threads):
-            if trained is None:
-                self._load(parameters)
-                loss = train(self.model, *self.train_data, generator=draw(), **self.settings)
-            else:
-                state, loss = trained
-                load_state(self.model, state)
+            self.model.to(self.device)
+            set_parameters(self.model, parameters)
+            loss = train(self.model, *self.train_data, generator=draw, **self.settings)
             return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
-
-    def _training(self, parameters: NDArrays, draw: "partial[np.random.Generator]") -> Training:
-        with limited_threads(self.num_threads):
-            self._load(parameters)
-            # The model may be that of the next client as well.
-            state = [tensor.detach().clone() for tensor in self.model.state_dict().values()]
-        return Training(self.model, state, self.train_data, draw, self.settings, self.num_threads)
-
-    def _load(self, parameters: NDArrays) -> None:
-        self.model.to(self.device)
-        set_parameters(self.model, parameters)

@@ -16,11 +16,9 @@ from dubhe_flwr.errors import SettingsError
 __all__ = [
     "OptimizerFactory",
     "adam",
-    "check_training",
     "evaluate",
     "isolated_rng",
     "limited_threads",
-    "mixed_precision",
     "resolve_device",
     "sgd",
     "train",
@@ -88,9 +86,15 @@ def train(
     >>> second < first
     True
     """
-    check_training(len(labels), epochs, batch_size, precision)
+    if min(len(labels), epochs, batch_size) < 1:
+        raise SettingsError(
+            f"There are {len(labels)} samples, epochs={epochs}, batch_size={batch_size}; "
+            "training takes at least 1 of each."
+        )
+    if precision not in {"float32", "bfloat16"}:
+        raise SettingsError(f"precision is {precision!r}; choose 'float32' or 'bfloat16'.")
     device = next(model.parameters()).device
-    mixed = mixed_precision(device, precision)
+    mixed = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
     images, labels = images.to(device), labels.to(device)
     losses: list[Tensor] = []
     stepper = (optimizer or adam())(model.parameters())
@@ -106,22 +110,6 @@ def train(
                 stepper.step()
                 losses.append(loss.detach())
     return float(torch.stack(losses).mean())
-
-
-def check_training(num_samples: int, epochs: int, batch_size: int, precision: str) -> None:
-    """Refuse what no training can be made of, with a `SettingsError`."""
-    if min(num_samples, epochs, batch_size) < 1:
-        raise SettingsError(
-            f"There are {num_samples} samples, epochs={epochs}, batch_size={batch_size}; "
-            "training takes at least 1 of each."
-        )
-    if precision not in {"float32", "bfloat16"}:
-        raise SettingsError(f"precision is {precision!r}; choose 'float32' or 'bfloat16'.")
-
-
-def mixed_precision(device: torch.device, precision: str) -> torch.autocast:
-    """Return the context of a forward pass; with ``float32`` it changes nothing."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 
 @torch.inference_mode()

@@ -6,12 +6,12 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.training.loop import isolated_rng
 
-__all__ = ["build_model", "get_parameters", "load_state", "set_parameters"]
+__all__ = ["build_model", "get_parameters", "set_parameters"]
 
 _IMAGE_SHAPES: Final = {
     "digits": (1, 8, 8),
@@ -121,11 +121,6 @@ def set_parameters(model: nn.Module, arrays: Sequence[NDArray[Any]]) -> None:
                 f"An array of shape {np.shape(array)} does not fit {name} of shape "
                 f"{tuple(tensor.shape)}; {remedy}"
             )
-    load_state(model, [torch.tensor(array) for array in arrays])
-
-
-def load_state(model: nn.Module, tensors: Sequence[Tensor]) -> None:
-    """Overwrite all of a model with tensors in the order of its state dict, wherever they are."""
     with torch.no_grad():
-        for own, tensor in zip(model.state_dict().values(), tensors, strict=True):
-            own.copy_(tensor)
+        for own, array in zip(state.values(), arrays, strict=True):
+            own.copy_(torch.tensor(array))

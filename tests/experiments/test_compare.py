@@ -10,12 +10,11 @@ from small_comparison import run, small_settings
 
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments.apps import build_client_app
-from dubhe_flwr.experiments.compare import compare, trains_together
+from dubhe_flwr.experiments.compare import compare
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import COMPARED
 from dubhe_flwr.report import ComparisonResults, MethodResult
-from dubhe_flwr.training import TorchClient, together
-from dubhe_flwr.training.cohort import train_cohort
+from dubhe_flwr.training import TorchClient
 
 
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:
@@ -141,48 +140,6 @@ def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Scenario, "client", client)
     with pytest.raises(DubheError, match=r"Round 1: \d of 5 clients failed to train"):
         run(small_settings(methods=("random",)))
-
-
-def test_a_cohort_changes_the_last_digits_alone(
-    results: ComparisonResults, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Trained together, the same clients are selected and learn the same."""
-    sizes = []
-
-    def counted(model: Any, states: Any, *args: Any, **named: Any) -> Any:
-        sizes.append(len(states))
-        return train_cohort(model, states, *args, **named)
-
-    monkeypatch.setattr(together, "train_cohort", counted)
-    with_cohort = run(small_settings(cohort="on"))
-    assert sizes == [5] * 3 * len(COMPARED)
-    assert (results.config["cohort"], with_cohort.config["cohort"]) == ("off", "on")
-    for name, method in without_times(results).items():
-        other = with_cohort.methods[name]
-        assert other.loss == pytest.approx(method.loss, rel=1e-4)
-        assert other.accuracy == pytest.approx(method.accuracy, abs=0.01)
-        learned = replace(method, loss=other.loss, accuracy=other.accuracy)
-        assert without_times(with_cohort)[name] == learned
-
-
-@pytest.mark.parametrize(
-    ("cohort", "device", "expected"),
-    [
-        ("auto", "cuda", True),
-        ("auto", "cpu", False),
-        ("on", "cpu", True),
-        ("off", "cuda", False),
-    ],
-)
-def test_clients_train_together(cohort: str, device: str, expected: bool) -> None:
-    """By default on a GPU alone; what was asked for counts."""
-    assert trains_together(small_settings(cohort=cohort), device) is expected
-
-
-def test_clients_never_train_together_on_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its nodes are processes of their own."""
-    monkeypatch.setattr("dubhe_flwr.experiments.settings.find_spec", lambda _name: object())
-    assert not trains_together(small_settings(engine="ray"), "cuda")
 
 
 @pytest.mark.runtime

@@ -42,8 +42,6 @@ def test_what_cannot_work_is_refused(given: dict[str, Any], message: str) -> Non
         ({"methods": ("random", "luck")}, r"'luck'; choose from random, dubhe-paper"),
         ({"methods": ()}, "at least one method"),
         ({"methods": ("random", "random")}, "each once"),
-        ({"cohort": "always"}, r"cohort='always' is unknown; choose one of auto, on, off"),
-        ({"engine": "ray", "cohort": "on"}, "in one process; choose engine='inprocess'"),
         ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
         ({"norm": "layer"}, "norm='layer' is unknown; choose one of batch, group"),
         ({"precision": "half"}, "precision='half' is unknown; choose one of float32, bfloat16"),

@@ -9,7 +9,6 @@ from flwr.serverapp import Grid, ServerApp
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
-from dubhe_flwr.simulation.meeting import meet
 
 
 def counting_app() -> ClientApp:
@@ -128,59 +127,3 @@ def test_no_nodes_are_refused() -> None:
     """A federation has at least one node."""
     with pytest.raises(SettingsError, match="num_supernodes=0"):
         InProcessGrid(counting_app(), 0)
-
-
-def training_app() -> ClientApp:
-    """Return an app whose training meets the others, and raises on demand."""
-    app = ClientApp()
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        if message.content.config_records["config"].get("raise"):
-            raise RuntimeError("as told")
-        partition = int(context.node_config["partition-id"])
-        met = meet(lambda: partition)
-        answer = MetricRecord({"met": -1 if met is None else met})
-        return Message(RecordDict({"answer": answer}), reply_to=message)
-
-    return app
-
-
-def train_messages(grid: Grid, failing: int = -1) -> list[Message]:
-    """Return a training message for each node; one of them makes it raise."""
-    return [
-        Message(
-            RecordDict({"config": ConfigRecord({"raise": True} if at == failing else {})}),
-            dst_node_id=node_id,
-            message_type="train",
-        )
-        for at, node_id in enumerate(grid.get_node_ids())
-    ]
-
-
-def test_trainings_of_a_batch_meet() -> None:
-    """At most 32 wait for each other; replies come for all, an error for who raised."""
-    sizes: list[int] = []
-
-    def cohort(tasks: list[int]) -> list[int]:
-        sizes.append(len(tasks))
-        return [task * 10 for task in tasks]
-
-    grid = InProcessGrid(training_app(), 40, cohort=cohort)
-    replies = list(grid.send_and_receive(train_messages(grid, failing=3)))
-    assert sizes == [31, 8]
-    assert [reply.has_error() for reply in replies] == [at == 3 for at in range(40)]
-    met = [0 if r.has_error() else r.content.metric_records["answer"]["met"] for r in replies]
-    assert met == [0 if at == 3 else at * 10 for at in range(40)]
-
-
-def test_without_a_cohort_nobody_waits() -> None:
-    """Nor do two trainings of one node, which share its state."""
-    alone = InProcessGrid(training_app(), 2)
-    twice = InProcessGrid(training_app(), 1, cohort=lambda tasks: tasks)
-    for grid, messages in (
-        (alone, train_messages(alone)),
-        (twice, train_messages(twice) + train_messages(twice)),
-    ):
-        for reply in grid.send_and_receive(messages):
-            assert reply.content.metric_records["answer"]["met"] == -1

@@ -1,4 +1,4 @@
-"""`python apps/benchmarks`: what encryption, the protocol, the engines and training cost."""
+"""`python apps/benchmarks`: what encryption, the protocol, large federations and engines cost."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,6 @@ from bench.engine import EngineSettings, bench_engine
 from bench.measuring import BenchResults
 from bench.protocol import ProtocolSettings, bench_protocol
 from bench.scale import ScaleSettings, bench_scale
-from bench.training import SpeedSettings, bench_training
 from dubhe_flwr.cli import new_application, run_application
 from dubhe_flwr.cli.options import command, writable_file
 from dubhe_flwr.experiments.options import Options
@@ -28,7 +27,6 @@ _BENCHMARKS: Final[dict[str, tuple[type[Options], _Bench]]] = {
     "protocol": (ProtocolSettings, bench_protocol),
     "scale": (ScaleSettings, bench_scale),
     "engine": (EngineSettings, bench_engine),
-    "training": (SpeedSettings, bench_training),
 }
 _EPILOG: Final = (
     "Example: [bold]python apps/benchmarks {name} --json results/{name}.json "
@@ -36,7 +34,7 @@ _EPILOG: Final = (
 )
 
 app = new_application(
-    help="Measure what encryption, the protocol, large federations, engines and training cost.",
+    help="Measure what encryption, the protocol, large federations and engines cost.",
     epilog="Example: [bold]python apps/benchmarks crypto --quick[/bold]",
     no_args_is_help=True,
 )

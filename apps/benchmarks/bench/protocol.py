@@ -192,9 +192,13 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
 def _one_training() -> Callable[[], object]:
     """Return the training of one client of MNIST in one round: N_VC = 128, B = 8, one thread."""
     # An extra, and only some of the figures need it.
-    from bench.training import SpeedSettings, clients_of  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
-    (client,) = clients_of(SpeedSettings(num_clients=1, device="cpu"))
+    from dubhe_flwr.training import TorchClient, build_model  # noqa: PLC0415
+
+    model = build_model("mnist", _NUM_CLASSES, seed=0)
+    samples = torch.rand(128, 1, 28, 28), torch.arange(128) % _NUM_CLASSES
+    client = TorchClient(model, samples, device="cpu", num_threads=1)
     parameters = client.get_parameters({})
     return lambda: client.fit(parameters, {"server-round": 1})
 

@@ -44,7 +44,7 @@ _LAST_ROUNDS: Final = 50
 _SECONDS_PER_ROUND: Final = {"digits": 0.25, "mnist": 3.5, "cifar10": 60.0, "femnist": 8.0}
 """On one core, about; only their ratios matter."""
 
-_NO_IDENTITY: Final = ("cohort", "data_dir", "device", "engine", "evaluate_every", "methods")
+_NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "methods")
 
 
 def training_cell(
@@ -196,11 +196,7 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
     results = compare(replace(settings, machine=machine), on_round).to_dict()
     device = resolve_device(machine.device)
     return Measured(
-        {
-            "federation": results["federation"],
-            "methods": results["methods"],
-            "cohort": results["config"]["cohort"],
-        },
+        {name: results[name] for name in ("federation", "methods")},
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         packages=("torch", "torchvision"),
     )

@@ -16,7 +16,6 @@ OPTIONS = {
     "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
     "scale": ["--sizes", "40,80", "--num-real", "8"],
     "engine": ["--num-nodes", "8", "--no-ray"],
-    "training": ["--images", "digits"],
 }
 
 
