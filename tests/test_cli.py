@@ -183,10 +183,9 @@ def test_a_data_set_has_defaults_of_its_own() -> None:
         if option.default is None and name not in {"data_dir", "out"}
     }
     assert told == {
-        "num_clients": "150 for digits, 1000 for mnist, 1000 for cifar10, 8962 for femnist",
-        "num_samples": "32 for digits, 128 for mnist, 128 for cifar10, 32 for femnist",
-        "learning_rate": "0.1 for digits, 0.05 for mnist, 0.05 for cifar10, 0.05 for femnist",
-        "epochs": "1 for digits, 1 for mnist, 1 for cifar10, 5 for femnist",
+        "num_clients": "150 for digits, 1000 for mnist, 1000 for cifar10",
+        "num_samples": "32 for digits, 128 for mnist, 128 for cifar10",
+        "learning_rate": "0.1 for digits, 0.05 for mnist, 0.05 for cifar10",
         "num_rounds": "60",
         "target": "all alike",
         "tries": "20, with groups by prices 5",

@@ -24,7 +24,7 @@ EPILOG: Final = (
 )
 
 _SET_BY_METHODS: Final = ("rule", "determination", "thresholds", "reference_set")
-_FOR_STUDIES: Final = ("generator", "group_size", "registration_interval", "norm", "precision")
+_FOR_STUDIES: Final = ("generator", "group_size", "registration_interval")
 
 
 def _by_dataset() -> dict[str, str]:

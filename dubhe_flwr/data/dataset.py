@@ -24,8 +24,6 @@ class Dataset:
         Normalised pixels.
     train_labels, test_labels : ndarray of int64, shape (M,)
         Class of each image.
-    writers : ndarray of int64, shape (M,), optional
-        Whose each training image is, where the data come from people; numbered from 0 without gaps.
     """
 
     name: str
@@ -34,7 +32,6 @@ class Dataset:
     train_labels: NDArray[np.int64]
     test_images: NDArray[np.float32]
     test_labels: NDArray[np.int64]
-    writers: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for images, labels in (

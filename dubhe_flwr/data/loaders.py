@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.data.dataset import Dataset
-from dubhe_flwr.data.femnist import load_femnist
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["DATASETS", "load_dataset"]
+__all__ = ["DATASETS", "USUAL_FOLDER", "load_dataset"]
 
 _MNIST_FILES: Final = (
     "train-images-idx3-ubyte",
@@ -31,18 +30,19 @@ _PIXEL_MOMENTS: Final = {
 
 _SIDE: Final = 32
 
+USUAL_FOLDER: Final = Path.home() / ".cache" / "dubhe-flwr"
+"""Where data sets are looked for if no other folder is given."""
+
 
 def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Load a data set by name.
 
     Parameters
     ----------
-    name : {"digits", "mnist", "cifar10", "femnist"}
+    name : {"digits", "mnist", "cifar10"}
         - ``digits``: 1797 images of 8 x 8 pixels that come with scikit-learn, split 80/20 with
           equal shares of each class.
         - ``mnist`` and ``cifar10``: 10,000 images are for the test.
-        - ``femnist``: the handwritten letters of FEMNIST, upper and lower case, with their writers;
-          as many test images of each of the 52 classes.
 
         Pixels are normalised to mean 0 and standard deviation 1.
     data_dir : path-like, optional
@@ -52,11 +52,8 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
           below ``mnist``; gzip files are read where they are and nothing is written beside them.
         - ``cifar10``: what torchvision unpacks, in itself or in ``cifar10``; or ``labels.npz``
           (``y_train``, ``y_test``) with ``train_00.webp`` and so on, rows of images.
-        - ``femnist``: ``train/*.json`` and ``test/*.json`` as LEAF makes them, in itself, ``data``,
-          ``femnist`` or ``femnist/data``; or else Flower Datasets, if installed, loads
-          ``flwrlabs/femnist``.
 
-        If they are nowhere, torchvision downloads the first two into this folder.
+        If they are nowhere, torchvision downloads them into this folder.
 
     Examples
     --------
@@ -68,8 +65,7 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
         raise SettingsError(f"No data set is called {name!r}; choose one of {', '.join(DATASETS)}.")
     if data_dir is not None and not Path(data_dir).is_dir():
         raise DataError(f"data_dir={str(data_dir)!r} is no folder; correct its name, or make it.")
-    default = Path.home() / ".cache" / "dubhe-flwr"
-    return DATASETS[name](default if data_dir is None else Path(data_dir))
+    return DATASETS[name](USUAL_FOLDER if data_dir is None else Path(data_dir))
 
 
 def _load_digits(_data_dir: Path) -> Dataset:
@@ -187,6 +183,5 @@ DATASETS: Final[dict[str, Callable[[Path], Dataset]]] = {
     "digits": _load_digits,
     "mnist": _load_mnist,
     "cifar10": _load_cifar10,
-    "femnist": load_femnist,
 }
 """Loader of each data set, by name; each is given the folder to look in."""

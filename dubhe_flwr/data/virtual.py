@@ -8,10 +8,9 @@ takes the same number of steps and weighs the same in the average (eq. 1 of the 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.data.partition import largest_remainder
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["assign_samples", "split_writers"]
+__all__ = ["assign_samples"]
 
 
 def assign_samples(
@@ -63,36 +62,3 @@ def assign_samples(
     by_owner = np.argsort(np.concatenate(owners), kind="stable")
     samples = np.concatenate(dealt)[by_owner].reshape(wanted.shape[0], -1)
     return np.asarray(generator.permuted(samples, axis=1), dtype=np.int64)
-
-
-def split_writers(
-    writers: ArrayLike, num_clients: int, num_samples: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Split the samples of writers into virtual clients that hold equally many (FedVC).
-
-    Every writer becomes at least one client, and those with more samples more. The shuffled samples
-    of a writer are dealt in a circle, so that none is used twice while another is unused.
-
-    `writers` tells whose each of M samples is, numbered from 0 without gaps; `num_clients` is at
-    least their number. What is returned are indices into the samples, of shape (N, N_VC).
-
-    Examples
-    --------
-    >>> samples = split_writers([0, 0, 0, 0, 1], 3, 2, np.random.default_rng(7))
-    >>> np.sort(samples[:2].ravel()).tolist(), samples[2].tolist()
-    ([0, 1, 2, 3], [4, 4])
-    """
-    owners = np.asarray(writers, dtype=np.int64)
-    held = np.bincount(owners)
-    if num_samples < 1 or not held.size or num_clients < held.size:
-        raise SettingsError(
-            f"num_clients={num_clients} and num_samples={num_samples} do not fit {held.size} "
-            "writers; give at least one client for each of them, and one sample."
-        )
-    further = largest_remainder(held / held.sum(), num_clients - held.size)
-    by_writer = np.split(np.argsort(owners, kind="stable"), np.cumsum(held)[:-1])
-    dealt = [
-        np.resize(generator.permutation(own), (1 + more, num_samples))
-        for own, more in zip(by_writer, further.tolist(), strict=True)
-    ]
-    return np.concatenate(dealt)

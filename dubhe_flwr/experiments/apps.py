@@ -19,7 +19,7 @@ from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments.findings import selected_data
-from dubhe_flwr.experiments.scenario import Scenario, scenario_of
+from dubhe_flwr.experiments.scenario import Scenario
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.experiments.study import selector_of
 from dubhe_flwr.protocol import Plan, Selector
@@ -116,11 +116,14 @@ class RecordedSelection(Selection):
         )
 
 
-def build_client_app(settings: CompareSettings) -> ClientApp:
-    """Return the app of all nodes; it holds the settings and nothing else."""
+def build_client_app(
+    settings: CompareSettings, scenario_of: Callable[[CompareSettings], Scenario]
+) -> ClientApp:
+    """Return the app of all nodes, which holds no data: each node makes the scenario it is in."""
+    scenario = partial(scenario_of, settings)
     least = min(2048, settings.selection.key_bits)
-    mod = DubheMod(partial(_label_counts, settings), simulated=True, min_key_bits=least)
-    return ClientApp(client_fn=partial(_client, settings), mods=[mod])
+    mod = DubheMod(partial(_label_counts, scenario), simulated=True, min_key_bits=least)
+    return ClientApp(client_fn=partial(_client, scenario), mods=[mod])
 
 
 def build_strategy(
@@ -158,14 +161,17 @@ def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
     return ServerApp(server_fn=lambda _context: components)
 
 
-def _client(settings: CompareSettings, context: Context) -> Client:
-    return scenario_of(settings).client(int(context.node_config["partition-id"])).to_client()
+def _client(scenario: Callable[[], Scenario], context: Context) -> Client:
+    return scenario().client(_partition(context)).to_client()
 
 
-def _label_counts(settings: CompareSettings, context: Context) -> NDArray[Any]:
-    partition = int(context.node_config["partition-id"])
-    counts: NDArray[Any] = scenario_of(settings).federation.label_counts[partition]
+def _label_counts(scenario: Callable[[], Scenario], context: Context) -> NDArray[Any]:
+    counts: NDArray[Any] = scenario().federation.label_counts[_partition(context)]
     return counts
+
+
+def _partition(context: Context) -> int:
+    return int(context.node_config["partition-id"])
 
 
 def _num_bytes(all_parameters: Iterable[Parameters]) -> int:

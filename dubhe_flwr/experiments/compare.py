@@ -11,7 +11,7 @@ from flwr.serverapp import ServerApp
 
 from dubhe_flwr.experiments.apps import build_client_app, build_server_app, build_strategy
 from dubhe_flwr.experiments.findings import federation_summary, provenance
-from dubhe_flwr.experiments.scenario import scenario_of
+from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
@@ -28,16 +28,18 @@ def compare(
     *,
     finished: Mapping[str, MethodResult] | None = None,
     on_method: Callable[[ComparisonResults], None] = lambda _results: None,
+    scenario_of: Callable[[CompareSettings], Scenario] = scenario_of,
 ) -> ComparisonResults:
     """Train by federated averaging with each method of selection, and tell how they fared.
 
     `on_round` is told method, round and accuracy after each round, None without an evaluation;
     round 0 is the initial model. Accuracies and selected sets repeat with the seed. Methods that
     are `finished` are taken as they are; `on_method` is told the results after each other one.
+    Another `scenario_of` brings data and clients of its own; it has to remember what it made.
     """
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
-    client_app = build_client_app(settings)
+    client_app = build_client_app(settings, scenario_of)
     # The first optimizer imports what takes seconds, which are not the first method's training.
     torch.optim.Adam([torch.zeros(1)])
     results = ComparisonResults(

@@ -15,9 +15,7 @@ from dubhe_flwr.data import (
     Dataset,
     Federation,
     assign_samples,
-    count_labels,
     load_dataset,
-    split_writers,
 )
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.training import (
@@ -34,7 +32,7 @@ from dubhe_flwr.training import (
 __all__ = ["Scenario", "scenario_of"]
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
-_SAME_NAMES: Final = ("epochs", "batch_size", "num_threads", "precision")
+_SAME_NAMES: Final = ("epochs", "batch_size", "num_threads")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +50,6 @@ class Scenario:
             self.dataset.image_shape,
             self.dataset.num_classes,
             seed=self.settings.federation.seed,
-            norm=self.settings.training.norm,
         )
 
     def client(self, partition: int) -> TorchClient:
@@ -109,17 +106,9 @@ def scenario_of(settings: CompareSettings) -> Scenario:
     """
     of_clients = settings.federation
     dataset = _dataset(settings.dataset, settings.machine.data_dir)
+    federation = of_clients.draw(settings.dataset, dataset.num_classes)
     rng = generator(of_clients.seed, "samples")
-    if dataset.writers is None:
-        federation = of_clients.draw(settings.dataset, dataset.num_classes)
-        samples = assign_samples(dataset.train_labels, federation.label_counts, rng)
-    else:
-        # Clients are as they are: the skew is that of the writers.
-        samples = split_writers(
-            dataset.writers, of_clients.num_clients, of_clients.num_samples, rng
-        )
-        counts = count_labels(dataset.train_labels[samples], dataset.num_classes)
-        federation = Federation(settings.dataset, counts)
+    samples = assign_samples(dataset.train_labels, federation.label_counts, rng)
     return Scenario(settings, dataset, federation, samples)
 
 

@@ -140,10 +140,6 @@ class TrainingSettings(Options):
     server_momentum: float = option(0.0, "Momentum of the server (FedAvgM); 0 is FedAvg.")
     batch_size: int = option(8, "Samples of a training step.", least=1)
     epochs: int = option(1, "Passes of a client over its samples in a round.", least=1)
-    norm: Literal["batch", "group"] = option("batch", "Normalisation of ResNet18: batch or group.")
-    precision: Literal["float32", "bfloat16"] = option(
-        "float32", "Numbers of the training: float32, or bfloat16 (mixed precision)."
-    )
     num_threads: int = option(1, "CPU threads of each training.", least=1)
 
     def __post_init__(self) -> None:
@@ -223,15 +219,6 @@ class StudySettings(ExperimentSettings):
 
 _OF_DATASET: Final[Mapping[str, Mapping[str, Any]]] = {
     "digits": {"num_clients": 150, "num_samples": 32},
-    "femnist": {
-        "num_clients": 8962,
-        "num_samples": 32,
-        "epochs": 5,
-        # The paper gives no threshold for 52 classes; of a grid this one brings the expected data
-        # of a round closest to uniform in federations with the paper's rho and EMD_avg.
-        "reference_set": (1, 52),
-        "thresholds": (0.06,),
-    },
 }
 
 

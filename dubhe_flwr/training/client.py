@@ -30,7 +30,7 @@ class TorchClient(NumPyClient):
         A classifier that returns logits.
     train_data : tuple of array or Tensor
         Images of shape (M, channels, height, width) and labels of shape (M,).
-    epochs, batch_size, optimizer, precision
+    epochs, batch_size, optimizer
         As in `train`.
     device : {"auto", "cpu", "cuda"}, default "auto"
         Where to compute; ``auto`` takes the GPU if there is one.
@@ -70,7 +70,6 @@ class TorchClient(NumPyClient):
         seed: int = 0,
         alias: str = "",
         num_threads: int | None = None,
-        precision: str = "float32",
     ) -> None:
         self.device = resolve_device(device)
         self.model = model
@@ -83,7 +82,6 @@ class TorchClient(NumPyClient):
             "epochs": epochs,
             "batch_size": batch_size,
             "optimizer": optimizer,
-            "precision": precision,
         }
         self.seed = seed
         self.alias = alias

@@ -50,7 +50,6 @@ def train(
     epochs: int = 1,
     batch_size: int = 8,
     optimizer: OptimizerFactory | None = None,
-    precision: str = "float32",
 ) -> float:
     """Train a model in place, with cross-entropy loss and a new optimizer.
 
@@ -69,8 +68,6 @@ def train(
         ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
     optimizer : callable, optional
         Makes the optimizer; `adam` of learning rate 1e-4 without it.
-    precision : {"float32", "bfloat16"}, default "float32"
-        ``bfloat16`` is mixed precision: parameters and optimizer stay in float32.
 
     Returns
     -------
@@ -91,10 +88,7 @@ def train(
             f"There are {len(labels)} samples, epochs={epochs}, batch_size={batch_size}; "
             "training takes at least 1 of each."
         )
-    if precision not in {"float32", "bfloat16"}:
-        raise SettingsError(f"precision is {precision!r}; choose 'float32' or 'bfloat16'.")
     device = next(model.parameters()).device
-    mixed = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
     images, labels = images.to(device), labels.to(device)
     losses: list[Tensor] = []
     stepper = (optimizer or adam())(model.parameters())
@@ -104,8 +98,7 @@ def train(
             order = torch.from_numpy(generator.permutation(len(labels))).to(device)
             for batch in torch.split(order, batch_size):
                 stepper.zero_grad()
-                with mixed:
-                    loss = cross_entropy(model(images[batch]), labels[batch])
+                loss = cross_entropy(model(images[batch]), labels[batch])
                 loss.backward()  # type: ignore[no-untyped-call]
                 stepper.step()
                 losses.append(loss.detach())

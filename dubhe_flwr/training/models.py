@@ -13,59 +13,31 @@ from dubhe_flwr.training.loop import isolated_rng
 
 __all__ = ["build_model", "get_parameters", "set_parameters"]
 
-_IMAGE_SHAPES: Final = {
-    "digits": (1, 8, 8),
-    "mnist": (1, 28, 28),
-    "cifar10": (3, 32, 32),
-    "femnist": (1, 28, 28),
-}
 _COLOURS: Final = 3
-_CHANNELS_OF_A_GROUP: Final = 16
 _SMALLEST_FOR_CONVOLUTIONS: Final = 12
 
 
-def build_model(
-    images: str | tuple[int, int, int], num_classes: int, seed: int, *, norm: str = "batch"
-) -> nn.Module:
-    """Return a new classifier for images of a data set or a shape, on the CPU.
+def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) -> nn.Module:
+    """Return a new classifier for images of some channels, height and width, on the CPU.
 
     Images in colour get torchvision's ResNet18. Grey ones of at least 12 pixels get the network of
     Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), with two convolutions. Smaller
-    ones, such as ``digits``, get one hidden layer of 64. All return logits.
-
-    Parameters
-    ----------
-    images : {"digits", "mnist", "cifar10", "femnist"} or tuple of int
-        Name of the data set, or channels, height and width of its images.
-    num_classes : int
-        ``C``, the number of logits.
-    seed : int
-        Fixes the initial parameters; torch's own random numbers are left as they were.
-    norm : {"batch", "group"}, default "batch"
-        Of ResNet18; with ``group`` 16 channels of one image are normalised together, so that
-        clients share no statistics.
+    ones, such as scikit-learn's digits, get one hidden layer of 64. All return `num_classes`
+    logits. The seed fixes the initial parameters; torch's own random numbers stay as they were.
 
     Examples
     --------
-    >>> model = build_model("mnist", num_classes=10, seed=7)
+    >>> model = build_model((1, 28, 28), num_classes=10, seed=7)
     >>> sum(parameter.numel() for parameter in model.parameters())
     1199882
     """
-    if isinstance(images, str) and images not in _IMAGE_SHAPES:
-        raise SettingsError(
-            f"No model is set for {images!r}; choose one of {', '.join(_IMAGE_SHAPES)}, or give "
-            "channels, height and width."
-        )
-    channels, height, width = _IMAGE_SHAPES[images] if isinstance(images, str) else images
-    if norm not in {"batch", "group"}:
-        raise SettingsError(f"norm is {norm!r}; choose 'batch' or 'group'.")
+    channels, height, width = image_shape
     with isolated_rng(torch.device("cpu"), seed):
         if channels == _COLOURS:
             # Torchvision takes long to be imported, and only this model needs it.
             from torchvision.models import resnet18  # noqa: PLC0415
 
-            layer = _group_norm if norm == "group" else nn.BatchNorm2d
-            model: nn.Module = resnet18(num_classes=num_classes, norm_layer=layer)
+            model: nn.Module = resnet18(num_classes=num_classes)
         elif min(height, width) < _SMALLEST_FOR_CONVOLUTIONS:
             pixels = channels * height * width
             hidden = nn.Linear(pixels, 64), nn.ReLU()
@@ -87,10 +59,6 @@ def build_model(
             )
     # On a CPU this layout takes a tenth off a training step and half off an evaluation.
     return model.to(memory_format=torch.channels_last)
-
-
-def _group_norm(channels: int) -> nn.Module:
-    return nn.GroupNorm(channels // _CHANNELS_OF_A_GROUP, channels)
 
 
 def get_parameters(model: nn.Module) -> list[NDArray[Any]]:

@@ -149,7 +149,7 @@ def test_no_data_travels_with_the_app() -> None:
 
     settings = small_settings()
     assert scenario_of(settings).dataset.train_images.nbytes > 300_000
-    pickled = cloudpickle.dumps(build_client_app(settings))  # type: ignore[no-untyped-call]
+    pickled = cloudpickle.dumps(build_client_app(settings, scenario_of))  # type: ignore[no-untyped-call]
     assert len(pickled) < 20_000
 
 

@@ -117,27 +117,11 @@ def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> N
         (0, {}, "0 samples, epochs=1"),
         (4, {"epochs": 0}, "4 samples, epochs=0"),
         (4, {"batch_size": 0}, "batch_size=0"),
-        (4, {"precision": "float8"}, "'float8'; choose 'float32' or 'bfloat16'"),
     ],
 )
 def test_what_cannot_train_is_refused(count: int, given: dict[str, Any], sentence: str) -> None:
-    """No samples, no pass, an empty batch or an unknown precision; nor evaluate nothing."""
+    """No samples, no pass or an empty batch; nor evaluate nothing."""
     with pytest.raises(SettingsError, match=sentence):
         train(nn.Linear(1, 2), *samples(count), generator=np.random.default_rng(7), **given)
     with pytest.raises(SettingsError, match="no samples to evaluate"):
         evaluate(nn.Linear(1, 2), *samples(0))
-
-
-def test_mixed_precision_learns_the_same_within_its_precision() -> None:
-    """Parameters stay in float32 and come out close to, but not at, those of float32."""
-    images, labels = torch.randn(40, 6), torch.arange(2).repeat(20)
-    trained = {}
-    for precision in ("float32", "bfloat16"):
-        torch.manual_seed(0)
-        model = nn.Linear(6, 2)
-        how: dict[str, Any] = {"optimizer": sgd(0.1), "precision": precision}
-        train(model, images, labels, generator=np.random.default_rng(7), **how)
-        trained[precision] = model.weight.detach()
-    assert trained["bfloat16"].dtype == torch.float32
-    assert not torch.equal(trained["float32"], trained["bfloat16"])
-    torch.testing.assert_close(trained["float32"], trained["bfloat16"], atol=0.02, rtol=0.1)

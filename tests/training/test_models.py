@@ -14,7 +14,7 @@ from dubhe_flwr.training import build_model, get_parameters, set_parameters
 @pytest.mark.parametrize(("num_classes", "size"), [(10, 1_199_882), (62, 1_206_590)])
 def test_mnist_model_has_the_published_size(num_classes: int, size: int) -> None:
     """The network has as many parameters as that of Reddi et al., for digits and with letters."""
-    model = build_model("mnist", num_classes, seed=0)
+    model = build_model((1, 28, 28), num_classes, seed=0)
     assert sum(parameter.numel() for parameter in model.parameters()) == size
     layers = [layer for layer in model if not isinstance(layer, nn.ReLU)]  # type: ignore[attr-defined]
     assert [type(layer).__name__ for layer in layers] == [
@@ -23,54 +23,28 @@ def test_mnist_model_has_the_published_size(num_classes: int, size: int) -> None
     assert [layer.p for layer in layers if isinstance(layer, nn.Dropout)] == [0.25, 0.5]
 
 
-SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "femnist": (1, 28, 28)}
-
-
-@pytest.mark.parametrize("images", [*SHAPES, (1, 8, 8), (3, 32, 32), (3, 20, 13)])
-def test_returns_a_logit_for_each_class(images: str | tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("shape", [(1, 28, 28), (1, 8, 8), (3, 32, 32), (3, 20, 13)])
+def test_returns_a_logit_for_each_class(shape: tuple[int, int, int]) -> None:
     """The model takes images of the shape it was built for."""
-    shape = SHAPES[images] if isinstance(images, str) else images
-    model = build_model(images, 52, seed=0)
+    model = build_model(shape, 52, seed=0)
     assert model.training
     assert model(torch.zeros(4, *shape)).shape == (4, 52)
 
 
-@pytest.mark.parametrize("images", ["digits", "mnist"])
-def test_initial_parameters_follow_the_seed(images: str) -> None:
-    """The same seed gives the same model, by name or shape, and torch's numbers stay."""
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28)])
+def test_initial_parameters_follow_the_seed(shape: tuple[int, int, int]) -> None:
+    """The same seed gives the same model, and torch's numbers stay."""
     before = torch.get_rng_state()
-    first, second, other = (
-        get_parameters(build_model(images, 10, seed=seed)) for seed in (1, 1, 2)
-    )
+    first, second, other = (get_parameters(build_model(shape, 10, seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     assert all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
     assert not any(np.array_equal(*pair) for pair in zip(first, other, strict=True))
-    shaped = get_parameters(build_model(SHAPES[images], 10, seed=1))
-    assert all(np.array_equal(*pair) for pair in zip(first, shaped, strict=True))
 
 
-@pytest.mark.parametrize("norm", ["batch", "group"])
-def test_colour_images_get_resnet18(norm: str) -> None:
-    """The published size for ten classes; with groups no layer keeps statistics of a batch."""
-    model = build_model("cifar10", 10, seed=0, norm=norm)
+def test_colour_images_get_resnet18() -> None:
+    """The published size for ten classes."""
+    model = build_model((3, 32, 32), 10, seed=0)
     assert sum(parameter.numel() for parameter in model.parameters()) == 11_181_642
-    kinds = {type(layer) for layer in model.modules()}
-    assert (nn.BatchNorm2d in kinds) == (norm == "batch")
-    assert (nn.GroupNorm in kinds) == (norm == "group")
-    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
-
-
-@pytest.mark.parametrize(
-    ("images", "norm", "sentence"),
-    [
-        ("cifar10", "layer", "'layer'; choose 'batch' or 'group'"),
-        ("imagenet", "batch", "'imagenet'; choose one of digits, mnist, cifar10, femnist, or give"),
-    ],
-)
-def test_unknown_names_are_refused(images: str, norm: str, sentence: str) -> None:
-    """The known ones are named, and the way out."""
-    with pytest.raises(SettingsError, match=sentence):
-        build_model(images, 10, seed=0, norm=norm)
 
 
 def model_with_buffers() -> nn.Module:

@@ -196,7 +196,7 @@ def _one_training() -> Callable[[], object]:
 
     from dubhe_flwr.training import TorchClient, build_model  # noqa: PLC0415
 
-    model = build_model("mnist", _NUM_CLASSES, seed=0)
+    model = build_model((1, 28, 28), _NUM_CLASSES, seed=0)
     samples = torch.rand(128, 1, 28, 28), torch.arange(128) % _NUM_CLASSES
     client = TorchClient(model, samples, device="cpu", num_threads=1)
     parameters = client.get_parameters({})

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options, names, numbers, option, same
+from dubhe_flwr.experiments.options import Options, names, numbers, option
 from dubhe_flwr.experiments.settings import (
     DUBHE,
     MachineSettings,
     SelectionSettings,
-    TrainingSettings,
 )
 from reproduction.cells import Cell
 from reproduction.page import Section
@@ -59,8 +58,6 @@ class PaperSettings(Options):
         spelt=("--num-rounds", "--rounds"),
         shown="by scale",
     )
-    norm: str = same(TrainingSettings, "norm")
-    precision: str = same(TrainingSettings, "precision")
     machine: MachineSettings = field(default_factory=MachineSettings)
 
     def __post_init__(self) -> None:

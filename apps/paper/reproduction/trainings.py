@@ -1,11 +1,12 @@
 """Cells with training: one way of selecting in one federation, with one seed."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
+from dubhe_flwr.experiments.options import same
 from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
 from dubhe_flwr.report import ClassProportions, ComparisonResults, FederationSummary, MethodResult
 from dubhe_flwr.report.picture import Panel, picture
@@ -13,6 +14,7 @@ from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Found, Method, PaperSettings, finished, identity
 from reproduction.page import Picture
 from reproduction.panels import draw_curves
+from reproduction.studies import LETTERS
 
 __all__ = [
     "ALL",
@@ -31,6 +33,14 @@ ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Metho
 Trainings: TypeAlias = Mapping[str, list[Cell]]
 """The cells of each method, one for each seed."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class LettersSettings(CompareSettings):
+    """A comparison on the letters of FEMNIST, whose clients are their writers."""
+
+    dataset: str = same(CompareSettings, "dataset", default="femnist", choices=("femnist",))
+
+
 _SMALL: Final[Mapping[str, Any]] = {
     "num_clients": 150,
     "num_samples": 32,
@@ -44,6 +54,10 @@ _LAST_ROUNDS: Final = 50
 _SECONDS_PER_ROUND: Final = {"digits": 0.25, "mnist": 3.5, "cifar10": 60.0, "femnist": 8.0}
 """On one core, about; only their ratios matter."""
 
+_LETTERS: Final = {**LETTERS, "epochs": 5}
+_FIXED: Final = {"norm": "batch", "precision": "float32"}
+"""How ResNet18 normalises and in which numbers all networks compute; part of every key."""
+
 _NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "methods")
 
 
@@ -56,9 +70,11 @@ def training_cell(
     """
     dataset = name.lower() if options.is_full else "digits"
     rho, emd = map(float, skew.split("/"))
-    settings = CompareSettings.for_dataset(
+    of_letters = dataset == "femnist"
+    settings = (LettersSettings if of_letters else CompareSettings).for_dataset(
         dataset,
         **{
+            **(_LETTERS if of_letters else {}),
             **({} if options.is_full else _SMALL),
             "rho": rho,
             "emd": emd,
@@ -68,8 +84,6 @@ def training_cell(
             "methods": (method.kind,),
             # As in the paper; its learning rate is the usual one of Adam.
             "optimizer": "adam",
-            "norm": options.norm if dataset == "cifar10" else None,
-            "precision": options.precision,
             "seed": seed,
             **method.settings,
             **given,
@@ -79,7 +93,7 @@ def training_cell(
     return Cell(
         "training",
         f"{shown}, {method}, seed {seed}",
-        identity(settings, method, _NO_IDENTITY),
+        identity(settings, method, _NO_IDENTITY) | _FIXED,
         partial(_measure, settings),
         settings.num_rounds * _SECONDS_PER_ROUND[dataset] * settings.training.epochs,
     )
@@ -187,13 +201,16 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
     import torch  # noqa: PLC0415
 
     from dubhe_flwr.experiments.compare import compare  # noqa: PLC0415
+    from dubhe_flwr.experiments.scenario import scenario_of  # noqa: PLC0415
     from dubhe_flwr.training import resolve_device  # noqa: PLC0415
+    from reproduction.letters import scenario_of_letters  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
         # Round 0 is the initial model.
         advance(min(server_round, 1) / settings.num_rounds)
 
-    results = compare(replace(settings, machine=machine), on_round).to_dict()
+    scenario = scenario_of_letters if isinstance(settings, LettersSettings) else scenario_of
+    results = compare(replace(settings, machine=machine), on_round, scenario_of=scenario).to_dict()
     device = resolve_device(machine.device)
     return Measured(
         {name: results[name] for name in ("federation", "methods")},

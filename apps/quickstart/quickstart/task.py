@@ -16,7 +16,7 @@ SAMPLES_PER_CLIENT = 32
 
 def new_model() -> nn.Module:
     """Return the model with its initial parameters."""
-    return build_model("digits", NUM_CLASSES, seed=0)
+    return build_model((1, 8, 8), NUM_CLASSES, seed=0)
 
 
 @lru_cache

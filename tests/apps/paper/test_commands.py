@@ -54,8 +54,6 @@ def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
         ("--datasets SVHN", "datasets names 'SVHN'; choose from MNIST, CIFAR10, FEMNIST."),
         ("--seeds one", "seeds='one' must be numbers separated by commas"),
         ("--seeds 0,-1", "seeds=0,-1 must be from 0 up."),
-        ("--norm layer", "norm='layer' is unknown; choose one of batch, group."),
-        ("--precision half", "precision='half' is unknown; choose one of float32, bfloat16."),
         ("--rounds 0", "num_rounds=0 must be at least 1."),
         ("--device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
     ],

@@ -1,4 +1,4 @@
-"""The letters of FEMNIST with their writers, as LEAF or Flower Datasets has them."""
+"""The letters of FEMNIST, as LEAF or Flower Datasets has them, and clients of their writers."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.data.dataset import Dataset
-from dubhe_flwr.errors import DataError
+from dubhe_flwr.data import Dataset, largest_remainder
+from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["load_femnist"]
+__all__ = ["load_femnist", "split_writers"]
 
 _FIRST_LETTER: Final = 10
 _NUM_LETTERS: Final = 52
@@ -25,8 +25,10 @@ _Writer: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
 """Images, 1 being white, and classes 0 to 61."""
 
 
-def load_femnist(data_dir: Path) -> Dataset:
+def load_femnist(data_dir: Path) -> tuple[Dataset, NDArray[np.int64]]:
     """Load the handwritten letters, upper case (classes 0 to 25) and lower case (26 to 51).
+
+    Beside the data set stands whose each training image is, numbered from 0 without gaps.
 
     The test set holds as many images of each class, chosen once and for all. Ink is bright, as in
     MNIST. In LEAF's files ``user_data`` has, for each writer, ``x`` (rows of 784 pixels, 1 is
@@ -37,15 +39,15 @@ def load_femnist(data_dir: Path) -> Dataset:
     test_images, test_labels, _ = _letters(test)
     balanced = _balanced(test_labels)
     mean, deviation = train_images.mean(dtype=np.float64), train_images.std(dtype=np.float64)
-    return Dataset(
+    dataset = Dataset(
         "femnist",
         _NUM_LETTERS,
         ((train_images - mean) / deviation).astype(np.float32),
         train_labels,
         ((test_images[balanced] - mean) / deviation).astype(np.float32),
         test_labels[balanced],
-        writers,
     )
+    return dataset, writers
 
 
 def _parts(data_dir: Path) -> tuple[Iterable[_Writer], Iterable[_Writer]]:
@@ -142,3 +144,36 @@ def _split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[list[_Writer], list[
             chosen = np.sort(rows_of_part)
             part.append((pixels[chosen], labels[chosen]))
     return train, test
+
+
+def split_writers(
+    writers: ArrayLike, num_clients: int, num_samples: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Split the samples of writers into virtual clients that hold equally many (FedVC).
+
+    Every writer becomes at least one client, and those with more samples more. The shuffled samples
+    of a writer are dealt in a circle, so that none is used twice while another is unused.
+
+    `writers` tells whose each of M samples is, numbered from 0 without gaps; `num_clients` is at
+    least their number. What is returned are indices into the samples, of shape (N, N_VC).
+
+    Examples
+    --------
+    >>> samples = split_writers([0, 0, 0, 0, 1], 3, 2, np.random.default_rng(7))
+    >>> np.sort(samples[:2].ravel()).tolist(), samples[2].tolist()
+    ([0, 1, 2, 3], [4, 4])
+    """
+    owners = np.asarray(writers, dtype=np.int64)
+    held = np.bincount(owners)
+    if num_samples < 1 or not held.size or num_clients < held.size:
+        raise SettingsError(
+            f"num_clients={num_clients} and num_samples={num_samples} do not fit {held.size} "
+            "writers; give at least one client for each of them, and one sample."
+        )
+    further = largest_remainder(held / held.sum(), num_clients - held.size)
+    by_writer = np.split(np.argsort(owners, kind="stable"), np.cumsum(held)[:-1])
+    dealt = [
+        np.resize(generator.permutation(own), (1 + more, num_samples))
+        for own, more in zip(by_writer, further.tolist(), strict=True)
+    ]
+    return np.concatenate(dealt)

@@ -9,11 +9,13 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reproduction.femnist import load_femnist, split_writers
+from reproduction.letters import scenario_of_letters
+from reproduction.trainings import LettersSettings
 
-from dubhe_flwr.data import load_dataset
-from dubhe_flwr.errors import DataError
-from dubhe_flwr.experiments import CompareSettings
-from dubhe_flwr.experiments.scenario import scenario_of
+from dubhe_flwr.errors import DataError, SettingsError
 
 
 def user(classes: list[int], pixel: float = 0.5) -> dict[str, Any]:
@@ -39,25 +41,24 @@ TEST = {"f0001": user([10, 10, 10, 61, 61, 5])}
 def test_letters_are_found_in_every_layout(tmp_path: Path, layout: str) -> None:
     """Digits are left out, and so is a writer who wrote nothing else."""
     write(tmp_path / layout, train=TRAIN, test=TEST)
-    letters = load_dataset("femnist", tmp_path)
+    letters, writers = load_femnist(tmp_path)
     assert (letters.num_classes, letters.image_shape) == (52, (1, 28, 28))
     assert letters.train_labels.tolist() == [0, 51, 0, 26, 25]
-    assert letters.writers is not None
-    assert letters.writers.tolist() == [0, 0, 0, 1, 1]
+    assert writers.tolist() == [0, 0, 0, 1, 1]
     flat = letters.train_images.reshape(5, -1)
     assert flat.argmax(axis=1).tolist() == [10, 61, 10, 36, 35]
     assert flat.mean() == pytest.approx(0, abs=1e-6)
     assert flat.std() == pytest.approx(1, abs=1e-5)
     # As many test images of each class as there are of the rarest, always the same.
     assert np.bincount(letters.test_labels)[[0, 51]].tolist() == [2, 2]
-    assert np.array_equal(load_dataset("femnist", tmp_path).test_images, letters.test_images)
+    assert np.array_equal(load_femnist(tmp_path)[0].test_images, letters.test_images)
 
 
 def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to make and where to put it, or what to install."""
     monkeypatch.setitem(sys.modules, "flwr_datasets", None)
     with pytest.raises(DataError, match=r"preprocess\.sh.*put its folders") as caught:
-        load_dataset("femnist", tmp_path)
+        load_femnist(tmp_path)
     assert str(tmp_path / "femnist") in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -71,15 +72,15 @@ def test_other_layouts_are_refused(tmp_path: Path, content: str) -> None:
     path = next((tmp_path / "train").glob("*.json"))
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match="not in the layout of LEAF"):
-        load_dataset("femnist", tmp_path)
+        load_femnist(tmp_path)
 
 
 def test_clients_are_the_writers(tmp_path: Path) -> None:
     """The federation of a comparison is theirs, not one that was drawn."""
     write(tmp_path, train=TRAIN, test=TEST)
     sizes = {"num_clients": 4, "num_samples": 3, "num_participants": 3}
-    scenario = scenario_of(
-        CompareSettings.for_dataset("femnist", data_dir=str(tmp_path), **sizes, methods=("random",))
+    scenario = scenario_of_letters(
+        LettersSettings.for_dataset("femnist", data_dir=str(tmp_path), **sizes, methods=("random",))
     )
     held = [set(np.flatnonzero(row)) for row in scenario.federation.label_counts]
     assert all(labels <= {0, 51} or labels <= {25, 26} for labels in held)
@@ -110,9 +111,8 @@ def test_flower_datasets_stands_in_for_missing_files(
         return SimpleNamespace(load_split={"train": rows(num_each=10)}.__getitem__)
 
     monkeypatch.setitem(sys.modules, "flwr_datasets", SimpleNamespace(FederatedDataset=table))
-    letters = load_dataset("femnist", tmp_path)
-    assert letters.writers is not None
-    assert np.unique(letters.writers).tolist() == [0, 1]
+    letters, writers = load_femnist(tmp_path)
+    assert np.unique(writers).tolist() == [0, 1]
     assert set(letters.train_labels) == {0, 51}
     assert 34 <= len(letters.train_labels) <= 38
     assert len(letters.train_labels) + len(letters.test_labels) <= 40
@@ -125,4 +125,38 @@ def test_a_failed_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     hub = SimpleNamespace(FederatedDataset=Mock(side_effect=ConnectionError("no route")))
     monkeypatch.setitem(sys.modules, "flwr_datasets", hub)
     with pytest.raises(DataError, match=r"could not load .* \(ConnectionError\); look at"):
-        load_dataset("femnist", tmp_path)
+        load_femnist(tmp_path)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 30), st.integers(1, 20)
+)
+def test_every_client_belongs_to_one_writer(
+    held: list[int], further: int, num_samples: int
+) -> None:
+    """All clients are of equal size, every writer has one, and samples repeat evenly."""
+    writers = np.random.default_rng(0).permutation(np.repeat(np.arange(len(held)), held))
+    samples = split_writers(writers, len(held) + further, num_samples, np.random.default_rng(7))
+    assert samples.shape == (len(held) + further, num_samples)
+    owners = writers[samples]
+    assert np.all(owners == owners[:, :1])
+    assert set(owners[:, 0].tolist()) == set(range(len(held)))
+    for writer in range(len(held)):
+        times = np.bincount(samples[owners[:, 0] == writer].ravel(), minlength=len(writers))
+        assert np.ptp(times[writers == writer]) <= 1
+
+
+def test_more_samples_make_more_clients() -> None:
+    """Clients beyond the first are shared out by size."""
+    writers = np.repeat([0, 1, 2], [90, 5, 5])
+    samples = split_writers(writers, 13, 10, np.random.default_rng(0))
+    assert np.bincount(writers[samples[:, 0]]).tolist() == [10, 2, 1]
+    papers = split_writers(np.repeat(np.arange(3400), 85), 8962, 32, np.random.default_rng(0))
+    assert papers.shape == (8962, 32)
+
+
+@pytest.mark.parametrize(("num_clients", "num_samples"), [(1, 4), (2, 0)])
+def test_too_few_are_refused(num_clients: int, num_samples: int) -> None:
+    """A writer without a client would be lost."""
+    with pytest.raises(SettingsError, match="at least one client for each"):
+        split_writers([0, 1], num_clients, num_samples, np.random.default_rng(0))
