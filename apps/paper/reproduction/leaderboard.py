@@ -11,7 +11,7 @@ from reproduction.cells import Cell
 from reproduction.experiment import Experiment, Found, Method, PaperSettings, finished, spread
 from reproduction.page import Picture, Section
 from reproduction.panels import draw_curves, draw_reach
-from reproduction.trainings import Trainings, accuracies, together, trainings
+from reproduction.trainings import Trainings, accuracies, together, trainings, turned_digits
 
 __all__ = ["EXPERIMENT"]
 
@@ -29,7 +29,6 @@ _METHODS: Final = (
 _LIKE_CLIENTS: Final = Method("dubhe", local_skew=1.0, coverage=0.1)
 """What the documentation advises for optimizers that keep the skew of single clients."""
 _SEEDS: Final = (0, 1, 2)
-_TARGET: Final = 0.9
 
 _LEARNS: Final = {
     "random": "nothing",
@@ -42,14 +41,27 @@ _LEARNS: Final = {
 }
 
 
+_TURNED: Final = "SGD, digits that each client turns by an angle of its own"
+_TURNED_SEEDS: Final = (0, 1, 2, 3, 4)
+
+
+def _target(title: str) -> float:
+    """Return the accuracy to which rounds are counted; with few and turned digits none has 90 %."""
+    return 0.6 if title == _TURNED else 0.9
+
+
 def _methods(optimizer: str) -> tuple[Method, ...]:
     return (*_METHODS, *([_LIKE_CLIENTS] if optimizer == "Adam" else []))
 
 
 def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+    seeds = options.seeds or (_TURNED_SEEDS if options.is_full else (0,))
+    turned = {
+        str(method): [turned_digits(method, seed, options) for seed in seeds] for method in _METHODS
+    }
     if "MNIST" not in options.datasets:
-        return {}
-    return {
+        return {_TURNED: turned}
+    of_mnist = {
         title: trainings(
             "MNIST",
             "10/1.5",
@@ -63,6 +75,7 @@ def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
         )
         for title, given in _OPTIMIZERS.items()
     }
+    return {**of_mnist, _TURNED: turned}
 
 
 def _cells(options: PaperSettings) -> list[Cell]:
@@ -89,7 +102,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "MNIST-10/1.5, N = 1000, K = 20; the same federations, first models and batches "
                 "for all. The oracles show the labels of all clients to the server, in the clear. "
                 "After the sign ± stands the largest distance of a seed from the mean of all; "
-                "seconds and KB are those of the selection in a round, for all clients together."
+                "seconds and KB are those of the selection in a round, for all clients together. "
+                "Digits that each client turns by an angle of its own, of up to 45 degrees, stand "
+                "for clients that differ in more than labels: N = 150 as `dubhe compare` comes."
             )
         ],
         [_table(title, cells, found) for title, cells in trained.items()],
@@ -103,7 +118,7 @@ def _table(title: str, cells: Trainings, found: Found) -> Table:
         (
             "method",
             "accuracy\n%",
-            f"rounds to\n{_TARGET:.0%}",
+            f"rounds to\n{_target(title):.0%}",
             "coverage\n%",
             "EMD*",
             "local\nEMD",
@@ -112,16 +127,16 @@ def _table(title: str, cells: Trainings, found: Found) -> Table:
             "server\nlearns",
         ),
         [
-            [method_label(str(method)), *_row(method, cells[str(method)], found)]
+            [method_label(str(method)), *_row(method, cells[str(method)], found, _target(title))]
             for method in _methods(title)
             if any(cell.key in found for cell in cells[str(method)])
         ],
     )
 
 
-def _row(method: Method, cells: list[Cell], found: Found) -> list[str]:
+def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list[str]:
     results = _results(cells, found)
-    rounds = [_rounds_to_target(of["accuracy"]) for of in results]
+    rounds = [_rounds_to(target, of["accuracy"]) for of in results]
     reached = [number for number in rounds if number is not None]
 
     def mean(*names: str) -> float:
@@ -145,10 +160,10 @@ def _results(cells: Sequence[Cell], found: Found) -> list[Mapping[str, Any]]:
     return [of for result in finished(cells, found) for of in result["methods"].values()]
 
 
-def _rounds_to_target(accuracy: Sequence[float | None]) -> int | None:
+def _rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
     """Return the first round after which the model was seen to be as good as wanted."""
     numbered = enumerate(accuracy)
-    return next((number for number, of in numbered if of is not None and of >= _TARGET), None)
+    return next((number for number, of in numbered if of is not None and of >= target), None)
 
 
 def _curves(trained: Mapping[str, Trainings], found: Found) -> Picture:

@@ -6,6 +6,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
+from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments.options import same
 from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
 from dubhe_flwr.report import ClassProportions, ComparisonResults, FederationSummary, MethodResult
@@ -25,6 +26,7 @@ __all__ = [
     "together",
     "training_cell",
     "trainings",
+    "turned_digits",
 ]
 
 ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
@@ -35,10 +37,10 @@ Trainings: TypeAlias = Mapping[str, list[Cell]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LettersSettings(CompareSettings):
-    """A comparison on the letters of FEMNIST, whose clients are their writers."""
+class TrainingCellSettings(CompareSettings):
+    """A comparison, also on data that only the reproduction has."""
 
-    dataset: str = same(CompareSettings, "dataset", default="femnist", choices=("femnist",))
+    dataset: str = same(CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits"))
 
 
 _SMALL: Final[Mapping[str, Any]] = {
@@ -51,7 +53,13 @@ _SMALL: Final[Mapping[str, Any]] = {
 }
 _ROUNDS: Final = {"full": 200, "small": 12}
 _LAST_ROUNDS: Final = 50
-_SECONDS_PER_ROUND: Final = {"digits": 0.25, "mnist": 3.5, "cifar10": 60.0, "femnist": 8.0}
+_SECONDS_PER_ROUND: Final = {
+    "digits": 0.25,
+    "turned-digits": 0.25,
+    "mnist": 3.5,
+    "cifar10": 60.0,
+    "femnist": 8.0,
+}
 """On one core, about; only their ratios matter."""
 
 _LETTERS: Final = {**LETTERS, "epochs": 5}
@@ -70,11 +78,10 @@ def training_cell(
     """
     dataset = name.lower() if options.is_full else "digits"
     rho, emd = map(float, skew.split("/"))
-    of_letters = dataset == "femnist"
-    settings = (LettersSettings if of_letters else CompareSettings).for_dataset(
+    settings = TrainingCellSettings.for_dataset(
         dataset,
         **{
-            **(_LETTERS if of_letters else {}),
+            **(_LETTERS if dataset == "femnist" else {}),
             **({} if options.is_full else _SMALL),
             "rho": rho,
             "emd": emd,
@@ -89,13 +96,29 @@ def training_cell(
             **given,
         },
     )
-    shown = f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}"
+    return _cell(f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}", method, settings)
+
+
+def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
+    """Return the cell of a training on digits that each client turns by an angle of its own.
+
+    Sizes and training are those of `dubhe compare`.
+    """
+    given = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
+    own = {"learning_rate": 0.1, "num_clients": 150, "num_samples": 32, "seed": seed}
+    settings = TrainingCellSettings.for_dataset(
+        "turned-digits", **{"methods": (method.kind,), **own, **given, **method.settings}
+    )
+    return _cell("turned digits-10/1.5", method, settings)
+
+
+def _cell(name: str, method: Method, settings: CompareSettings) -> Cell:
     return Cell(
         "training",
-        f"{shown}, {method}, seed {seed}",
+        f"{name}, {method}, seed {settings.federation.seed}",
         identity(settings, method, _NO_IDENTITY) | _FIXED,
         partial(_measure, settings),
-        settings.num_rounds * _SECONDS_PER_ROUND[dataset] * settings.training.epochs,
+        settings.num_rounds * _SECONDS_PER_ROUND[settings.dataset] * settings.training.epochs,
     )
 
 
@@ -203,14 +226,17 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
     from dubhe_flwr.experiments.compare import compare  # noqa: PLC0415
     from dubhe_flwr.experiments.scenario import scenario_of  # noqa: PLC0415
     from dubhe_flwr.training import resolve_device  # noqa: PLC0415
-    from reproduction.letters import scenario_of_letters  # noqa: PLC0415
+    from reproduction import scenarios  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
         # Round 0 is the initial model.
         advance(min(server_round, 1) / settings.num_rounds)
 
-    scenario = scenario_of_letters if isinstance(settings, LettersSettings) else scenario_of
-    results = compare(replace(settings, machine=machine), on_round, scenario_of=scenario).to_dict()
+    made = {
+        "femnist": scenarios.scenario_of_letters,
+        "turned-digits": scenarios.scenario_of_turned_digits,
+    }.get(settings.dataset, scenario_of)
+    results = compare(replace(settings, machine=machine), on_round, scenario_of=made).to_dict()
     device = resolve_device(machine.device)
     return Measured(
         {name: results[name] for name in ("federation", "methods")},

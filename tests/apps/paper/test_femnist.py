@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reproduction.femnist import load_femnist, split_writers
-from reproduction.letters import scenario_of_letters
-from reproduction.trainings import LettersSettings
+from reproduction.scenarios import scenario_of_letters
+from reproduction.trainings import TrainingCellSettings
 
 from dubhe_flwr.errors import DataError, SettingsError
 
@@ -80,7 +80,9 @@ def test_clients_are_the_writers(tmp_path: Path) -> None:
     write(tmp_path, train=TRAIN, test=TEST)
     sizes = {"num_clients": 4, "num_samples": 3, "num_participants": 3}
     scenario = scenario_of_letters(
-        LettersSettings.for_dataset("femnist", data_dir=str(tmp_path), **sizes, methods=("random",))
+        TrainingCellSettings.for_dataset(
+            "femnist", data_dir=str(tmp_path), **sizes, methods=("random",)
+        )
     )
     held = [set(np.flatnonzero(row)) for row in scenario.federation.label_counts]
     assert all(labels <= {0, 51} or labels <= {25, 26} for labels in held)

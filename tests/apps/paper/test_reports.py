@@ -142,5 +142,5 @@ def test_the_leaderboard_says_what_a_user_decides_by() -> None:
     assert row(made, "greedy (oracle)")[1:3] == ["92.5±2.5", "3"]
     assert row(made, "Dubhe")[-1] == "yes/no"
     own = [{of[0] for of in table.rows} for table in made.tables]
-    assert own[0] == own[1] == own[2] - {"Dubhe, local skew 1"}
+    assert own[0] == own[1] == own[2] - {"Dubhe, local skew 1"} == own[3]
     assert len(made.pictures) == 2
