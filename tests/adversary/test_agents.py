@@ -13,12 +13,15 @@ from dubhe_flwr.errors import QuorumError, RefusedError
 from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
+GROUPED = {"determination": "grouped", "group_size": 3}
 SIZES = "The sums are not of as many clients"
 
 
-def asking(covered: list[int], **options: Any) -> tuple[Federation[CoordinatorState], int, Fields]:
+def asking(
+    covered: list[int], num_clients: int = 9, **options: Any
+) -> tuple[Federation[CoordinatorState], int, Fields]:
     """Return nodes, an agent, and a request for sums over so many clients of one class."""
-    nodes = dubhe(skewed_counts(9), **SETTINGS | options)
+    nodes = dubhe(skewed_counts(num_clients), **SETTINGS | options)
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     nodes.handle(node_id, request)
     own, header = joined(nodes, node_id), {k: request[k] for k in ("epoch", "version")}
@@ -33,17 +36,40 @@ def asking(covered: list[int], **options: Any) -> tuple[Federation[CoordinatorSt
         *(([size], {}) for size in (1, 2, 3, 5, 8, 9)),
         ([4, 3], {}),
         *(([size], {"num_participants": size}) for size in (7, 8)),
-        *(([size], {"determination": "grouped", "group_size": 3}) for size in (1, 3, 5)),
+        *(([size], GROUPED) for size in (1, 3, 5)),
+        ([4, 4], GROUPED),
     ],
 )
 def test_no_sum_of_other_sizes_than_tries_or_groups(covered: list[int], options: Any) -> None:
     """The server asks for a client, for all but one or two, for two sums that differ by one.
 
     Of nine clients an agent answers K = 4 only, and nothing that with the sum of all gives away
-    fewer than three.
+    fewer than three: no two groups of a round either, which together leave out a single client.
     """
     nodes, agent, request = asking(covered, **options)
     refuses(nodes, agent, request, RefusedError, SIZES)
+
+
+def test_groups_of_two_sizes() -> None:
+    """Of twelve clients an agent answers groups of 3 and 4, which differ by one, for K = 7.
+
+    Nobody is in two of them, so there is nothing to subtract. That it cannot check: it would need
+    the single registrations, all of which it could read.
+    """
+    options = {"num_participants": 7, "determination": "grouped", "group_size": 3}
+    nodes, agent, request = asking([3, 4], num_clients=12, **options)
+    assert nodes.handle(agent, request)["chosen"] == np.arange(2, dtype=">i8").tobytes()
+    nodes, agent, request = asking([3, 3, 4], num_clients=12, **options)
+    refuses(nodes, agent, request, RefusedError, SIZES)
+
+
+def test_an_honest_server_asks_for_no_more() -> None:
+    """All twelve volunteer, and would make up two groups of five. Two clients would be left."""
+    nodes = federation(determination="grouped", group_size=3, num_participants=5)
+    alter(nodes, "participate", lambda reply: {**reply, "decisions": b"\xff"})
+    plans = [nodes.play(server_round) for server_round in (1, 2)]
+    assert [(plan.num_registered, len(plan.participants)) for plan in plans] == [(12, 5)] * 2
+    assert (nodes.errors, asked(nodes, "determine")) == ([], [])
 
 
 def test_fewer_sums_than_half_the_clients() -> None:

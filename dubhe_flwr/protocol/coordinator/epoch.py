@@ -112,14 +112,18 @@ class Epoch:
 
     @property
     def groups_per_round(self) -> int:
-        """Most groups that are formed in a round; 0 where tries are determined."""
+        """Most groups that are formed in a round; 0 where tries are determined.
+
+        Agents refuse groups that together leave out fewer than `min_cohort` clients.
+        """
         announced = self.announced
         if announced.group_size is None:
             return 0
         volunteers = announced.num_volunteers(self.num_registered)
-        return min(
-            self.sums_per_agent, max(announced.num_wanted, volunteers // announced.group_size)
-        )
+        largest = -(-announced.num_participants // announced.num_wanted)
+        most = (self.num_registered - announced.min_cohort) // largest
+        formed = max(announced.num_wanted, min(most, volunteers // announced.group_size))
+        return min(self.sums_per_agent, formed)
 
     def sums_per_round(self, num_tries: int) -> int:
         """Return how many sums an agent decrypts to determine a round; 0 without any choice."""

@@ -69,9 +69,9 @@ def determine(
     size = joined.terms.layout.field_bytes(DISTRIBUTION)
     if len(request.sums) != size * len(sizes):
         raise RefusedError("The sums are not as many as announced.")
-    _check_sizes(joined, registered, sizes)
+    rounds = [slice(*ends) for ends in pairwise(accumulate(request.num_sums, initial=0))]
+    _check_sizes(joined, registered, [sizes[each] for each in rounds])
     registered = spend_sums(joined, registered, len(sizes))
-    ends = list(accumulate(request.num_sums, initial=0))
     with charging(joined, registered):
         found = [
             _read_sum(joined, registered, request.sums[row * size : (row + 1) * size], number)
@@ -79,8 +79,8 @@ def determine(
         ]
         chosen = [
             index
-            for begin, end in pairwise(ends)
-            for index in _best_of_round(joined, found[begin:end], sizes[begin:end])
+            for each in rounds
+            for index in _best_of_round(joined, found[each], sizes[each])
         ]
     return DetermineReply(tuple(chosen)), replace(joined, registered=registered)
 
@@ -95,18 +95,23 @@ def _draws(
     return private_draws(len(rounds) * num_tries)
 
 
-def _check_sizes(joined: Joined, registered: Registered, sizes: NDArray[np.int64]) -> None:
+def _check_sizes(
+    joined: Joined, registered: Registered, rounds: Sequence[NDArray[np.int64]]
+) -> None:
     """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
 
-    What the agent knows of all clients together would give away those few.
+    What the agent knows of all clients together would give away those few. Nobody is in two groups
+    of a round, so its groups are counted together.
     """
     announced = joined.announced
     # A server may announce any K: no array of that length is made.
     smallest, num_larger = divmod(announced.num_participants, announced.num_wanted)
     wanted = {smallest, smallest + (num_larger > 0)}
     most = reading_of(registered).num_registered - announced.min_cohort
-    if not wanted.issuperset(sizes.tolist()) or not announced.min_cohort <= sizes.max() <= most:
-        raise RefusedError("The sums are not of as many clients as tries or groups have.")
+    covered = max if announced.group_size is None else sum
+    for sizes in (each.tolist() for each in rounds):
+        if not wanted.issuperset(sizes) or covered(sizes) > most:
+            raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
 
 def _read_sum(
