@@ -3,15 +3,19 @@
 import logging
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apis import FIT
 
+from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Plan
+from dubhe_flwr.rules import Prices
 from dubhe_flwr.server import Dubhe
-from dubhe_flwr.simulation import run_in_process
+from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
 APP = Path(__file__).parents[2] / "apps" / "quickstart"
 CONFIG = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
@@ -92,6 +96,20 @@ def test_draws_are_private(plans: list[tuple[str, ...]]) -> None:
     for _ in range(2):
         run(30, **{"num-server-rounds": 3})
     assert plans[:3] != plans[3:]
+
+
+@pytest.mark.usefixtures("accuracies")
+def test_only_a_nodes_own_config_says_that_it_is_simulated() -> None:
+    """The server says so, and its run config; the nodes stay out until their own config does."""
+    grid = InProcessGrid(components()[1], 12, run_config={"simulated": True})
+    strategy = FIT.dubhe(simulation="plain", rule=Prices(), key_bits=2048)
+    with pytest.raises(QuorumError, match="12 refuses parameters at join"):
+        FIT.run(strategy, grid, 1)
+    for context in grid.contexts.values():
+        context.node_config["simulated"] = True
+    with suppress(ValueError):  # a model of the tests does not fit this app
+        FIT.run(strategy, grid, 1)
+    assert [plan.num_registered for plan in strategy.plans] == [12]
 
 
 def test_it_goes_on_from_its_checkpoint(

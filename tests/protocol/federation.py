@@ -189,15 +189,18 @@ def dubhe(
 ) -> Federation[CoordinatorState]:
     """Return a federation under Dubhe with small keys.
 
-    Settings of the paper's rule may stand beside the others.
+    Settings of the paper's rule may stand beside the others. Nodes that are not simulated have a
+    server that does not say so.
     """
     paper = {
         name: settings.pop(name) for name in ("reference_set", "thresholds") if name in settings
     }
     rule = {"rule": Paper(**paper)} if paper else {}
-    usual = {"key_bits": KEY_BITS, "seed": 7, "simulation": "encrypted", "max_registered": 100}
+    policy = {"simulated": True, **(policy or {})}
+    simulation = "encrypted" if policy["simulated"] else None
+    usual = {"key_bits": KEY_BITS, "seed": 7, "simulation": simulation, "max_registered": 100}
     coordinator = Coordinator(Settings(**TRIES | usual | rule | settings))
-    return Federation(coordinator, node_policies(label_counts, **(policy or {})))
+    return Federation(coordinator, node_policies(label_counts, **policy))
 
 
 def skewed_counts(num_clients: int, num_classes: int = 4, seed: int = 0) -> NDArray[np.int64]:

@@ -397,6 +397,7 @@ def _determine() -> Iterator[Case]:
         ("groups that are too large", GROUPED, [(0, 2, 3), (4, 5, 6)]),
         ("groups of which one is too large", GROUPED, [(0, 2), (4, 5, 6)]),
         ("groups of one size where two are wanted", uneven, [(0, 2), (3, 4), (5, 6)]),
+        ("groups of all but one client", GROUPED, [(0, 2), (3, 4), (5, 6), (7, 8)]),
         ("groups for more places than any memory holds", endless, [(0, 2), (3, 4)]),
     ):
         step = refused(ask("determine", choose(announced, groups), 4))

@@ -140,8 +140,12 @@ def read_label_counts(
     except RefusedError as error:
         logger.warning("dubhe: %s The node stays out.", error)
         return JoinStatus.REFUSES_PARAMETERS, None
-    if not (request.encrypted or policy.simulated):
-        logger.warning("dubhe: the server asks for numbers in the clear; the node stays out.")
+    announces_simulation = request.draw_seed is not None or not request.encrypted
+    if announces_simulation and not policy.simulated:
+        logger.warning(
+            "dubhe: the server says that this is a simulation; without simulated=True the node "
+            "stays out."
+        )
         return JoinStatus.REFUSES_PARAMETERS, None
     fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
     if request.min_cohort < policy.min_cohort or not fits:

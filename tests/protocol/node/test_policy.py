@@ -114,13 +114,14 @@ def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any]
             {"rule": "nearest"},
             "The rule 'nearest' is not known here; import the module that registers it in the ",
         ),
-        ({"encrypted": False}, "the server asks for numbers in the clear"),
+        ({"encrypted": False}, "the server says that this is a simulation"),
+        ({"draw_seed": 0}, "the server says that this is a simulation"),
     ],
 )
 def test_the_owner_is_told_what_the_server_cannot_mend(
     change: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A rule that the node does not know, and a plain simulation where none is meant."""
+    """A rule that the node does not know, and a simulation where none is meant."""
     read_label_counts(policy(), replace(ANNOUNCED, **change))
     assert caplog.messages[0].startswith(f"dubhe: {said}")
     assert caplog.messages[0].lower().endswith("the node stays out.")
