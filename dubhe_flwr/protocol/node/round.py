@@ -78,9 +78,7 @@ def determine(
             for row, number in enumerate(sizes.tolist())
         ]
         chosen = [
-            index
-            for each in rounds
-            for index in _best_of_round(joined, found[each], sizes[each])
+            index for each in rounds for index in _best_of_round(joined, found[each], sizes[each])
         ]
     return DetermineReply(tuple(chosen)), replace(joined, registered=registered)
 
