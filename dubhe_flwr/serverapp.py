@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
-from dubhe_flwr.adapter.transport import ForwardingGrid, log, send_over_grid
+from dubhe_flwr.adapter.transport import ForwardingGrid, log, more_may_come, send_over_grid
 from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
 from dubhe_flwr.errors import SettingsError
 
@@ -92,6 +92,7 @@ class Selection(Selecting[Strategy], Strategy):
             server_round,
             lambda: list(grid.get_node_ids()),
             lambda batch, timeout: send_over_grid(grid, batch, timeout),
+            lambda: more_may_come(grid),
         )
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped

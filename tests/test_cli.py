@@ -20,6 +20,7 @@ from typer.main import get_command
 from dubhe_flwr.cli import app
 from dubhe_flwr.cli.options import writable_file, writable_folder
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.experiments.progress import StudyProgress
 
 SMALL_OPTIONS = [
     option
@@ -249,11 +250,11 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", range(1, 9))
+@pytest.mark.parametrize("moment", range(1, 31))
 def test_a_comparison_that_is_stopped_goes_on(moment: int, tmp_path: Path) -> None:
     """Ctrl-C in any round loses no finished method, and the rest is trained by the next call."""
     arguments = ["compare", *SMALL_OPTIONS, "--methods", "random,dubhe", "--no-figures", "--plain"]
-    arguments += ["--out", str(tmp_path)]
+    arguments += ["--out", str(tmp_path), "--rounds", "14"]
     ended = subprocess.run(  # noqa: S603 - this interpreter
         [sys.executable, "-c", STOPPED, str(moment), *arguments],
         capture_output=True, text=True, check=False,
@@ -262,12 +263,32 @@ def test_a_comparison_that_is_stopped_goes_on(moment: int, tmp_path: Path) -> No
     assert "the same command goes on from there." in ended.stdout
     kept = tmp_path / "results.json"
     before = json.loads(kept.read_text())["methods"] if kept.exists() else {}
-    assert ("random" in before) == (moment > 4)  # three rounds, and the initial model
+    assert ("random" in before) == (moment > 15)  # its rounds, and the initial model
     again = call(*arguments)
     assert again.code == 0
     after = json.loads(kept.read_text())["methods"]
     assert set(after) == {"random", "dubhe"}
     assert after | before == after
+
+
+@pytest.mark.parametrize("last", ["random", "dubhe"])
+def test_a_study_that_is_stopped_keeps_what_is_finished(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each method is in the file when it is finished, and Ctrl-C says which ones are."""
+
+    def stop(_progress: StudyProgress, method: str, _server_round: int) -> None:
+        if method == last:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StudyProgress, "select", stop)
+    path = tmp_path / "found.json"
+    ended = call("study", "--num-clients", "40", "--num-rounds", "2", "--json", str(path))
+    assert ended.code == 130
+    there = json.loads(path.read_text())["methods"] if path.exists() else {}
+    assert list(there) == ([] if last == "random" else ["random"])
+    finished = ", ".join(there) or "no method yet"
+    assert f"Stopped. {path} holds what was finished: {finished}." in ended.out
 
 
 def test_results_of_other_settings_are_not_overwritten(tmp_path: Path) -> None:

@@ -43,16 +43,17 @@ class SelectionDriver:
         server_round: int,
         present: Callable[[], Sequence[int]],
         send: Callable[[Batch, float | None], Replies],
+        more_may_come: Callable[[], bool],
     ) -> Plan:
         """Select for a round of Flower's, and return the plan, which has the round of the run.
 
-        Of the two functions, one returns the ids of the nodes that are there; the other sends a
-        batch and waits at most so many seconds for the replies.
+        The functions return the ids of the nodes that are there; send a batch and wait at most so
+        many seconds for the replies; and return whether it is any use to wait for more nodes.
         """
         run = self.run
         server_round = run.begin_round(server_round)
         if run.plan is None:
-            self._wait_for_nodes(present)
+            self._wait_for_nodes(present, more_may_come)
         begin = time.perf_counter()
         node_ids = present()
         eligible: Sequence[int] | None = self._owner.eligible(server_round, node_ids)
@@ -110,17 +111,20 @@ class SelectionDriver:
             )
         self._override_logged = True
 
-    def _wait_for_nodes(self, present: Callable[[], Sequence[int]]) -> None:
+    def _wait_for_nodes(
+        self, present: Callable[[], Sequence[int]], more_may_come: Callable[[], bool]
+    ) -> None:
         """Wait until the expected nodes are there, but not for ever."""
-        expected, seconds = self.expected_nodes, self.options.wait_timeout
+        expected, there = self.expected_nodes, len(present())
+        seconds = self.options.wait_timeout if more_may_come() else 0.0
         deadline = time.monotonic() + seconds
-        if (there := len(present())) < expected:
+        if there < expected and seconds:
             nodes = _counted(expected, "node", "nodes")
             log(INFO, "dubhe: waiting up to %.0f s for %s; %s there so far", seconds, nodes, there)
         while there < expected and time.monotonic() <= deadline:
             time.sleep(0.2)
             there = len(present())
-        if there < expected:
+        if self.selector.num_participants <= there < expected:  # fewer say so themselves
             log(
                 WARNING,
                 "dubhe: %s of %s expected nodes came within %.0f s; going on with them",
@@ -224,11 +228,11 @@ class Selecting(Generic[StrategyT]):
             return
         log(
             INFO,
-            "dubhe: %s of %s clients selected in %.2f s (from %s)",
+            "dubhe: %s of %s clients selected in %.2f s (%s)",
             len(plan.participants),
             plan.num_registered,
             seconds,
-            _counted(plan.num_selections, "tentative selection", "tentative selections or groups"),
+            _choice(plan),
         )
 
 
@@ -253,6 +257,14 @@ def _log_failures(batch: Batch, replies: Replies) -> None:
     for reason, number in reasons.most_common(1):
         nodes = _counted(number, "node", "nodes")
         log(WARNING, "dubhe: %s: error of %s: %.200r", batch.header.stage, nodes, reason)
+
+
+def _choice(plan: Plan) -> str:
+    """Return what the agent chose from."""
+    if len(plan.participants) == plan.num_registered:
+        return "there was nothing to choose"
+    tries = _counted(plan.num_selections, "tentative selection", "tentative selections or groups")
+    return f"from {tries}"
 
 
 def _counted(number: int, singular: str, plural: str) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "from_records",
     "log",
     "message_type",
+    "more_may_come",
     "send_over_grid",
     "stage_of",
     "to_records",
@@ -54,6 +55,11 @@ def from_records(content: RecordDict) -> Mapping[str, object]:
     if not isinstance(record, ConfigRecord):
         raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
     return dict(record.items())
+
+
+def more_may_come(grid: Grid) -> bool:
+    """Return whether nodes may still come; those of a Grid in process are there from the start."""
+    return not getattr(grid, "is_complete", False)
 
 
 def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:

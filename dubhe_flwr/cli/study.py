@@ -18,7 +18,7 @@ from dubhe_flwr.experiments.my_federation import study as federation_study
 from dubhe_flwr.experiments.progress import study_progress
 from dubhe_flwr.experiments.settings import FederationSettings
 from dubhe_flwr.experiments.study import study as run
-from dubhe_flwr.report import save_study_figure
+from dubhe_flwr.report import StudyResults, save_study_figure
 from dubhe_flwr.report.picture import require_matplotlib
 from dubhe_flwr.report.terminal import study_sentence, study_table
 
@@ -62,11 +62,21 @@ def _study(
         require_matplotlib()
     writable_file(json)
     writable_file(figure)
-    console = Console()
-    with study_progress(console, settings) as progress:
-        results = run(settings, progress.select, progress.answer)
-    if json is not None:
-        results.save(json)
+    console, found = Console(), list[StudyResults]()
+
+    def keep(results: StudyResults) -> None:
+        found.append(results)
+        if json is not None:
+            results.save(json)
+
+    try:
+        with study_progress(console, settings) as progress:
+            results = run(settings, progress.select, progress.answer, on_method=keep)
+    except KeyboardInterrupt:
+        there = ", ".join(found[-1].methods) if found else "no method yet"
+        sentence = f"Stopped. {json or 'No file'} holds what was finished: {there}."
+        console.print(sentence, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
     if figure is not None:
         save_study_figure(results, figure)
     console.print(study_table(results).for_terminal())
@@ -78,11 +88,12 @@ def _study(
 def _study_own(settings: StudySettings, label_counts: Path, json: Path | None) -> None:
     """Study a federation of which the label counts are known."""
     context = click.get_current_context()
-    for name in _OF_DRAWN:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if option.name in _OF_DRAWN and given:
+            names = " or ".join((*option.opts, *option.secondary_opts))
             raise SettingsError(
-                f"--{name.replace('_', '-')} is for drawn federations; leave it out with "
-                "--label-counts."
+                f"{names} is for drawn federations; leave it out with --label-counts."
             )
     writable_file(json)
     protocol = settings.protocol_settings()

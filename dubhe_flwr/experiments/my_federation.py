@@ -1,9 +1,8 @@
 """Would Dubhe help in a federation of one's own? Selection among its clients, without a model."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from statistics import fmean
 from typing import Any, Final
@@ -24,8 +23,8 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.data import load_label_counts
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.study import rounds_in_memory
-from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector, Stage
+from dubhe_flwr.experiments.study import rounds_in_memory, simulated_nodes
+from dubhe_flwr.protocol import Coordinator, Plan, Selector, Stage, StageReport
 from dubhe_flwr.report.federation import Cost, FederationStudy, Reached
 
 __all__ = ["study"]
@@ -78,7 +77,9 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         "greedy": GreedySelector(settings.num_participants, weighted, settings.seed),
     }
     plans = {
-        name: list(islice(_rounds(selector, counts, settings.key_bits), _ROUNDS))
+        name: list(
+            islice(rounds_in_memory(selector, simulated_nodes(counts, settings.key_bits)), _ROUNDS)
+        )
         for name, selector in selectors.items()
     }
     everybody = global_distribution(counts)
@@ -92,19 +93,6 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         costs=_costs(plans["dubhe"], counts, settings),
         arguments=settings,
     )
-
-
-def _rounds(selector: Selector[Any], counts: NDArray[np.int64], key_bits: int) -> Iterator[Plan]:
-    nodes = [
-        NodePolicy(
-            label_counts=partial(np.array, own),
-            alias=str(row),
-            simulated=True,
-            min_key_bits=min(NodePolicy.min_key_bits, key_bits),
-        )
-        for row, own in enumerate(counts)
-    ]
-    return rounds_in_memory(selector, nodes)
 
 
 def _reached(plans: Sequence[Plan], shares: NDArray[np.float64], weighted: NDArray[Any]) -> Reached:
@@ -123,25 +111,41 @@ def _costs(
     plans: Sequence[Plan], counts: NDArray[np.int64], settings: DubheArguments
 ) -> dict[str, Cost]:
     """Return what a round costs that registers, and one that does not."""
-    some = counts[: max(_TIMED, settings.num_participants)]
+    some = simulated_nodes(counts[: max(_TIMED, settings.num_participants)], settings.key_bits)
     encrypted = Coordinator(replace(settings, simulation="encrypted"))
-    timed = _rounds(encrypted, some, settings.key_bits)
+    timed = rounds_in_memory(encrypted, some)
     costs = {}
     for name, registers in (("with a registration", True), ("without one", False)):
         began = time.perf_counter()
-        next(timed)
+        measured = next(timed)
         seconds = time.perf_counter() - began
-        own = [
-            plan
-            for plan in plans
-            if registers == any(report.stage == Stage.REGISTER for report in plan.stages)
-        ]
-        if own:
-            costs[name] = Cost(
-                exchanges=fmean(len(plan.stages) for plan in own),
-                messages=fmean(sum(report.sent for report in plan.stages) for plan in own),
-                bytes_up=fmean(plan.bytes_up for plan in own),
-                bytes_down=fmean(plan.bytes_down for plan in own),
-                node_seconds=seconds / len(some),
-            )
+        own = [plan for plan in plans if registers == (Stage.REGISTER in _reports(plan))]
+        if not own:
+            continue
+        cost = Cost(
+            exchanges=fmean(len(plan.stages) for plan in own),
+            messages=fmean(sum(report.sent for report in plan.stages) for plan in own),
+            bytes_up=fmean(plan.bytes_up for plan in own),
+            bytes_down=fmean(plan.bytes_down for plan in own),
+            node_seconds=seconds / len(some),
+        )
+        costs[name] = _with_keys(cost, own, measured) if registers else cost
     return costs
+
+
+def _reports(plan: Plan) -> dict[str, StageReport]:
+    return {report.stage: report for report in plan.stages}
+
+
+def _with_keys(cost: Cost, plans: Sequence[Plan], measured: Plan) -> Cost:
+    """Add the exchange of keys, which plain rounds lack: each node's part is as in `measured`."""
+    of_keys, register = (_reports(measured)[stage] for stage in (Stage.KEYGEN, Stage.REGISTER))
+    plain = fmean(_reports(plan)[Stage.REGISTER].bytes_down for plan in plans)
+    times = fmean(plan.num_registered for plan in plans) / measured.num_registered
+    return replace(
+        cost,
+        exchanges=cost.exchanges + 1,
+        messages=cost.messages + 1,
+        bytes_up=cost.bytes_up + times * of_keys.bytes_up,
+        bytes_down=cost.bytes_down + times * (of_keys.bytes_down + register.bytes_down) - plain,
+    )

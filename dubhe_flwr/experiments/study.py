@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dubhe_flwr import baselines
 from dubhe_flwr.core import coverage
@@ -26,7 +28,7 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = ["draw_federation", "plans_of", "rounds_in_memory", "selector_of", "study"]
+__all__ = ["draw_federation", "rounds_in_memory", "selector_of", "simulated_nodes", "study"]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _ORACLES: Final[Mapping[str, Callable[[int, Any, int], Selector[Any]]]] = {
@@ -49,27 +51,33 @@ def study(
     on_answer: Callable[[str, str, int, int], None] = _tell_nobody,
     *,
     methods: Sequence[str] = STUDIED,
+    on_method: Callable[[StudyResults], None] = _tell_nobody,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
 
     `on_round` is told method and round after each selection; `on_answer` the method and what
-    `rounds_in_memory` tells. The selected sets repeat with the seed, encrypted or not.
+    `rounds_in_memory` tells; `on_method` the results after each method. The selected sets repeat
+    with the seed, encrypted or not.
     """
     federation = draw_federation(settings)
-    results = {}
+    results = StudyResults(
+        config={**settings.flat(), **provenance(_PACKAGES)},
+        federation=federation_summary(federation),
+        methods={},
+    )
     for method in methods:
-        rounds = plans_of(method, settings, federation, partial(on_answer, method))
+        selector = selector_of(method, settings, federation)
+        nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
+        rounds = rounds_in_memory(selector, nodes, partial(on_answer, method))
         plans, began = [], time.perf_counter()
         for plan in islice(rounds, settings.num_rounds):
             plans.append(plan)
             on_round(method, plan.server_round)
         seconds = time.perf_counter() - began
-        results[method] = _result(plans, federation, seconds, encrypted=settings.encrypted)
-    return StudyResults(
-        config={**settings.flat(), **provenance(_PACKAGES)},
-        federation=federation_summary(federation),
-        methods=results,
-    )
+        found = _result(plans, federation, seconds, encrypted=settings.encrypted)
+        results = replace(results, methods={**results.methods, method: found})
+        on_method(results)
+    return results
 
 
 def draw_federation(settings: StudySettings) -> Federation:
@@ -106,23 +114,17 @@ def selector_of(method: str, settings: ExperimentSettings, federation: Federatio
     return _ORACLES[method](wanted, federation.label_distributions, seed)
 
 
-def plans_of(
-    method: str,
-    settings: StudySettings,
-    federation: Federation,
-    on_answer: Callable[[str, int, int], None] = _tell_nobody,
-) -> Iterator[Plan]:
-    """Yield the plan of each round, without end."""
-    nodes = [
+def simulated_nodes(label_counts: NDArray[np.int64], key_bits: int) -> list[NodePolicy]:
+    """Return a node for each row of label counts, with its number as alias."""
+    return [
         NodePolicy(
-            label_counts=partial(np.array, counts),
+            label_counts=partial(np.array, own),
             alias=str(row),
             simulated=True,
-            min_key_bits=min(NodePolicy.min_key_bits, settings.selection.key_bits),
+            min_key_bits=min(NodePolicy.min_key_bits, key_bits),
         )
-        for row, counts in enumerate(federation.label_counts)
+        for row, own in enumerate(label_counts)
     ]
-    return rounds_in_memory(selector_of(method, settings, federation), nodes, on_answer)
 
 
 def rounds_in_memory(

@@ -154,7 +154,7 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
         if not isinstance(self.rule, Rule):
             raise SettingsError(
                 f"rule={self.rule!r} is not a participation rule; give one made from a class of "
-                "dubhe_flwr.rules, such as Paper(reference_set=(1, 2, 10))."
+                "dubhe_flwr.rules, such as Prices()."
             )
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:

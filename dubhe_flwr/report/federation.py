@@ -1,9 +1,10 @@
 """What a study of somebody's own federation found: tables, and a verdict in words."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, fields
 from html import escape
 from io import StringIO
+from math import isfinite
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
@@ -18,6 +19,11 @@ __all__ = ["Cost", "FederationStudy", "Reached"]
 # Where accuracy on handwritten digits rose by less than a point, and by five points or more.
 _LITTLE: Final = 0.05
 _MUCH: Final = 0.2
+_LEGEND: Final = (
+    "Distances go from 0, all classes alike, to 2. Of ten rounds: the data of ten rounds together, "
+    "which is what a model sees. Skew of clients: how far single clients are from the mix of their "
+    "round. Clients trained: within the rounds of this study. kB are those of all nodes together."
+)
 _VERDICTS: Final = {
     "much": "Dubhe helps much here.",
     "little": "Dubhe helps a little here.",
@@ -44,8 +50,7 @@ class Reached:
 class Cost:
     """What Dubhe costs in a round beside the training, for all nodes together.
 
-    `node_seconds` is what one node computes on this machine, with encryption. The bytes are without
-    the secret keys that are sealed for the nodes at a registration.
+    `node_seconds` is what one node computes on this machine, with encryption.
     """
 
     exchanges: float
@@ -109,19 +114,21 @@ class FederationStudy:
     @property
     def code(self) -> str:
         """The settings, to be pasted into a server app."""
-        usual = DubheArguments(num_participants=self.arguments.num_participants)
-        given = [
-            f"{own.name}={getattr(self.arguments, own.name)!r}"
-            for own in fields(DubheArguments)
-            if own.name not in {"num_participants", "seed", "simulation"}  # those of any study
-            and getattr(self.arguments, own.name) != getattr(usual, own.name)
-        ]
-        values = ["FedAvg()", f"num_participants={usual.num_participants}", *given]
-        return f"Dubhe({', '.join(values)})"
+        rule = self.arguments.rule
+        lines = ["from flwr.serverapp.strategy import FedAvg", ""]
+        given = _changed(self.arguments, without={"seed", "simulation"})  # those of any study
+        if "rule" in given:
+            name, own = type(rule).__name__, _changed(rule).items()
+            given["rule"] = f"{name}({', '.join(f'{key}={value}' for key, value in own)})"
+            lines.append(f"from dubhe_flwr.rules import {name}")
+        lines.append("from dubhe_flwr.serverapp import Dubhe  # with server_fn: dubhe_flwr.server")
+        values = ["    FedAvg(),", *(f"    {key}={value}," for key, value in given.items())]
+        return "\n".join([*lines, "", "strategy = Dubhe(", *values, ")"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all that was found, as JSON takes it."""
-        found = asdict(self) | {"arguments": self.code}
+        rho = self.rho if isfinite(self.rho) else None  # JSON has no infinity
+        found = asdict(self) | {"arguments": self.code, "rho": rho}
         return {"helps": self.helps, "verdict": self.verdict, "gain": self.gain, **found}
 
     def __str__(self) -> str:
@@ -132,23 +139,29 @@ class FederationStudy:
     def __rich__(self) -> RenderableType:
         """Return what a terminal shows."""
         tables = (table.for_terminal() for table in self._tables())
-        code = Text(f"\n    {self.code}\n")
-        return Group(Text(self._facts()), "", *tables, Text(self.verdict, style="bold"), code)
+        code = [Text(f"\n{self.code}\n")] if self.helps != "not" else []
+        verdict = Text(self.verdict, style="bold")
+        return Group(Text(self._facts()), "", *tables, Text(f"{_LEGEND}\n"), verdict, *code)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         tables = "".join(table.for_html() for table in self._tables())
+        code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
         return (
-            f"<p>{escape(self._facts())}</p>{tables}<p><b>{escape(self.verdict)}</b></p>"
-            f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
+            f"<p>{escape(self._facts())}</p>{tables}<p>{escape(_LEGEND)}</p>"
+            f"<p><b>{escape(self.verdict)}</b></p>{code if self.helps != 'not' else ''}"
         )
 
     def _facts(self) -> str:
         smallest, median, largest = self.sizes
+        classes = (
+            f"the largest {self.rho:.3g} times the smallest (rho)"
+            if isfinite(self.rho)
+            else "some without any sample"
+        )
         return (
             f"{self.num_clients} clients with {smallest} to {largest} samples, median {median}; "
-            f"{self.num_classes} classes, the largest {self.rho:.3g} times the smallest (rho); "
-            f"clients differ by {self.emd:.2f} (EMD_avg)."
+            f"{self.num_classes} classes, {classes}; clients differ by {self.emd:.2f} (EMD_avg)."
         )
 
     def _reason(self) -> str:
@@ -192,9 +205,18 @@ class FederationStudy:
         of_costs = ("exchanges", "messages", "kB up", "kB down", "seconds\nof a node")
         return [
             Table(f"How uniform the data of {number} is", ("selection", *of_data), reached),
-            Table(
-                "What Dubhe costs beside the training and the exchange of keys",
-                ("a round", *of_costs),
-                costs,
-            ),
+            Table("What Dubhe costs beside the training", ("a round", *of_costs), costs),
         ]
+
+
+def _changed(settings: Any, without: Collection[str] = ()) -> dict[str, str]:
+    """Return what differs from the defaults, as Python writes it."""
+    return {
+        own.name: repr(value)
+        for own in fields(settings)
+        if own.name not in without and (value := getattr(settings, own.name)) != _usual(own)
+    }
+
+
+def _usual(own: Field[Any]) -> Any:
+    return own.default if own.default_factory is MISSING else own.default_factory()

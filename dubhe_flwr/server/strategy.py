@@ -8,6 +8,7 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
+from dubhe_flwr.adapter.transport import more_may_come
 from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of
 
 __all__ = ["Dubhe", "Selection"]
@@ -46,7 +47,10 @@ class Selection(Selecting[Strategy], Strategy):
             return list(clients)
 
         plan = self.driver.plan_round(
-            server_round, present, lambda batch, timeout: ask(clients, batch, timeout)
+            server_round,
+            present,
+            lambda batch, timeout: ask(clients, batch, timeout),
+            lambda: all(more_may_come(client.grid) for client in clients.values()),
         )
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped

@@ -44,6 +44,8 @@ class InProcessGrid(Grid):
         Fixes the node ids.
     """
 
+    is_complete: Final = True  # nobody waits for more nodes
+
     def __init__(
         self,
         client_app: ClientApp,

@@ -42,6 +42,14 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or
             ],
         ),
         (
+            {"num_registered": 3},
+            [
+                EPOCH.replace("4", "3"),
+                "dubhe: all 3 nodes train: there is nothing to choose",
+                "dubhe: 3 of 3 clients selected in 1.50 s (there was nothing to choose)",
+            ],
+        ),
+        (
             {"fallback": True},
             ["dubhe: round 2 was NOT selected by Dubhe: 3 clients were chosen at random"],
         ),
@@ -67,5 +75,6 @@ def test_what_most_of_the_nodes_refuse_with_is_logged(caplog: pytest.LogCaptureF
         lambda batch, _timeout: {
             node_id: NodeFailure("no\nhandler" if node_id else "odd") for node_id in batch.requests
         },
+        lambda: True,
     )
     assert "dubhe: join: error of 8 nodes: 'no\\nhandler'" in caplog.messages

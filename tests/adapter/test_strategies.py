@@ -1,6 +1,7 @@
 """Dubhe around Flower's strategies on the in-process runtime, in both APIs."""
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -274,20 +275,29 @@ def test_too_few_nodes_are_a_typed_error(api: Api) -> None:
 
 
 @in_both_apis
-def test_wrong_settings_are_refused_before_the_first_message(api: Api) -> None:
+def test_wrong_settings_are_refused_before_the_first_message(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
     """More participants than nodes are found when the nodes are there, and none hears of it."""
-    strategy, grid = api.dubhe(num_participants=NUM_NODES + 1, wait_timeout=0.0), api.grid()
-    with pytest.raises(SettingsError, match="above the 24 nodes"):
+    strategy, grid = api.dubhe(num_participants=NUM_NODES + 1), api.grid()
+    began = time.monotonic()
+    with (
+        caplog.at_level(logging.INFO, logger="flwr"),
+        pytest.raises(SettingsError, match="above the 24 nodes"),
+    ):
         api.run(strategy, grid)
     assert grid.batches == []
+    assert time.monotonic() - began < 30, "in process nobody else comes"
+    assert [line for line in caplog.messages if "nodes" in line] == []
 
 
 @in_both_apis
 def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     """The server goes on with the nodes that came, and says so."""
-    strategy = api.dubhe(expected_nodes=NUM_NODES + 1, wait_timeout=0.1)
+    strategy, grid = api.dubhe(expected_nodes=NUM_NODES + 1, wait_timeout=0.1), api.grid()
+    grid.is_complete = False
     with caplog.at_level(logging.INFO, logger="flwr"):
-        api.run(strategy, api.grid(), 1)
+        api.run(strategy, grid, 1)
     waits = [line for line in caplog.messages if "expected nodes" in line or "waiting" in line]
     assert waits == [
         "dubhe: waiting up to 0 s for 25 nodes; 24 there so far",

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -18,8 +17,8 @@ import dubhe_flwr
 from dubhe_flwr import study
 from dubhe_flwr.core import distance_to_uniform, global_distribution, label_distribution
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.study import rounds_in_memory
-from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan
+from dubhe_flwr.experiments.study import rounds_in_memory, simulated_nodes
+from dubhe_flwr.protocol import Coordinator, Plan
 from dubhe_flwr.report.federation import FederationStudy
 from dubhe_flwr.rules import Paper, Prices
 
@@ -40,13 +39,7 @@ def federation(
 def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> Iterator[Plan]:
     """Yield the rounds of an encrypted run with the settings of a study, but another seed."""
     settings = replace(found.arguments, seed=seed, simulation="encrypted")
-    nodes = [
-        NodePolicy(
-            label_counts=partial(np.array, own), alias=str(row), simulated=True, min_key_bits=512
-        )
-        for row, own in enumerate(counts)
-    ]
-    return rounds_in_memory(Coordinator(settings), nodes)
+    return rounds_in_memory(Coordinator(settings), simulated_nodes(counts, settings.key_bits))
 
 
 def distances(
@@ -106,10 +99,14 @@ def test_the_verdict_says_why(
 def test_what_it_shows() -> None:
     """All figures fit a terminal of 80 columns, a page escapes them, and the code can be pasted."""
     found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0), key_bits=512)
-    assert found.code == (
-        "Dubhe(FedAvg(), num_participants=5, "
-        "rule=Prices(coverage=1.0, local_skew=0.0, target=None), key_bits=512)"
+    assert found.code.endswith(
+        "strategy = Dubhe(\n    FedAvg(),\n    num_participants=5,\n"
+        "    rule=Prices(coverage=1.0),\n    key_bits=512,\n)"
     )
+    pasted: dict[str, Any] = {}
+    exec(found.code, pasted)  # noqa: S102 - it is to be pasted
+    settings = pasted["strategy"].settings
+    assert settings == replace(found.arguments, seed=None, simulation=None)
     assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
     page = found._repr_html_()
     for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
@@ -117,6 +114,10 @@ def test_what_it_shows() -> None:
         assert f"<td>{told}</td>" in page
     assert found.verdict in page
     registering, other = found.costs.values()
+    first = next(encrypted(SKEWED, found, 3))
+    assert registering.exchanges == pytest.approx(len(first.stages), abs=1)
+    assert registering.bytes_up == pytest.approx(first.bytes_up, rel=0.2)
+    assert registering.bytes_down == pytest.approx(first.bytes_down, rel=0.1)
     assert registering.exchanges > other.exchanges == 2
     assert other.messages == len(SKEWED) + 1
     assert 0 < other.node_seconds < registering.node_seconds
@@ -163,10 +164,11 @@ def test_the_command(tmp_path: Path) -> None:
         del told["costs"]  # it takes as long as it takes
     same["sizes"] = list(same["sizes"])
     assert content == same
-    for option in ("--emd", "--rho", "--num-samples", "--rounds"):
+    for option, named in (("--emd", "--emd"), ("--rounds", "--num-rounds or --rounds")):
         refused = call("study", *options, option, "3")
         assert refused.code == 2
-        assert "is for drawn federations; leave it out with --label-counts." in refused.err
+        sentence = "is for drawn federations; leave it out with --label-counts."
+        assert f"{named} {sentence}" in refused.err
 
 
 def test_the_package_imports_nothing_before_it_is_asked() -> None:

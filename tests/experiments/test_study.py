@@ -15,7 +15,13 @@ from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.core import coverage, distance_to_uniform, generator
 from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments import StudySettings
-from dubhe_flwr.experiments.study import draw_federation, plans_of, rounds_in_memory, study
+from dubhe_flwr.experiments.study import (
+    draw_federation,
+    rounds_in_memory,
+    selector_of,
+    simulated_nodes,
+    study,
+)
 from dubhe_flwr.protocol import (
     Coordinator,
     NodePolicy,
@@ -46,8 +52,9 @@ def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
     """Return EMD* and coverage within 100 rounds of N=1000, K=20, rho=10, EMD 1.5 in 200 rounds."""
     settings = StudySettings.of(**given)
     federation = draw_federation(settings)
-    plans = islice(plans_of("dubhe", settings, federation), settings.num_rounds)
-    selected = [plan.participants for plan in plans]
+    nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
+    plans = rounds_in_memory(selector_of("dubhe", settings, federation), nodes)
+    selected = [plan.participants for plan in islice(plans, settings.num_rounds)]
     shares = [federation.label_distributions[list(chosen)].mean(axis=0) for chosen in selected]
     return fmean(map(distance_to_uniform, shares)), coverage(selected[:100], 1000)
 

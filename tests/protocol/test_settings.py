@@ -141,7 +141,7 @@ def test_what_is_announced_of_a_simulation(
             ({"max_unregistered": value}, f"max_unregistered={value!r} must be a share from 0 to 1")
             for value in (1.1, -0.1, float("nan"), "0.2", None)
         ),
-        ({"rule": (1, 2, 10)}, r"rule=\(1, 2, 10\) is not a participation rule; .*Paper\("),
+        ({"rule": (1, 2, 10)}, r"rule=\(1, 2, 10\) is not a participation rule; .*Prices\(\)"),
         ({"rule": Paper}, "is not a participation rule"),
         ({"determination": ""}, r"determination='' must be one of \('auto', 'tries', 'grouped'\)"),
         ({"on_failure": "ignore"}, "on_failure='ignore' must be one of .*'raise', 'random'"),
