@@ -1,7 +1,7 @@
 """Where a run is, and what must survive for it to go on after its process ended."""
 
 from collections.abc import Callable
-from logging import ERROR, INFO
+from logging import ERROR, INFO, WARNING
 from os import PathLike
 from typing import Any, Final
 
@@ -43,6 +43,7 @@ class Run:
         self._must_keep = must_keep
         self._wrapped = wrapped
         self._selector = selector
+        self._left_was_asked = False
         self._directory = CheckpointDirectory(checkpoint_dir) if checkpoint_dir else None
         self._forget()
 
@@ -94,6 +95,7 @@ class Run:
     def rounds_left(self, num_rounds: int) -> int:
         """Return how many of a run's rounds are still to come, after taking up its checkpoint."""
         self._look()
+        self._left_was_asked = True
         left = max(0, num_rounds - (self.rounds_done if self.keeps_checkpoints else self.first))
         if not left and self._directory is not None:
             log(
@@ -123,6 +125,14 @@ class Run:
         """Return which round of the run begins; Flower's first one begins a run."""
         if server_round <= 1 and self._used:
             self.begin()
+        if server_round <= 1 and self._directory and self.first and not self._left_was_asked:
+            log(
+                WARNING,
+                "dubhe: all rounds of ServerConfig come on top of the %s that are done in %s; give "
+                "it num_rounds=strategy.rounds_left(...) of those of the whole run",
+                self.first,
+                self._directory.path,
+            )
         self._used = True
         return self.first + server_round
 

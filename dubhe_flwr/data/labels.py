@@ -126,7 +126,9 @@ def load_label_counts(source: Any, *, label: str = "label") -> NDArray[np.int64]
             raise DataError(
                 f"{name} has rows of several lengths; give a row for each client."
             ) from None
-    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2 or table.dtype.kind not in "iuf":
+    if table.size == 0:
+        raise DataError(f"{name} is empty; give a row for each client, a column for each class.")
+    if table.ndim != 2 or table.shape[1] < 2 or table.dtype.kind not in "iuf":
         raise DataError(
             f"{name} has shape {table.shape} of {table.dtype}; give numbers, a row for each "
             "client and a column for each of at least two classes."
@@ -136,11 +138,11 @@ def load_label_counts(source: Any, *, label: str = "label") -> NDArray[np.int64]
     if not good.all():
         row, column = np.argwhere(~good)[0]
         raise DataError(
-            f"{name}: client {row} has {table[row, column]} samples of class {column}; give whole "
-            "numbers of samples, 0 or more."
+            f"{name}: row {row + 1} has {table[row, column]} samples of class {column}; give whole "
+            "numbers of samples, 0 or more. Rows are counted from 1, without names of classes."
         )
     if empty := np.flatnonzero(table.sum(axis=1) == 0).tolist():
-        raise DataError(f"{name}: client {empty[0]} has no samples; leave such clients out.")
+        raise DataError(f"{name}: row {empty[0] + 1} has no samples; leave such clients out.")
     return table.astype(np.int64)
 
 

@@ -4,6 +4,7 @@ import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from itertools import count
+from logging import Filter, LogRecord, getLogger
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class InProcessGrid(Grid):
         Fixes the node ids.
     """
 
-    is_complete: Final = True  # nobody waits for more nodes
+    is_complete = True  # nobody waits for more nodes
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class InProcessGrid(Grid):
         self._lock = threading.Lock()
         self._message_numbers = count(1)
         self._replies: dict[str, Message] = {}
+        self._told_once = _ToldOnce()
         self.contexts = {
             node_id: Context(
                 run_id=run_id,
@@ -124,14 +126,33 @@ class InProcessGrid(Grid):
         if context is None:
             return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)
         delivered = delivered_copy(message)
+        logger = getLogger("flwr")
+        logger.addFilter(self._told_once)
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
             log(40, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
+        finally:
+            logger.removeFilter(self._told_once)
         set_message_id(reply, f"reply-{message.metadata.message_id}")
         return reply
+
+
+class _ToldOnce(Filter):
+    """Lets each sentence of Dubhe pass once: the nodes of a simulation share one log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[str] = set()
+
+    def filter(self, record: LogRecord) -> bool:
+        """Return whether no other node has said so."""
+        sentence = record.getMessage()
+        is_new = sentence not in self._told
+        self._told.add(sentence)
+        return is_new or not sentence.startswith("dubhe:")
 
 
 def _node_ids(number: int, seed: int) -> list[int]:

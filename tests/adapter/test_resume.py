@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from apis import TRAIN, Api, Killed, in_both_apis, same
-from support import initial_parameters, skewed_label_counts
+from support import initial_parameters, skewed_label_counts, strategy_server_app
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.simulation import run_on_grid
 
 NUM_ROUNDS = 5
 MANY_NODES = 36
@@ -336,6 +337,23 @@ def test_a_second_run_goes_on_from_the_checkpoint(api: Api, tmp_path: Path) -> N
     assert strategy.rounds_left(5) == 2
     assert same(api.run(strategy, grid, 5), model)
     assert strategy.selected == whole.selected
+
+
+def test_who_starts_a_finished_run_again_is_told(
+    api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A ServerApp that does not ask what is left trains all its rounds again, and hears of it."""
+    api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 2)
+    again = api.dubhe(checkpoint_dir=tmp_path)
+    if api.is_fit:
+        run_on_grid(strategy_server_app(again, 2), api.grid())
+        assert again.rounds_done == 4
+        (told,) = [line for line in caplog.messages if "come on top of" in line]
+        assert "the 2 that are done" in told
+    else:
+        api.run(again, api.grid(), 2)
+        assert "come on top of" not in caplog.text
+        assert "all 2 rounds of the run" in caplog.text
 
 
 def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:

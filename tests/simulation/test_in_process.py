@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
 
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
 
@@ -121,6 +125,24 @@ def test_run_config_reaches_both_sides() -> None:
 
     run_in_process(server_app, client_app, 1, run_config={"lr": 0.1})
     assert seen == {"client": 0.1, "server": 0.1}
+
+
+def test_what_all_nodes_say_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """They share one log; another run says it again."""
+    app = ClientApp()
+    register_dubhe(app, lambda _context: [0.5, 1.5])
+    for _ in range(2):
+        strategy, server_app = Dubhe(FedAvg(), num_participants=3), ServerApp()
+
+        @server_app.main()
+        def main(grid: Grid, context: Context, strategy: Dubhe = strategy) -> None:
+            strategy.start(grid, ArrayRecord([np.zeros(1)]))
+
+        caplog.clear()
+        with pytest.raises(QuorumError, match="5 invalid label counts at join"):
+            run_in_process(server_app, app, 5)
+        told = [line for line in caplog.messages if "label_counts did not return" in line]
+        assert len(told) == 1
 
 
 def test_no_nodes_are_refused() -> None:
