@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 from deployment import Federation
+from deployment.processes import counting
 
 QUICKSTART = Path(__file__).parents[1] / "quickstart"
 
 
 def main(
-    supernodes: Annotated[int, typer.Option(min=3, help="Number of SuperNodes.")] = 6,
+    supernodes: Annotated[int, typer.Option(min=3, help="Number of SuperNodes.")] = 5,
     app: Annotated[Path, typer.Option(help="Folder of the app.")] = QUICKSTART,
     run_config: Annotated[
         str | None, typer.Option(help="The app's settings, as `flwr run` takes them.")
@@ -24,14 +25,11 @@ def main(
         Path | None,
         typer.Option(help="New folder that keeps the logs; by default only after a failure."),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 900.0,
+    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 3600.0,
 ) -> None:
     """Start a SuperLink and SuperNodes on loopback, run an app on them, and stop them all."""
     if run_config is None and app == QUICKSTART:
-        run_config = (
-            f"num-server-rounds=2 num-participants=3 expected-nodes={supernodes} "
-            "stage-timeout=120.0"
-        )
+        run_config = f"num-server-rounds=2 num-participants=3 expected-nodes={supernodes}"
     if home is not None and home.exists() and any(home.iterdir()):
         # It becomes Flower's home: a configuration or keys in it would be lost.
         raise typer.BadParameter(f"{home} is not empty; name a new folder.", param_hint="--home")
@@ -42,13 +40,11 @@ def main(
     typer.echo(f"Starting a SuperLink and {supernodes} SuperNodes; their logs are in {folder}.")
     status = "failed to start"
     try:
-        with Federation(folder, supernodes) as federation:
-            for name, process in federation.processes.started.items():
-                typer.echo(f"  {name}: process {process.pid}")
+        with counting(typer.echo), Federation(folder, supernodes, typer.echo) as federation:
             status, _ = federation.run(
                 app, run_config or "", timeout, lambda line: typer.echo(line, nl=False)
             )
-    except TimeoutError as error:
+    except (RuntimeError, TimeoutError) as error:
         status = str(error)
     finally:
         completed = status == "finished:completed"

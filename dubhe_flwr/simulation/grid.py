@@ -4,7 +4,7 @@ import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from itertools import count
-from logging import Filter, LogRecord, getLogger
+from logging import ERROR, WARNING, Filter, LogRecord, getLogger
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ class InProcessGrid(Grid):
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
-            log(40, "ClientApp raised an exception:\n%s", traceback.format_exc())
+            log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
         finally:
@@ -141,18 +141,20 @@ class InProcessGrid(Grid):
 
 
 class _ToldOnce(Filter):
-    """Lets each sentence of Dubhe pass once: the nodes of a simulation share one log."""
+    """Lets each warning of Dubhe pass once: the nodes of a simulation share one log."""
 
     def __init__(self) -> None:
         super().__init__()
         self._told: set[str] = set()
 
     def filter(self, record: LogRecord) -> bool:
-        """Return whether no other node has said so."""
+        """Return whether no other node has warned so; errors are each node's own."""
         sentence = record.getMessage()
+        if record.levelno > WARNING or not sentence.startswith("dubhe:"):
+            return True
         is_new = sentence not in self._told
         self._told.add(sentence)
-        return is_new or not sentence.startswith("dubhe:")
+        return is_new
 
 
 def _node_ids(number: int, seed: int) -> list[int]:

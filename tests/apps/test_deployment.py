@@ -2,15 +2,18 @@
 
 import os
 import runpy
+import shlex
 import signal
 import stat
 import subprocess
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -19,7 +22,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 from deployment import Credentials, Processes
+from deployment.processes import counting, wait_for
 
+flower_superlink, flower_supernode = (
+    import_module(f"flwr.{name}.cli.flower_{name}") for name in ("superlink", "supernode")
+)
 APP = Path(__file__).parents[2] / "apps" / "deployment"
 LONG = "import time; time.sleep(600)"
 
@@ -90,6 +97,47 @@ def test_a_command_returns_what_it_says_or_is_killed(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError, match="not within 1 s: 1\n2"):
         processes.run("python", "-c", f"{said}; {LONG}", timeout=1.0)
     assert processes.alive() == []
+
+
+def test_what_is_waited_for_is_a_fact(tmp_path: Path) -> None:
+    """Words in a log; a process that ends without them is not waited for."""
+    processes = Processes(tmp_path)
+    processes.start("told", "python", "-c", "print('SuperNode ID: 7')")
+    wait_for(lambda: processes.has_said("told", "SuperNode ID"), 60, "it is connected")
+    processes.start("failed", "python", "-c", "raise ValueError('no port')")
+    with pytest.raises(RuntimeError, match=r"failed has ended: (?s:.*)no port"):
+        wait_for(lambda: processes.has_said("failed", "SuperNode ID"), 60, "it is connected")
+
+
+def test_work_that_is_silent_is_counted() -> None:
+    """So that nobody takes it for dead."""
+    said = list[str]()
+    with counting(said.append, every=0.01):
+        until(lambda: len(said) >= 2)
+    number = len(said)
+    assert said[0] == "... 0 s so far"
+    time.sleep(0.05)
+    assert len(said) == number
+
+
+def test_compose_starts_what_flower_knows() -> None:
+    """Each command has options that the installed Flower takes, and each app's folder is there."""
+    parsers = {
+        "flower-superlink": flower_superlink._parse_args_run_superlink(),
+        "flower-supernode": flower_supernode._parse_args_run_supernode(),
+    }
+    services = yaml.safe_load((APP / "compose.yaml").read_text("utf-8"))["services"]
+    given = {}
+    for name, service in services.items():
+        command, *options = shlex.split(service["command"])
+        given[name] = parsers[command].parse_args(options)
+        assert (APP / service["build"]["context"] / "pyproject.toml").exists()
+    link = given.pop("superlink")
+    assert len(given) == 3
+    for place, (name, node) in enumerate(given.items()):
+        assert name == f"supernode-{place}"
+        assert node.superlink == f"superlink:{link.port}"
+        assert node.node_config == f"partition-id={place} num-partitions=12"
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:

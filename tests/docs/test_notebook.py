@@ -18,7 +18,8 @@ def test_it_runs_from_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)  # noqa: S102
     assert names["found"].helps == "much"
-    assert names["found"].code == "Dubhe(FedAvg(), num_participants=8)"
+    pasted = "strategy = Dubhe(\n    FedAvg(),\n    num_participants=8,\n)"
+    assert names["found"].code.endswith(pasted)
     assert "Dubhe helps much" in names["found"]._repr_html_()
     random, dubhe = (sum(names[run][-10:]) / 10 for run in ("at_random", "with_dubhe"))
     assert dubhe > random + 0.05

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from deployment.credentials import Credentials
 from deployment.processes import Processes, accepts, free_ports, wait_for
@@ -12,7 +13,24 @@ from deployment.processes import Processes, accepts, free_ports, wait_for
 __all__ = ["Federation"]
 
 CONNECTION: Final = "loopback"
-START_TIMEOUT: Final = 180.0
+START_TIMEOUT: Final = 900.0  # for the hopeless: what is waited for is a fact
+# Flower gives up a process that has not begun after half a minute, which is short where several
+# begin at once on one busy host.
+_PATIENT: Final = """
+import runpy, shutil, sys
+from flwr.supercore.corestate import in_memory_corestate, sql_corestate
+in_memory_corestate.HEARTBEAT_DEFAULT_INTERVAL = sql_corestate.HEARTBEAT_DEFAULT_INTERVAL = 300
+del sys.argv[0]
+runpy.run_path(shutil.which(sys.argv[0]), run_name="__main__")
+"""
+# One process for all keys, since to start Flower's command takes longer than what it does.
+_REGISTER: Final = """
+import sys
+from flwr.cli.app import app
+for index, key in enumerate(sys.argv[2:]):
+    words = ["supernode", "register", key, sys.argv[1], "--name", f"node-{index}"]
+    app(words, standalone_mode=False)
+"""
 
 
 class Federation:
@@ -26,6 +44,8 @@ class Federation:
         Flower's home, and the folder of keys, certificates and logs.
     num_supernodes : int
         Number of SuperNodes.
+    say : callable (str) -> None, optional
+        Gets a sentence for each step.
 
     Attributes
     ----------
@@ -33,8 +53,11 @@ class Federation:
         What was started: `superlink`, and `supernode-0` and so on.
     """
 
-    def __init__(self, home: Path, num_supernodes: int) -> None:
+    def __init__(
+        self, home: Path, num_supernodes: int, say: Callable[[str], None] = lambda _sentence: None
+    ) -> None:
         self.num_supernodes = num_supernodes
+        self._say = say
         self.processes = Processes(home)
         self.credentials = Credentials.make(self.processes.home / "credentials", num_supernodes)
 
@@ -42,10 +65,10 @@ class Federation:
         """Start the SuperLink, tell it the SuperNodes' keys, and start those."""
         try:
             self._start_superlink()
+            self._register()
+            # One after the other: together they would start so slowly that Flower gives them up.
             for index, key in enumerate(self.credentials.node_keys):
-                self._register(index, key)
                 self._start_supernode(index, key)
-            wait_for(self._all_online, START_TIMEOUT, "all SuperNodes online")
         except BaseException:
             self.processes.stop()
             raise
@@ -64,7 +87,7 @@ class Federation:
         self,
         app: Path,
         run_config: str = "",
-        timeout: float = 600.0,
+        timeout: float = 3600.0,
         show: Callable[[str], None] | None = None,
     ) -> tuple[str, str]:
         """Submit an app and wait for its end.
@@ -75,7 +98,7 @@ class Federation:
             The folder of the app.
         run_config : str
             Settings as `flwr run --run-config` takes them.
-        timeout : float (default: 600)
+        timeout : float (default: 3600)
             Seconds after which to give up.
         show : callable (str) -> None, optional
             Gets each line of the ServerApp's log as it comes.
@@ -90,7 +113,9 @@ class Federation:
         settings = ["--run-config", run_config] if run_config else []
         command = ("flwr", "run", str(app), CONNECTION, "--stream", *settings)
         output = self.processes.run(*command, timeout=timeout, show=show)
-        runs = self._listed("ls")["runs"]  # `flwr run` exits with 0 regardless
+        # `flwr run` exits with 0 regardless.
+        listing = self.processes.run("flwr", "ls", CONNECTION, "--format", "json")
+        runs = json.loads(listing)["runs"]
         return (str(runs[0]["status"]) if runs else "not submitted"), output
 
     def _start_superlink(self) -> None:
@@ -104,39 +129,36 @@ class Federation:
         )
         self.processes.start(
             "superlink",
-            "flower-superlink",
+            *("python", "-c", _PATIENT, "flower-superlink"),
             *("--ssl-ca-certfile", str(made.authority)),
             *("--ssl-certfile", str(made.certificate), "--ssl-keyfile", str(made.key)),
             "--enable-supernode-auth",
             *("--host", "127.0.0.1", "--port", str(api)),
         )
         wait_for(lambda: accepts(api), START_TIMEOUT, "the SuperLink listens")
+        self._say(f"The SuperLink listens, process {self.processes.started['superlink'].pid}.")
 
-    def _register(self, index: int, key: Path) -> None:
-        public = key.with_suffix(".pub")
-        command = ("flwr", "supernode", "register", str(public), CONNECTION)
-        answer = self.processes.run(*command, "--name", f"node-{index}")
-        if "registered successfully" not in answer:
-            raise RuntimeError(f"SuperNode {index} could not be registered: {answer.strip()}")
+    def _register(self) -> None:
+        keys = [str(key.with_suffix(".pub")) for key in self.credentials.node_keys]
+        answer = self.processes.run(
+            "python", "-c", _REGISTER, CONNECTION, *keys, timeout=START_TIMEOUT
+        )
+        if answer.count("registered successfully") != len(keys):
+            raise RuntimeError(f"The SuperNodes could not be registered: {answer.strip()}")
+        self._say(f"It knows the keys of {len(keys)} SuperNodes.")
 
     def _start_supernode(self, index: int, key: Path) -> None:
         (port,) = free_ports(1)
-        self.processes.start(
-            f"supernode-{index}",
-            "flower-supernode",
+        name = f"supernode-{index}"
+        process_id = self.processes.start(
+            name,
+            *("python", "-c", _PATIENT, "flower-supernode"),
             *("--root-certificates", str(self.credentials.authority)),
             *("--auth-supernode-private-key", str(key)),
             *("--superlink", self._address),
             *("--host", "127.0.0.1", "--port", str(port)),
             *("--node-config", f"partition-id={index} num-partitions={self.num_supernodes}"),
         )
-
-    def _all_online(self) -> bool:
-        nodes = self._listed("supernode", "list")["nodes"]
-        online = [node for node in nodes if node["status"] == "online"]
-        return len(online) == self.num_supernodes
-
-    def _listed(self, *what: str) -> dict[str, Any]:
-        output = self.processes.run("flwr", *what, CONNECTION, "--format", "json")
-        listing: dict[str, Any] = json.loads(output)
-        return listing
+        connected = partial(self.processes.has_said, name, "SuperNode ID")
+        wait_for(connected, START_TIMEOUT, f"{name} is connected")
+        self._say(f"{name} of {self.num_supernodes} is connected, process {process_id}.")

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["Processes", "accepts", "free_ports", "wait_for"]
+__all__ = ["Processes", "accepts", "counting", "free_ports", "wait_for"]
 
 
 def free_ports(number: int) -> list[int]:
@@ -28,6 +29,24 @@ def accepts(port: int) -> bool:
     """Tell whether somebody listens on a port of the loopback interface."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def counting(say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
+    """Say again and again how long the work takes so far, which may be silent for minutes."""
+    began, done = time.monotonic(), threading.Event()
+
+    def count() -> None:
+        while not done.wait(every):
+            say(f"... {time.monotonic() - began:.0f} s so far")
+
+    thread = threading.Thread(target=count, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def wait_for(condition: Callable[[], bool], timeout: float, what: str) -> None:
@@ -63,6 +82,7 @@ class Processes:
             "FLWR_HOME": str(self.home),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "OMP_NUM_THREADS": "1",  # many processes share this host
             "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",
         }
         self._commands = commands
@@ -141,6 +161,21 @@ class Processes:
     def log_of(self, name: str) -> Path:
         """Return where a process writes to."""
         return self.home / f"{name}.log"
+
+    def has_said(self, name: str, words: str) -> bool:
+        """Return whether words are in the log of a process.
+
+        Raises
+        ------
+        RuntimeError
+            If the process has ended without them; the message ends with its last words.
+        """
+        log = self.log_of(name).read_text("utf-8", errors="replace")
+        if words in log:
+            return True
+        if self.started[name].poll() is not None:
+            raise RuntimeError(f"{name} has ended: {log[-2000:]}")
+        return False
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a started process and all that it started."""
