@@ -195,7 +195,7 @@ def test_what_a_dishonest_node_registers_chooses_nobody(api: Api, lie: str) -> N
     assert "24 of 24 nodes refused at participate" in plan.notes[0]
     rule, insider = SELECTION["rule"], joined(grid, epoch.registered[0])
     expected, _ = overall_registry(LABEL_COUNTS[members], rule.codebook, rule.candidates[0])
-    found = decrypted(insider, "registration", epoch.last_sum.vector)
+    found = decrypted(insider, "registration", epoch.last_sum.sums)
     np.testing.assert_array_equal(found, expected)
     for alias, vector in zip(members, epoch.distributions, strict=True):
         shares = with_square(fixed_point_distribution(LABEL_COUNTS[alias]))

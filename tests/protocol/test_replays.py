@@ -47,7 +47,7 @@ def result(nodes: Any, plan: Any) -> Any:
     sums = [told[start : start + size] for start in range(0, len(told), size)]
     return (
         (plan.aliases, plan.chosen, plan.finding, plan.notes, plan.fallback),
-        decrypted(own, SETTLEMENT, epoch_of(nodes).last_sum.vector).tolist(),
+        decrypted(own, SETTLEMENT, epoch_of(nodes).last_sum.sums).tolist(),
         [decrypted(own, DISTRIBUTION, vector).tolist() for vector in sums],
     )
 

@@ -9,29 +9,10 @@ import numpy as np
 from dubhe_flwr.he import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.agents import Budget
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
-__all__ = ["Epoch", "Sum"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """An encrypted sum over nodes, as the nodes are given it.
-
-    Parameters
-    ----------
-    exchange : int
-        Its number in the epoch; 0 is that of the registrations.
-    vector : bytes
-        The sum.
-    num_clients : int
-        How many nodes it covers.
-    """
-
-    exchange: int
-    vector: bytes
-    num_clients: int
+__all__ = ["Epoch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +38,7 @@ class Epoch:
         The epoch's key.
     distributions : tuple of bytes
         Encrypted ``p_l`` of each registered node, in that order.
-    last_sum : Sum
+    last_sum : SettleRequest
         The last sum of the rule, which nodes are given when they draw.
     num_registered : int
         Clients that the sum of the registrations covers.
@@ -83,7 +64,7 @@ class Epoch:
     aliases: Mapping[int, str]
     public_key: PublicKey | Unencrypted
     distributions: tuple[bytes, ...] = field(repr=False)
-    last_sum: Sum = field(repr=False)
+    last_sum: SettleRequest = field(repr=False)
     num_registered: int
     finding: tuple[float, ...] = ()
     budget: Budget = field(default_factory=Budget)

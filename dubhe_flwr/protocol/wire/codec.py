@@ -15,7 +15,16 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from dubhe_flwr.errors import MalformedMessageError
 
-__all__ = ["MAX_BYTES", "Fields", "Scalar", "decode", "encode", "wire_size"]
+__all__ = [
+    "MAX_BYTES",
+    "Fields",
+    "Message",
+    "Scalar",
+    "decode",
+    "encode",
+    "require",
+    "wire_size",
+]
 
 Scalar = bool | int | float | str | bytes
 Fields = dict[str, Scalar]
@@ -28,6 +37,17 @@ _MISSING = object()
 MAX_BYTES = 2**24
 _MAX_NUMBERS = 2**16
 """Longest values that are looked at; all sealed keys of an epoch have to fit into one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Base of the bodies of requests and replies."""
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Refuse a message whose content makes no sense."""
+    if not condition:
+        raise MalformedMessageError(sentence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,12 +81,8 @@ def _open(
 def open_request(fields: Mapping[str, object]) -> tuple[Envelope, Message]:
     """Parse what a node received.
 
-    Raises
-    ------
-    MalformedMessageError
-        If the fields are not a request.
-    StaleMessageError
-        If the request is of another version of the protocol.
+    It is a `MalformedMessageError` if the fields are not a request, and a `StaleMessageError` if
+    the request is of another version of the protocol.
     """
     return _open(fields, REQUESTS)
 

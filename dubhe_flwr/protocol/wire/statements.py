@@ -60,19 +60,8 @@ def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
 ) -> bytes:
     """Return what an agent signs for one recipient: that it made this key, for this recipient.
 
-    Parameters
-    ----------
-    epoch : bytes
-        Identity of the epoch.
-    announced : JoinRequest
-        What the signer or the reader was told of it.
-    layout : Layout
-        Of the epoch.
-    agent, recipient : bytes
-        Public halves of their keys for delivery. The recipient's is new in each epoch, so that a
-        statement is worth nothing in another one.
-    public_key : PublicKey
-        The Paillier key.
+    Agent and recipient are told by the public halves of their keys for delivery. The recipient's
+    is new in each epoch, so that a statement is worth nothing in another one.
     """
     return _joined(
         b"key",
@@ -91,10 +80,7 @@ def check_recipients(
 ) -> None:
     """Check, as agent, that each key to seal to was signed by another of the trusted nodes.
 
-    Raises
-    ------
-    UntrustedError
-        If a key is not signed, or two by one node.
+    It is an `UntrustedError` if a key is not signed, or two by one node.
     """
     keys = list(split(request.public_keys, PUBLIC_KEY_BYTES))
     signatures = list(split(request.signatures or b"", SIGNATURE_BYTES))

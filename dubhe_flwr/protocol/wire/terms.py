@@ -14,7 +14,7 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
-from dubhe_flwr.protocol.rules import Frame, Own, Rule, announced_rule
+from dubhe_flwr.protocol.rules import Frame, Own, Rule, Slots, announced_rule
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 
@@ -44,19 +44,9 @@ _MAX_CIPHERTEXTS: Final = 256
 
 
 class Terms:
-    """Rule and layout of an epoch, checked.
+    """Rule and layout of an epoch, from what is announced and the ``C`` that the nodes say.
 
-    Parameters
-    ----------
-    announced : JoinRequest
-        As it travels.
-    num_classes : int
-        ``C``, which the nodes say when they join.
-
-    Raises
-    ------
-    RefusedError
-        If they cannot work.
+    It is a `RefusedError` if they cannot work.
     """
 
     def __init__(self, announced: JoinRequest, num_classes: int) -> None:
@@ -70,15 +60,13 @@ class Terms:
                 f"{num_classes} and {announced.key_bits}."
             )
         try:
-            registration = self.rule.registration_slots(self.frame)
-            settlement = self.rule.settlement_slots(self.frame)
-            fields = [
-                Field(REGISTRATION, registration.number, registration.largest),
-                Field(DISTRIBUTION, num_classes + 1, FIXED_POINT_SCALE),  # p_l and ||p_l||^2
-            ]
-            if settlement is not None:
-                fields.append(Field(SETTLEMENT, settlement.number, settlement.largest))
-            self.layout = Layout(announced.key_bits, announced.max_clients, tuple(fields))
+            slots = {
+                REGISTRATION: self.rule.registration_slots(self.frame),
+                DISTRIBUTION: Slots(num_classes + 1, FIXED_POINT_SCALE),  # p_l and ||p_l||^2
+                SETTLEMENT: self.rule.settlement_slots(self.frame),
+            }
+            fields = tuple(Field(name, s.number, s.largest) for name, s in slots.items() if s)
+            self.layout = Layout(announced.key_bits, announced.max_clients, fields)
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch cannot work: {error}") from None
         most = max(self.layout.num_ciphertexts(field.name) for field in fields)
@@ -91,11 +79,8 @@ class Terms:
     @property
     def frame(self) -> Frame:
         """What fixes the size of the vectors."""
-        return Frame(
-            self.num_classes,
-            self.announced.max_clients,
-            LARGEST_WEIGHT if self.announced.weighted else 1.0,
-        )
+        largest_weight = LARGEST_WEIGHT if self.announced.weighted else 1.0
+        return Frame(self.num_classes, self.announced.max_clients, largest_weight)
 
     def balance(self, own: Own) -> NDArray[np.int64]:
         """Return what a node registers for determination: what has to become uniform."""
@@ -112,12 +97,8 @@ class Terms:
 
     @property
     def _target(self) -> NDArray[np.float64]:
-        target = self.rule.target
-        return (
-            np.full(self.num_classes, 1.0 / self.num_classes)
-            if target is None
-            else np.array(target)
-        )
+        uniform = [1.0 / self.num_classes] * self.num_classes
+        return np.array(uniform if self.rule.target is None else self.rule.target)
 
     @property
     def _spread(self) -> float:
@@ -133,13 +114,7 @@ class Terms:
 
 @lru_cache(maxsize=16)
 def rule_of(announced: JoinRequest) -> Rule:
-    """Return the rule that is announced.
-
-    Raises
-    ------
-    RefusedError
-        If this side does not know it, or its settings cannot work.
-    """
+    """Return the rule that is announced; `RefusedError` if it is not known or cannot work."""
     return announced_rule(announced.rule, announced.rule_settings)
 
 

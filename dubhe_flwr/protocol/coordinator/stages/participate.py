@@ -77,7 +77,7 @@ class Participate(Awaiting):
         )
         last = epoch.last_sum
         request = ParticipateRequest(
-            last.vector, last.num_clients, last.exchange, server_round, num_rounds, num_tries
+            last.sums, last.num_clients, last.exchange, server_round, num_rounds, num_tries
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and there")

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dubhe_flwr.he import PublicKey, Unencrypted
-from dubhe_flwr.protocol.coordinator.agents import Agents
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.epoch import Sum
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies, valid_sum
-from dubhe_flwr.protocol.wire.messages import RegisterReply, Stage
+from dubhe_flwr.protocol.wire.messages import RegisterReply, SettleRequest, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 __all__ = ["Register", "Registered"]
@@ -29,14 +27,17 @@ class Registered:
         The epoch's key.
     distributions : mapping of int to bytes
         Encrypted ``p_l`` of each registered node, in the order of the aliases.
-    last_sum : Sum
-        Of the registrations.
+    num_registered : int
+        Clients that the sum of the registrations covers.
+    last_sum : SettleRequest
+        What the nodes are given next: the sum of what they told last.
     """
 
     joined: Joined
     public_key: PublicKey | Unencrypted
     distributions: Mapping[int, bytes]
-    last_sum: Sum
+    num_registered: int
+    last_sum: SettleRequest
 
 
 @dataclass(frozen=True)
@@ -45,28 +46,22 @@ class Register(Awaiting):
 
     Parameters
     ----------
-    joined : Joined
-        The nodes of the epoch.
-    agents : Agents
-        Who may make another key.
-    public_key : PublicKey or Unencrypted
-        The epoch's key.
+    made : KeyMade
+        The key, for whom it is, and who may make another one.
     """
 
-    joined: Joined
-    agents: Agents
-    public_key: PublicKey | Unencrypted
+    made: KeyMade
 
     @classmethod
     def begin(cls, context: Context, made: KeyMade) -> tuple[Context, "Register"]:
         """Send each node its sealed key."""
         context, batch = context.batch(made.joined.identity, Stage.REGISTER, made.requests)
-        return context, cls(batch, made.joined, made.agents, made.public_key)
+        return context, cls(batch, made)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, Registered | Keygen]:
         """Add up the registrations; ask another agent if its key opened for too few."""
-        terms = self.joined.terms
-        layout = terms.layout
+        joined, public_key = self.made.joined, self.made.public_key
+        terms, layout = joined.terms, joined.terms.layout
         sizes = layout.field_bytes(REGISTRATION), layout.field_bytes(DISTRIBUTION)
 
         def refuse(_node_id: int, reply: RegisterReply) -> str | None:
@@ -77,20 +72,21 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         # Both in one vector, so that a node counts with both or with none.
         vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
-        members, total = valid_sum(self.public_key, vectors, terms.num_ciphertexts_registered)
+        members, total = valid_sum(public_key, vectors, terms.num_ciphertexts_registered)
         num_invalid = len(vectors) - len(members)
         context = context.reported(report.without(num_invalid, "invalid ciphertext"))
-        settings, num_joined = context.settings, len(self.joined.members)
+        settings, num_joined = context.settings, len(joined.members)
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
         # A key that does not open makes an error; another one helps no node that is silent.
         may_open = num_joined - report.dropped.get("error reply", 0)
-        if may_open < enough and not self.agents.is_exhausted:
+        if may_open < enough and not self.made.agents.is_exhausted:
             context = context.noted("The key of an agent did not open; another one is asked.")
-            return Keygen.ask(context, self.joined, self.agents)
+            return Keygen.ask(context, joined, self.made.agents)
         context.check_quorum(len(members), "registered")
         return context, Registered(
-            joined=self.joined,
-            public_key=self.public_key,
+            joined=joined,
+            public_key=public_key,
             distributions={n: accepted[n].distribution for n in members},
-            last_sum=Sum(0, total[: sizes[0]], len(members)),
+            num_registered=len(members),
+            last_sum=SettleRequest(total[: sizes[0]], len(members), exchange=0),
         )

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.epoch import Epoch, Sum
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import is_refused
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused
 from dubhe_flwr.protocol.coordinator.stages.register import Registered
@@ -25,31 +25,20 @@ class Settle(Awaiting):
     ----------
     registered : Registered
         The nodes, and the sum that they were given.
-    num_registered : int
-        Clients that the sum of the registrations covers.
     """
 
     registered: Registered
-    num_registered: int
 
     @classmethod
     def begin(cls, context: Context, registered: Registered) -> tuple[Context, "Settle | Epoch"]:
-        """Ask all registered nodes to go on, unless the rule needs no further sum."""
-        return cls._ask(context, registered, len(registered.distributions))
-
-    @classmethod
-    def _ask(
-        cls, context: Context, registered: Registered, num_registered: int
-    ) -> tuple[Context, "Settle | Epoch"]:
-        joined, last = registered.joined, registered.last_sum
-        terms = joined.terms
-        num_sums = terms.rule.num_sums(terms.frame, num_registered)
+        """Ask the nodes to go on, unless the rule needs no further sum."""
+        terms, last = registered.joined.terms, registered.last_sum
+        num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
         if num_sums <= max(1, last.exchange):
-            return context, _epoch(context, registered, num_registered)
-        request = SettleRequest(last.vector, last.num_clients, last.exchange)
-        requests = dict.fromkeys(registered.distributions, request)
-        context, batch = context.batch(joined.identity, Stage.SETTLE, requests)
-        return context, cls(batch, registered, num_registered)
+            return context, _epoch(context, registered)
+        requests = dict.fromkeys(registered.distributions, last)
+        context, batch = context.batch(registered.joined.identity, Stage.SETTLE, requests)
+        return context, cls(batch, registered)
 
     def take(
         self, context: Context, replies: Replies
@@ -77,17 +66,15 @@ class Settle(Awaiting):
             context = context.reported(report.without(len(vectors), "not settled"))
             context.check_quorum(len(settled), "settled")
             finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
-            epoch = _epoch(context, _of(registered, settled), self.num_registered)
-            return context, replace(epoch, finding=finding)
+            return context, _epoch(context, _of(registered, settled), finding)
         num_ciphertexts = terms.layout.num_ciphertexts(SETTLEMENT)
         members, total = valid_sum(registered.public_key, vectors, num_ciphertexts)
         report = report.without(len(settled), "settled too early")
         num_invalid = len(vectors) - len(members)
         context = context.reported(report.without(num_invalid, "invalid ciphertext"))
         context.check_quorum(len(members), "registered and went on with the rule")
-        last = Sum(registered.last_sum.exchange + 1, total, len(members))
-        registered = replace(_of(registered, members), last_sum=last)
-        return self._ask(context, registered, self.num_registered)
+        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1)
+        return self.begin(context, replace(_of(registered, members), last_sum=last))
 
 
 def _of(registered: Registered, node_ids: Collection[int]) -> Registered:
@@ -96,7 +83,7 @@ def _of(registered: Registered, node_ids: Collection[int]) -> Registered:
     return replace(registered, distributions=kept)
 
 
-def _epoch(context: Context, registered: Registered, num_registered: int) -> Epoch:
+def _epoch(context: Context, registered: Registered, finding: tuple[float, ...] = ()) -> Epoch:
     joined, node_ids = registered.joined, registered.distributions
     return Epoch(
         identity=joined.identity,
@@ -110,5 +97,6 @@ def _epoch(context: Context, registered: Registered, num_registered: int) -> Epo
         public_key=registered.public_key,
         distributions=tuple(node_ids.values()),
         last_sum=registered.last_sum,
-        num_registered=num_registered,
+        num_registered=registered.num_registered,
+        finding=finding,
     )

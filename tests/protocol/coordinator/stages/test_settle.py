@@ -65,7 +65,7 @@ def test_the_best_candidate_is_found(settings: dict[str, Any]) -> None:
     epoch = epoch_of(nodes)
     assert (epoch.last_sum.exchange, epoch.last_sum.num_clients) == (1, 12)
     draws = {e.node_id: e.request for e in nodes.exchanges if e.stage == "participate"}
-    assert {(r["exchange"], r["sums"]) for r in draws.values()} == {(1, epoch.last_sum.vector)}
+    assert {(r["exchange"], r["sums"]) for r in draws.values()} == {(1, epoch.last_sum.sums)}
 
 
 def test_a_node_that_missed_an_exchange_is_out_of_the_epoch() -> None:
@@ -143,7 +143,7 @@ def test_a_half_that_settles_too_early_is_dropped() -> None:
 
 def epoch_sum(nodes: Nodes) -> bytes:
     """Return a vector of the right size: the sum that is being read."""
-    return awaiting(nodes, Settle).registered.last_sum.vector
+    return awaiting(nodes, Settle).registered.last_sum.sums
 
 
 def test_a_rule_takes_no_more_sums_than_it_says() -> None:

@@ -1,0 +1,101 @@
+"""What is announced of an epoch, and whether a node takes part in it."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from dubhe_flwr.core import expected_volunteers
+from dubhe_flwr.protocol.wire.codec import Message, require
+
+__all__ = ["JoinRequest", "JoinStatus"]
+
+_MAX_RULE_BYTES: Final = 2**16
+
+
+class JoinStatus(IntEnum):
+    """Whether a node takes part in an epoch, and if not, why. It tells no label."""
+
+    JOINS = 0
+    UNWILLING = 1
+    NO_DATA = 2
+    WRONG_NUMBER_OF_CLASSES = 3
+    INVALID_LABEL_COUNTS = 4
+    REFUSES_PARAMETERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest(Message):
+    """What is announced of an epoch; every node checks it before it joins.
+
+    Parameters
+    ----------
+    rule : str
+        Name of the participation rule.
+    rule_settings : str
+        Its settings, as JSON.
+    num_participants : int
+        ``K``.
+    key_bits : int
+        Size of the Paillier modulus.
+    max_clients : int
+        Largest number of clients whose counters fit a slot.
+    min_cohort : int
+        Fewest clients that any decrypted sum covers.
+    max_draws : int
+        Most draws that a node makes in this epoch; they reveal its probability bit by bit.
+    max_sums : int
+        Most sums that one agent decrypts in this epoch.
+    volunteer_tries : int (default: 1)
+        How many times K clients shall draw a yes, on average; above 1 only for groups.
+    group_size : int, optional (default: tries are determined)
+        Fewest clients in a group, if groups are determined.
+    draw_seed : int, optional (default: private draws)
+        Seed for the draws of simulated clients.
+    weighted : bool (default: False)
+        Whether nodes count by their number of samples.
+    encrypted : bool (default: True)
+        False where all nodes are simulated and send their numbers in the clear.
+    """
+
+    rule: str
+    rule_settings: str
+    num_participants: int
+    key_bits: int
+    max_clients: int
+    min_cohort: int
+    max_draws: int
+    max_sums: int
+    volunteer_tries: int = 1
+    group_size: int | None = None
+    draw_seed: int | None = None
+    weighted: bool = False
+    encrypted: bool = True
+
+    def __post_init__(self) -> None:
+        too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES
+        require(not too_long, "The settings of the rule are too long.")
+        require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
+        require(self.max_clients >= 1, "An epoch has room for a client.")
+        require(self.volunteer_tries >= 1, "Fewer volunteers than K are asked for.")
+        fits = (
+            self.group_size is None or self.min_cohort <= self.group_size <= self.num_participants
+        )
+        require(fits, "A group has from min_cohort to K clients.")
+        require(self.draw_seed is None or self.draw_seed >= 0, "A seed is negative.")
+        require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
+
+    @property
+    def num_wanted(self) -> int:
+        """How many selections train together: the groups of a round, or one try."""
+        return 1 if self.group_size is None else self.num_participants // self.group_size
+
+    def draws_charged(self, num_draws: int, num_registered: int) -> int:
+        """Return what some draws cost of the budget of a node.
+
+        One draw for H times as many volunteers tells as much of a probability as H draws.
+        """
+        return num_draws * -(-self.num_volunteers(num_registered) // self.num_participants)
+
+    def num_volunteers(self, num_registered: int) -> int:
+        """Return how many of the registered clients shall draw a yes in a draw, on average."""
+        return expected_volunteers(self.num_participants, self.volunteer_tries, num_registered)
