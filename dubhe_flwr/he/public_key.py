@@ -194,16 +194,14 @@ class Unencrypted:
 
     def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
         """Return the sum of vectors, slot by slot; errors are those of `PublicKey.add_up`."""
-        totals = [0] * num_ciphertexts
-        num_addends = 0
+        addends = []
         for vector in vectors:
             if (plaintexts := self._parse(vector, num_ciphertexts)) is None:
                 raise InvalidCiphertextError("A vector is not of this length, or out of range.")
-            totals = [total + addend for total, addend in zip(totals, plaintexts, strict=True)]
-            num_addends += 1
-        if num_addends == 0:
+            addends.append(plaintexts)
+        if not addends:
             raise SettingsError("A sum of no vectors has no value: add at least one.")
-        return self.encrypt(totals)
+        return self.encrypt([sum(column) for column in zip(*addends, strict=True)])
 
     def _parse(self, vector: bytes, num_ciphertexts: int) -> list[int] | None:
         """Return the plaintexts of a vector; None if there are not so many, or one is too large."""

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from dubhe_flwr.errors import MalformedMessageError, SealError, SettingsError
+from dubhe_flwr.errors import MalformedMessageError, SealError
 from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 from dubhe_flwr.he.secret_key import SecretKey
 
@@ -83,7 +83,7 @@ class RecipientKey:
 
 @dataclass(frozen=True, slots=True)
 class SealingContext:
-    """What a sealed key is good for: it opens in no other context.
+    """What a sealed key is good for: it opens in no other context, nor for another modulus.
 
     Parameters
     ----------
@@ -93,24 +93,23 @@ class SealingContext:
         Random id of the epoch.
     agent_public : bytes
         Public bytes of the agent's own recipient key.
-    modulus_digest, layout_digest : bytes
-        `PublicKey.digest()` of the key that is sealed, `Layout.digest()` of the epoch.
+    layout_digest : bytes
+        `Layout.digest()` of the epoch.
     """
 
     protocol: str
     epoch_id: bytes
     agent_public: bytes
-    modulus_digest: bytes
     layout_digest: bytes
 
-    def info(self, recipient_public: bytes) -> bytes:
-        """Return the context for one recipient as bytes, each part preceded by its length."""
+    def info(self, recipient_public: bytes, modulus_digest: bytes) -> bytes:
+        """Return the context for one recipient and key, each part preceded by its length."""
         parts = (
             self.protocol.encode(),
             self.epoch_id,
             self.agent_public,
             recipient_public,
-            self.modulus_digest,
+            modulus_digest,
             self.layout_digest,
         )
         return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
@@ -128,24 +127,20 @@ def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext
     The recipient's public key has 32 bytes, the result `sealed_bytes(key_bits)`.
 
     If `recipient_public` is not a public key, or one of the few that fix the shared secret, it is a
-    `MalformedMessageError`; a context of another modulus is a `SettingsError`.
+    `MalformedMessageError`.
 
     >>> from dubhe_flwr.he import generate_secret_key
     >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()
-    >>> public_key = secret_key.public_key
-    >>> context = SealingContext("dubhe/1", b"epoch", bytes(32), public_key.digest(), bytes(32))
+    >>> context = SealingContext("dubhe/1", b"epoch", bytes(32), bytes(32))
     >>> sealed = seal(secret_key, recipient_key.public_bytes, context)
-    >>> opened = open_sealed(sealed, recipient_key, context, public_key)
+    >>> opened = open_sealed(sealed, recipient_key, context, secret_key.public_key)
     >>> opened.decrypt(secret_key.encrypt([42]))
     [42]
     """
-    if context.modulus_digest != secret_key.public_key.digest():
-        raise SettingsError(
-            "The sealing context is of another modulus: make it from the digest of this key."
-        )
+    info = context.info(recipient_public, secret_key.public_key.digest())
     try:
         recipient = X25519PublicKey.from_public_bytes(recipient_public)
-        return SUITE.encrypt(secret_key.to_bytes(), recipient, info=context.info(recipient_public))
+        return SUITE.encrypt(secret_key.to_bytes(), recipient, info=info)
     except ValueError:
         sentence = "A recipient's public key is not a usable X25519 key."
         raise MalformedMessageError(sentence) from None
@@ -159,7 +154,5 @@ def open_sealed(
     It is a `SealError`, which carries no detail, if the seal is of another recipient, epoch, agent,
     modulus or layout, was changed on the way, or holds no prime of the modulus.
     """
-    if context.modulus_digest != public_key.digest():
-        raise SealError
-    data = recipient_key.decrypt(sealed, context.info(recipient_key.public_bytes))
-    return SecretKey.from_bytes(data, public_key)
+    info = context.info(recipient_key.public_bytes, public_key.digest())
+    return SecretKey.from_bytes(recipient_key.decrypt(sealed, info), public_key)

@@ -77,7 +77,7 @@ def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:
     def attack(node_id: int, request: Fields) -> Fields:
         place = joined(nodes, node_id)
         layout = place.terms.layout
-        context = sealing_context(place.epoch, own.public_bytes, own_key.public_key, layout)
+        context = sealing_context(place.epoch, own.public_bytes, layout)
         return {
             **request,
             "key.modulus": own_key.public_key.to_bytes(),
@@ -131,7 +131,7 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
     nodes.handle(node_id, join)
     place, agent = joined(nodes, node_id), old["key.agent-public-key"]
     assert isinstance(agent, bytes)
-    context = sealing_context(place.epoch, agent, leaked.public_key, place.terms.layout)
+    context = sealing_context(place.epoch, agent, place.terms.layout)
     sealed_anew = {"key.sealed-key": seal(leaked, public_key_of(nodes, node_id), context)}
     for request in (old, old | sealed_anew)[not pinned :]:
         if pinned:

@@ -127,7 +127,7 @@ def played(secret_key: Any, own: RecipientKey) -> Alter:
             return fields
         node = joined(grid, node_id)
         public_key, layout = secret_key.public_key, node.terms.layout
-        context = sealing_context(node.epoch, own.public_bytes, public_key, layout)
+        context = sealing_context(node.epoch, own.public_bytes, layout)
         recipient = RecipientKey.from_bytes(node.delivery_key).public_bytes
         return {
             **fields,

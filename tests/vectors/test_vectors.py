@@ -196,12 +196,12 @@ def opened(case: Case) -> SecretKey:
         PROTOCOL_TAG,
         bytes.fromhex(case["epoch"]),
         bytes.fromhex(case["agent-public-key"]),
-        public_key.digest(),
         bytes.fromhex(case["layout-digest"]),
     )
     recipient = RecipientKey.from_bytes(bytes.fromhex(case["recipient-private-key"]))
     if "error" not in case:
-        assert context.info(recipient.public_bytes).hex() == case["info"]
+        info = context.info(recipient.public_bytes, public_key.digest())
+        assert info.hex() == case["info"]
         assert recipient.public_bytes.hex() == case["recipient-public-key"]
     return open_sealed(bytes.fromhex(case["sealed"]), recipient, context, public_key)
 

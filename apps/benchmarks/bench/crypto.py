@@ -63,9 +63,7 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
     vectors = of_clients * (_NUM_CLIENTS // len(of_clients))
     num_ciphertexts = layout.num_ciphertexts("registry")
     recipient = RecipientKey.generate()
-    context = SealingContext(
-        "dubhe/1", bytes(16), bytes(32), key.public_key.digest(), layout.digest()
-    )
+    context = SealingContext("dubhe/1", bytes(16), bytes(32), layout.digest())
     sealed = seal(key, recipient.public_bytes, context)
     actions: dict[str, Callable[[], object]] = {
         "encrypt, element by element": lambda: [public.encrypt(v) for v in registry.tolist()],

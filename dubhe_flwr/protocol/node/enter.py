@@ -19,6 +19,7 @@ from dubhe_flwr.protocol.node.memory import (
     Allowance,
     EpochKey,
     Joined,
+    Keep,
     Memory,
     Registered,
 )
@@ -66,24 +67,21 @@ def join(
     if policy.pinned is not None:
         signature = policy.pinned.sign(join_statement(header.epoch, request, public_key))
     num_classes = 0 if counts is None else len(counts)
-    examples = int(counts.sum()) if request.weighted and counts is not None else None
+    examples = sum(counts) if request.weighted and counts is not None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature)
     past = b"" if memory is None else memory.epochs
     joined = None
     if counts is not None:
-        labels = tuple(counts.tolist())
         before = None if memory is None else memory.joined
         remembered = () if before is None else before.left_to(request)
         joined = Joined(
-            header.epoch, header.sequence, request, delivery_key.to_bytes(), labels, remembered
+            header.epoch, header.sequence, request, delivery_key.to_bytes(), counts, remembered
         )
     epochs = (past + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
     return reply, Memory(header.sequence, epochs, allowance, joined)
 
 
-def make_key(
-    policy: NodePolicy, joined: Joined, request: KeygenRequest
-) -> tuple[KeygenReply, Joined]:
+def make_key(policy: NodePolicy, joined: Joined, request: KeygenRequest, keep: Keep) -> KeygenReply:
     """Make a new key pair and seal its secret half to each of the others."""
     if joined.has_made_key:
         raise RefusedError("This node has made a key in that epoch.")
@@ -98,7 +96,7 @@ def make_key(
         check_recipients(policy.pinned, joined.epoch, announced, request)
     secret_key = generate_secret_key(announced.key_bits)
     public_key = secret_key.public_key
-    context = sealing_context(joined.epoch, own, public_key, terms.layout)
+    context = sealing_context(joined.epoch, own, terms.layout)
     sealed = b"".join(_seal_or_fill(secret_key, recipient, context) for recipient in recipients)
     signatures = None
     if policy.pinned is not None:
@@ -108,13 +106,13 @@ def make_key(
             )
             for recipient in recipients
         )
-    reply = KeygenReply(public_key.to_bytes(), sealed, signatures)
-    return reply, replace(joined, has_made_key=True)
+    keep(replace(joined, has_made_key=True))
+    return KeygenReply(public_key.to_bytes(), sealed, signatures)
 
 
 def register(
-    policy: NodePolicy, joined: Joined, request: RegisterRequest
-) -> tuple[RegisterReply, Joined]:
+    policy: NodePolicy, joined: Joined, request: RegisterRequest, keep: Keep
+) -> RegisterReply:
     """Encrypt what the rule adds up and the label distribution, with the key that is delivered."""
     registered, delivered = joined.registered, request.key
     if (delivered is not None) != joined.announced.encrypted:
@@ -136,7 +134,8 @@ def register(
         joined.encrypt(registered, REGISTRATION, terms.rule.contribution(own, terms.frame)),
         joined.encrypt(registered, DISTRIBUTION, terms.balance(own)),
     )
-    return reply, replace(joined, registered=registered)
+    keep(replace(joined, registered=registered))
+    return reply
 
 
 def _weight(joined: Joined, mean_examples: float | None) -> float:
@@ -162,7 +161,7 @@ def _open(policy: NodePolicy, joined: Joined, delivered: DeliveredKey) -> EpochK
             raise UntrustedError(
                 f"No trusted agent made this key for this node, epoch and parameters: {error}"
             ) from None
-    context = sealing_context(joined.epoch, agent, public_key, layout)
+    context = sealing_context(joined.epoch, agent, layout)
     secret_key = open_sealed(delivered.sealed_key, delivery_key, context, public_key)
     return EpochKey(delivered.modulus, secret_key.to_bytes())
 

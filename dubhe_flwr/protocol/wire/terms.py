@@ -13,7 +13,7 @@ from dubhe_flwr.core import (
     with_square,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Field, Layout, PublicKey, SealingContext
+from dubhe_flwr.he import Field, Layout, SealingContext
 from dubhe_flwr.protocol.rules import Frame, Own, Rule, Slots, announced_rule
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -53,6 +53,8 @@ class Terms:
         self.announced = announced
         self.num_classes = num_classes
         self.rule: Rule = rule_of(announced)
+        largest_weight = LARGEST_WEIGHT if announced.weighted else 1.0
+        self.frame = Frame(num_classes, announced.max_clients, largest_weight)
         # Neither counting the slots nor making the key may keep a node busy for ever.
         if num_classes > MAX_CLASSES or announced.key_bits > MAX_KEY_BITS:
             raise RefusedError(
@@ -75,12 +77,6 @@ class Terms:
                 f"The rule takes {most} ciphertexts of each node at once, above "
                 f"{_MAX_CIPHERTEXTS}; choose one with fewer numbers."
             )
-
-    @property
-    def frame(self) -> Frame:
-        """What fixes the size of the vectors."""
-        largest_weight = LARGEST_WEIGHT if self.announced.weighted else 1.0
-        return Frame(self.num_classes, self.announced.max_clients, largest_weight)
 
     def balance(self, own: Own) -> NDArray[np.int64]:
         """Return what a node registers for determination: what has to become uniform."""
@@ -105,12 +101,6 @@ class Terms:
         """How much smaller the distances of what is registered are than those of the data."""
         return float(self.frame.largest_weight * self.num_classes * self._target.max())
 
-    @property
-    def num_ciphertexts_registered(self) -> int:
-        """Ciphertexts that a node registers."""
-        layout = self.layout
-        return layout.num_ciphertexts(REGISTRATION) + layout.num_ciphertexts(DISTRIBUTION)
-
 
 @lru_cache(maxsize=16)
 def rule_of(announced: JoinRequest) -> Rule:
@@ -132,14 +122,6 @@ def terms_of(announced: JoinRequest, num_classes: int) -> Terms:
     return Terms(announced, num_classes)
 
 
-def sealing_context(
-    epoch: bytes, agent_public_key: bytes, public_key: PublicKey, layout: Layout
-) -> SealingContext:
+def sealing_context(epoch: bytes, agent_public_key: bytes, layout: Layout) -> SealingContext:
     """Return what a sealed key is bound to."""
-    return SealingContext(
-        protocol=PROTOCOL_TAG,
-        epoch_id=epoch,
-        agent_public=agent_public_key,
-        modulus_digest=public_key.digest(),
-        layout_digest=layout.digest(),
-    )
+    return SealingContext(PROTOCOL_TAG, epoch, agent_public_key, layout.digest())

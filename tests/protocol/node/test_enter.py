@@ -94,9 +94,7 @@ class TestKeygen:
         assert "signatures" not in reply
         for position, recipient in enumerate(nodes.ids):
             own = joined(nodes, recipient)
-            context = sealing_context(
-                own.epoch, public_key_of(nodes, node_id), key, own.terms.layout
-            )
+            context = sealing_context(own.epoch, public_key_of(nodes, node_id), own.terms.layout)
             sealed = reply["sealed-keys"][position * SEALED : (position + 1) * SEALED]
             delivery_key = RecipientKey.from_bytes(own.delivery_key)
             assert open_sealed(sealed, delivery_key, context, key).public_key == key
