@@ -6,8 +6,8 @@ Its session is kept in Flower's Context.
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property, partial
 from logging import ERROR, WARNING
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from dubhe_flwr.errors import (
     UntrustedError,
 )
 from dubhe_flwr.he import PinnedKeys
-from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, Stage
+from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
 
 __all__ = ["DubheMod", "LabelCounts", "Node", "Willing", "register_dubhe"]
 
@@ -47,8 +47,11 @@ _NOT_PINNED: Final = (
 _told = threading.Lock()  # taken for good by whoever is the first to tell
 
 
-class Node:
+@dataclass(frozen=True, repr=False)
+class Node(Limits):
     """Answers requests of the protocol for whichever node a Context belongs to.
+
+    It takes the following arguments, and the fields of `dubhe_flwr.protocol.Limits`.
 
     Parameters
     ----------
@@ -60,17 +63,6 @@ class Node:
         Whether this is a node of a simulation, which has nothing to hide: it draws from a seed
         that the server knows, so that a run repeats, and sends its numbers in the clear where
         the server asks for it. Never in deployment.
-    min_cohort : int (default: 3)
-        Fewest clients that any sum must cover which this node helps to decrypt.
-    min_key_bits, max_key_bits : int (default: 2048, 4096)
-        Smallest and largest Paillier modulus under which this node encrypts.
-    max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most in a run and day; more is refused before any
-        work. A draw for H times as many volunteers counts as H.
-    max_label_shift : float, optional (default: the labels are never looked at)
-        How far the label distribution may move after the node registered, as L1 distance from 0
-        to 2, before the node tells the server; when enough nodes did, all register anew. With it
-        `label_counts` is also called at each draw. The server learns that the labels moved.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> such, optional
@@ -87,46 +79,31 @@ class Node:
         request is refused.
     """
 
-    def __init__(
-        self,
-        label_counts: LabelCounts,
-        *,
-        willing: Willing | None = None,
-        simulated: bool | Callable[[Context], bool] = False,
-        min_cohort: int = 3,
-        min_key_bits: int = NodePolicy.min_key_bits,
-        max_key_bits: int = NodePolicy.max_key_bits,
-        max_epochs_per_day: int = NodePolicy.max_epochs_per_day,
-        max_draws_per_day: int = NodePolicy.max_draws_per_day,
-        max_label_shift: float | None = None,
-        signing_key: SigningKey | None = None,
-        trusted_keys: TrustedKeysOfNode | None = None,
-    ) -> None:
-        if not callable(label_counts):
+    label_counts: LabelCounts
+    _: KW_ONLY
+    willing: Willing | None = None
+    simulated: bool | Callable[[Context], bool] = False
+    signing_key: SigningKey | None = None
+    trusted_keys: TrustedKeysOfNode | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.label_counts):
             raise SettingsError(
                 "label_counts must be a function of the Context that returns the node's samples "
                 "of each class, such as `lambda context: [120, 3, 40]`."
             )
-        if willing is not None and not callable(willing):
+        if self.willing is not None and not callable(self.willing):
             raise SettingsError(
                 "willing must be a function of the Context and a round that returns whether the "
                 "node trains then, such as `lambda context, server_round: True`; leave it out if "
                 "the node always does."
             )
-        self._label_counts = label_counts
-        self._willing = willing
-        self._simulated = simulated
-        self._pinned_keys = pinned_keys(signing_key, trusted_keys)
-        self._limits = NodePolicy(
-            label_counts=tuple,
-            alias="",
-            min_cohort=min_cohort,
-            min_key_bits=min_key_bits,
-            max_key_bits=max_key_bits,
-            max_epochs_per_day=max_epochs_per_day,
-            max_draws_per_day=max_draws_per_day,
-            max_label_shift=max_label_shift,
-        )
+        _ = self._find_keys  # refuses keys that cannot work
+
+    @cached_property
+    def _find_keys(self) -> Callable[[Context], PinnedKeys | None]:
+        return pinned_keys(self.signing_key, self.trusted_keys)
 
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
         """Answer a request, and keep the session in the Context; a refusal is a `ProtocolError`."""
@@ -145,7 +122,7 @@ class Node:
     def _pinned(self, context: Context) -> PinnedKeys | None:
         """Find the node's keys; one that has none by mistake takes part in nothing."""
         try:
-            return self._pinned_keys(context)
+            return self._find_keys(context)
         except SettingsError as error:
             log(ERROR, "dubhe: %s", error)
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
@@ -153,20 +130,21 @@ class Node:
         raise RefusedError("This node cannot use its keys; its log says why.")
 
     def _is_simulated(self, context: Context) -> bool:
-        if not callable(self._simulated):
-            return self._simulated
+        if not callable(self.simulated):
+            return self.simulated
         try:
-            return bool(self._simulated(context))
+            return bool(self.simulated(context))
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
             log(ERROR, "dubhe: simulated raised %s: %s", type(error).__name__, error)
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")
 
     def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
-        return replace(
-            self._limits,
-            label_counts=partial(self._label_counts, context),
+        limits = {field.name: getattr(self, field.name) for field in fields(Limits)}
+        return NodePolicy(
+            **limits,
+            label_counts=partial(self.label_counts, context),
             alias=str(context.node_config.get("partition-id", context.node_id)),
-            willing=self._willing and partial(self._willing, context),
+            willing=self.willing and partial(self.willing, context),
             simulated=self._is_simulated(context),
             pinned=pinned,
         )
@@ -175,7 +153,7 @@ class Node:
 class DubheMod(Node):
     """A Flower mod for a ClientApp made from a `client_fn`; everything else passes through.
 
-    It takes the arguments of `Node`, first of all `label_counts`.
+    It takes the arguments of `Node`, first of all `label_counts`, and those of `Limits`.
 
     Examples
     --------
@@ -211,7 +189,7 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     app : ClientApp
         An app without `client_fn`.
     **arguments
-        The arguments of `Node`, first of all `label_counts`; what cannot work is a `SettingsError`.
+        Those of `Node`, first of all `label_counts`; what cannot work is a `SettingsError`.
 
     Examples
     --------

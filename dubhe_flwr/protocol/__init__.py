@@ -3,7 +3,7 @@
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.coordinator import Coordinator
 from dubhe_flwr.protocol.node.memory import Memory
-from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.policy import Limits, NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
@@ -21,6 +21,7 @@ __all__ = [
     "Coordinator",
     "CoordinatorState",
     "Fields",
+    "Limits",
     "Memory",
     "NodeFailure",
     "NodePolicy",

@@ -82,9 +82,10 @@ class Exchanges(Rule):
         return np.ones(1, dtype=np.int64)
 
     def settle(
-        self, own: Own, population: Population, memory: tuple[float, ...], sums: Any
+        self, own: Own, population: Population, memory: tuple[float, ...] | None, sums: Any
     ) -> Settled | Unsettled:
         """V in relation to the last sum, which may be nothing."""
+        memory = memory or ()
         probability = np.float64(population.num_volunteers / int(sums[0]))
         if len(memory) == self.number:
             return Settled(probability)

@@ -1,6 +1,6 @@
 """What a node keeps between two requests of the protocol, on its own host."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -20,6 +20,7 @@ __all__ = [
     "Allowance",
     "EpochKey",
     "Joined",
+    "Keep",
     "Memory",
     "Reading",
     "Registered",
@@ -74,15 +75,7 @@ class Reading(_Hidden):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EpochKey(_Hidden):
-    """The Paillier key of an epoch.
-
-    Parameters
-    ----------
-    modulus : bytes
-        ``n``.
-    prime : bytes
-        ``p``.
-    """
+    """The Paillier key of an epoch: ``n`` and ``p``."""
 
     modulus: bytes
     prime: bytes
@@ -164,13 +157,7 @@ class Joined(_Hidden):
     def decrypt(
         self, registered: Registered, field: str, vector: bytes, num_addends: int
     ) -> NDArray[np.int64]:
-        """Decrypt and unpack the sum of a field over some clients.
-
-        Raises
-        ------
-        DubheError
-            If the vector is not such a sum.
-        """
+        """Decrypt and unpack the sum of a field over some clients; `DubheError` if it is none."""
         plaintexts = self._cipher(registered).decrypt(vector)
         return self.terms.layout.unpack(field, plaintexts, num_addends)
 
@@ -186,17 +173,17 @@ class Joined(_Hidden):
         return SecretKey(public_key, int.from_bytes(key.prime, "big"))
 
 
+Keep = Callable[[Joined], None]
+"""What is to be remembered from here on, even if the rest of a request is refused.
+
+A node that forgot what it decrypted for a refused request could be asked without end. So what is
+to be decrypted is charged, and that is kept, before it is looked at.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the node did on a day, whatever the epochs.
-
-    Parameters
-    ----------
-    day : int
-        Days since 1970, in UTC.
-    num_epochs, num_draws : int
-        Epochs that it was asked to join, and draws that it was asked for.
-    """
+    """What the node was asked for on a day, in days since 1970 by UTC, whatever the epochs."""
 
     day: int = 0
     num_epochs: int = 0
@@ -240,13 +227,7 @@ class Memory(_Hidden):
 
     @classmethod
     def from_fields(cls, kept: Mapping[str, object]) -> "Memory":
-        """Return the memory that was kept.
-
-        Raises
-        ------
-        MalformedMessageError
-            If it is not readable, or of another version.
-        """
+        """Return the memory that was kept; `MalformedMessageError` if it cannot be read."""
         if kept.get(_VERSION_KEY) == _VERSION:
             with suppress(TypeError, MalformedMessageError):
                 return decode(cls, kept, num_others=1)

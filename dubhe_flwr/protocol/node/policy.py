@@ -16,7 +16,14 @@ from dubhe_flwr.protocol.rules import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
-__all__ = ["NodePolicy", "has_moved", "is_willing", "read_label_counts", "where_raised"]
+__all__ = [
+    "Limits",
+    "NodePolicy",
+    "has_moved",
+    "is_willing",
+    "read_label_counts",
+    "where_raised",
+]
 
 # Flower's own log, by its name alone, so that owners find these lines where all others stand.
 logger = logging.getLogger("flwr")
@@ -32,8 +39,52 @@ _NUMBERS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodePolicy:
-    """What the owner of a node decides, whatever the server asks.
+class Limits:
+    """The numbers of a node's owner, against which those of the server are checked.
+
+    Parameters
+    ----------
+    min_cohort : int (default: 3)
+        Fewest clients that any sum must cover which this node helps to decrypt.
+    min_key_bits, max_key_bits : int (default: 2048, 4096)
+        Smallest and largest Paillier modulus under which this node encrypts.
+    max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
+        How often the node registers and draws at most in a run within a day of UTC; more is refused
+        before any work. A simulated one does as often as it is asked. A draw for H times as many
+        volunteers counts as H.
+    max_label_shift : float, optional (default: the labels are never looked at)
+        How far the label distribution may move after the node registered, as L1 distance from 0
+        to 2, before the node tells the server; when enough nodes did, all register anew. With it
+        `label_counts` is also called at each draw. The server learns that the labels moved.
+
+    Raises
+    ------
+    SettingsError
+        If a number cannot work.
+    """
+
+    min_cohort: int = 3
+    min_key_bits: int = 2048
+    max_key_bits: int = 4096
+    max_epochs_per_day: int = 200
+    max_draws_per_day: int = 50_000
+    max_label_shift: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            if type(value := getattr(self, name)) is not int or value < 1:
+                raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
+        shift = self.max_label_shift
+        if shift is not None and not (isinstance(shift, Real) and 0 <= float(shift) <= _FURTHEST):
+            raise SettingsError(
+                f"max_label_shift={shift!r} must be from 0 to {_FURTHEST}, the largest L1 distance "
+                "of two distributions; without it labels are read at registration only."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePolicy(Limits):
+    """What the owner of a node decides, whatever the server asks: the limits, and the following.
 
     Parameters
     ----------
@@ -48,62 +99,21 @@ class NodePolicy:
         Whether this is one of the nodes of a simulation, which has nothing to hide: it draws from
         a seed that the server knows, and sends its numbers in the clear where the server does not
         ask for encryption.
-    min_cohort : int (default: 3)
-        Fewest clients that any sum must cover which this node helps to decrypt.
-    min_key_bits, max_key_bits : int (default: 2048, 4096)
-        Smallest and largest Paillier modulus under which this node encrypts.
-    max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most in a run within a day of UTC; a simulated one
-        as often as it is asked. A draw for H times as many volunteers counts as H.
-    max_label_shift : float, optional (default: the labels are never looked at)
-        L1 distance, from 0 to 2, between the label distribution that the node registered and the
-        present one, above which it says so when it draws. `label_counts` is then called then, too.
     pinned : PinnedKeys, optional (default: none)
         The node's key for signatures, and those of the nodes that it trusts. With them it takes
         part only where every other one proves to be trusted.
-
-    Raises
-    ------
-    SettingsError
-        If a number cannot work.
     """
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
     alias: str
     willing: Callable[[int], bool] | None = field(default=None, repr=False)  # and this the key
     simulated: bool = False
-    min_cohort: int = 3
-    min_key_bits: int = 2048
-    max_key_bits: int = 4096
-    max_epochs_per_day: int = 200
-    max_draws_per_day: int = 50_000
-    max_label_shift: float | None = None
     pinned: PinnedKeys | None = None
-
-    def __post_init__(self) -> None:
-        for name in _NUMBERS:
-            if type(value := getattr(self, name)) is not int or value < 1:
-                raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
-        shift = self.max_label_shift
-        if shift is not None and not (isinstance(shift, Real) and 0 <= float(shift) <= _FURTHEST):
-            raise SettingsError(
-                f"max_label_shift={shift!r} must be from 0 to {_FURTHEST}, the largest L1 distance "
-                "of two distributions; without it labels are read at registration only."
-            )
 
 
 def is_willing(policy: NodePolicy, server_round: int) -> bool:
-    """Ask the owner whether the node trains in a round; an error stands for a no.
+    """Ask the owner whether the node trains in a round, or at all in round 0; an error is a no.
 
-    Parameters
-    ----------
-    policy : NodePolicy
-        What the owner of the node decides.
-    server_round : int
-        The round, or 0 for whether the node takes part at all.
-
-    Examples
-    --------
     >>> is_willing(NodePolicy(label_counts=list, alias="3", willing=lambda r: r % 2), 4)
     False
     """
@@ -118,62 +128,51 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
 
 def read_label_counts(
     policy: NodePolicy, request: JoinRequest
-) -> tuple[JoinStatus, NDArray[np.int64] | None]:
+) -> tuple[JoinStatus, tuple[int, ...] | None]:
     """Decide whether to join an epoch, and read the label counts anew if so.
-
-    Parameters
-    ----------
-    policy : NodePolicy
-        What the owner of the node decides.
-    request : JoinRequest
-        The parameters of the epoch.
 
     Returns
     -------
     status : JoinStatus
         The answer for the server, which tells no label.
-    label_counts : ndarray of int64, shape (C,), or None
+    label_counts : tuple of int, length C, or None
         The node's samples of each class, if it joins.
     """
+    if not _accepts(policy, request):
+        return JoinStatus.REFUSES_PARAMETERS, None
+    if not is_willing(policy, 0):
+        return JoinStatus.UNWILLING, None
+    status, own = _read(policy, rule_of(request).num_classes, "the node stays out")
+    if own is None:
+        return status, None
     try:
-        num_classes = rule_of(request).num_classes
+        terms_of(request, len(own.label_counts))
+    except RefusedError:
+        return JoinStatus.REFUSES_PARAMETERS, None
+    return status, tuple(own.label_counts.tolist())
+
+
+def _accepts(policy: NodePolicy, request: JoinRequest) -> bool:
+    """Return whether this node knows the rule, and its owner's limits allow the parameters."""
+    try:
+        rule_of(request)
     except RefusedError as error:
         logger.warning("dubhe: %s The node stays out.", error)
-        return JoinStatus.REFUSES_PARAMETERS, None
+        return False
     announces_simulation = request.draw_seed is not None or not request.encrypted
     if announces_simulation and not policy.simulated:
         logger.warning(
             "dubhe: the server says that this is a simulation; without simulated=True the node "
             "stays out."
         )
-        return JoinStatus.REFUSES_PARAMETERS, None
+        return False
     fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
-    if request.min_cohort < policy.min_cohort or not fits:
-        return JoinStatus.REFUSES_PARAMETERS, None
-    if not is_willing(policy, 0):
-        return JoinStatus.UNWILLING, None
-    status, own = _read(policy, num_classes, "the node stays out")
-    counts = None if own is None else own.label_counts.astype(np.int64)
-    if counts is not None:
-        try:
-            terms_of(request, len(counts))
-        except RefusedError:
-            return JoinStatus.REFUSES_PARAMETERS, None
-    return status, counts
+    return fits and request.min_cohort >= policy.min_cohort
 
 
 def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:
     """Return whether the labels are further from those registered than the owner lets pass.
 
-    Parameters
-    ----------
-    policy : NodePolicy
-        What the owner of the node decides.
-    registered : ndarray of int64, shape (C,)
-        The label counts of the registration.
-
-    Examples
-    --------
     >>> policy = NodePolicy(label_counts=lambda: [3, 1], alias="3", max_label_shift=0.4)
     >>> has_moved(policy, np.array([50, 50]))
     True

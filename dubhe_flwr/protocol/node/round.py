@@ -17,14 +17,13 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.errors import DecryptionError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
-    charging,
     price_of,
     reading_of,
     registration_of,
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Joined, Registered
+from dubhe_flwr.protocol.node.memory import Joined, Keep, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, has_moved, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.wire.messages import (
@@ -39,25 +38,24 @@ __all__ = ["determine", "participate"]
 
 
 def participate(
-    policy: NodePolicy, joined: Joined, request: ParticipateRequest
-) -> tuple[ParticipateReply, Joined]:
+    policy: NodePolicy, joined: Joined, request: ParticipateRequest, keep: Keep
+) -> ParticipateReply:
     """Draw whether to take part, for each round and try."""
-    registered, _ = read_sum(policy, joined, registration_of(joined), request)
-    with charging(joined, registered):
-        registered = spend_draws(joined, registered, price_of(joined, registered, request))
+    registered, _ = read_sum(policy, joined, request, keep)
+    registered = spend_draws(joined, registered, price_of(joined, registered, request))
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     draws = _draws(policy, joined, rounds, request.num_tries)
     says = [*(not is_willing(policy, r) for r in rounds), has_moved(policy, joined.counts)]
-    reply = ParticipateReply(
+    keep(replace(joined, registered=registered))
+    return ParticipateReply(
         decisions=np.packbits(draws < reading_of(registered).probability).tobytes(),
         unwilling=np.packbits(says).tobytes(),
     )
-    return reply, replace(joined, registered=registered)
 
 
 def determine(
-    policy: NodePolicy, joined: Joined, request: DetermineRequest
-) -> tuple[DetermineReply, Joined]:
+    policy: NodePolicy, joined: Joined, request: DetermineRequest, keep: Keep
+) -> DetermineReply:
     """Decrypt the sums of each round, and name its best try or its best groups.
 
     A client that registered a wrong ``p_l`` spoils the sums that it is in. They are passed over;
@@ -65,22 +63,22 @@ def determine(
     """
     del policy
     registered = registration_of(joined)
-    sizes = np.array(request.num_clients, dtype=np.int64)
+    num_clients = request.num_clients
     size = joined.terms.layout.field_bytes(DISTRIBUTION)
-    if len(request.sums) != size * len(sizes):
+    if len(request.sums) != size * len(num_clients):
         raise RefusedError("The sums are not as many as announced.")
     rounds = [slice(*ends) for ends in pairwise(accumulate(request.num_sums, initial=0))]
-    _check_sizes(joined, registered, [sizes[each] for each in rounds])
-    registered = spend_sums(joined, registered, len(sizes))
-    with charging(joined, registered):
-        found = [
-            _read_sum(joined, registered, request.sums[row * size : (row + 1) * size], number)
-            for row, number in enumerate(sizes.tolist())
-        ]
-        chosen = [
-            index for each in rounds for index in _best_of_round(joined, found[each], sizes[each])
-        ]
-    return DetermineReply(tuple(chosen)), replace(joined, registered=registered)
+    _check_sizes(joined, registered, [num_clients[each] for each in rounds])
+    registered = spend_sums(joined, registered, len(num_clients))
+    keep(replace(joined, registered=registered))
+    found = [
+        _read_sum(joined, registered, request.sums[row * size : (row + 1) * size], number)
+        for row, number in enumerate(num_clients)
+    ]
+    chosen = [
+        index for each in rounds for index in _best_of_round(joined, found[each], num_clients[each])
+    ]
+    return DetermineReply(tuple(chosen))
 
 
 def _draws(
@@ -93,9 +91,7 @@ def _draws(
     return private_draws(len(rounds) * num_tries)
 
 
-def _check_sizes(
-    joined: Joined, registered: Registered, rounds: Sequence[NDArray[np.int64]]
-) -> None:
+def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequence[int]]) -> None:
     """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
 
     What the agent knows of all clients together would give away those few. Nobody is in two groups
@@ -107,7 +103,7 @@ def _check_sizes(
     wanted = {smallest, smallest + (num_larger > 0)}
     most = reading_of(registered).num_registered - announced.min_cohort
     covered = max if announced.group_size is None else sum
-    for sizes in (each.tolist() for each in rounds):
+    for sizes in rounds:
         if not wanted.issuperset(sizes) or covered(sizes) > most:
             raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
@@ -124,7 +120,7 @@ def _read_sum(
 
 
 def _best_of_round(
-    joined: Joined, found: Sequence[NDArray[np.int64] | None], num_clients: NDArray[np.int64]
+    joined: Joined, found: Sequence[NDArray[np.int64] | None], num_clients: Sequence[int]
 ) -> list[int]:
     """Return the best try or groups among those that add up."""
     announced, local_skew = joined.announced, joined.terms.local_skew
@@ -138,5 +134,5 @@ def _best_of_round(
     if announced.num_wanted > len(sums):
         raise RefusedError("There are fewer groups than are wanted.")
     wanted = group_sizes(announced.num_participants, announced.group_size)
-    best = best_groups(sums, num_clients[indices], wanted, local_skew)
+    best = best_groups(sums, np.array(num_clients)[indices], wanted, local_skew)
     return [indices[int(index)] for index in best]

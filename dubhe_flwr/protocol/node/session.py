@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
-from dubhe_flwr.protocol.node.guards import ChargedError, price_of, spend_day
-from dubhe_flwr.protocol.node.memory import Allowance, Joined, Memory
+from dubhe_flwr.protocol.node.guards import price_of, spend_day
+from dubhe_flwr.protocol.node.memory import Allowance, Joined, Keep, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
@@ -31,7 +31,7 @@ __all__ = ["ClientSession"]
 # Flower's own log, by its name alone.
 logger = logging.getLogger("flwr")
 
-_ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any], tuple[Message, Joined]]]] = {
+_ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any, Keep], Message]]] = {
     KeygenRequest: make_key,
     RegisterRequest: register,
     SettleRequest: settle,
@@ -49,15 +49,11 @@ class ClientSession:
     policy : NodePolicy
         What the owner of the node decides.
     memory : Memory, optional
-        What an earlier request left behind; none before the first one.
+        What an earlier request left behind, none before the first one; as an attribute what to
+        keep for the next one. A refusal changes nothing but what it costs: what was decrypted is
+        charged whether or not it is answered.
     today : int (default: 0)
         Days since 1970, for what the owner allows in a run within a day.
-
-    Attributes
-    ----------
-    memory : Memory or None
-        What to keep for the next request, also after one that was refused: what was decrypted is
-        charged whether or not it is answered. Any other refusal leaves it unchanged.
     """
 
     def __init__(self, policy: NodePolicy, memory: Memory | None = None, today: int = 0) -> None:
@@ -66,22 +62,9 @@ class ClientSession:
         self._today = today
 
     def handle(self, fields: Mapping[str, object]) -> Fields:
-        """Answer one request.
+        """Answer one request, by a reply whose size depends on the terms of the epoch only.
 
-        Parameters
-        ----------
-        fields : mapping
-            The request as received.
-
-        Returns
-        -------
-        dict
-            The reply, whose size depends on the terms of the epoch only.
-
-        Raises
-        ------
-        ProtocolError
-            If the request is malformed, stale or refused.
+        It is a `ProtocolError` if the request is malformed, stale or refused.
         """
         header, request = open_request(fields)
         if isinstance(request, HelloRequest):
@@ -122,10 +105,8 @@ class ClientSession:
             price = price_of(joined, joined.registered, request)
         allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=price)
         memory = replace(memory, sequence=header.sequence, allowance=allowance)
-        try:
-            reply, joined = _ANSWERS[type(request)](self.policy, joined, request)
-        except ChargedError as error:
-            self.memory = replace(memory, joined=error.joined)
-            raise error.reason from None
-        self.memory = replace(memory, joined=joined)
-        return reply
+
+        def keep(joined: Joined) -> None:
+            self.memory = replace(memory, joined=joined)
+
+        return _ANSWERS[type(request)](self.policy, joined, request, keep)

@@ -9,11 +9,11 @@ import numpy as np
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
-from dubhe_flwr.protocol.node.guards import charging, read_before, registration_of
-from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
+from dubhe_flwr.protocol.node.guards import read_before, registration_of
+from dubhe_flwr.protocol.node.memory import Joined, Keep, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
 from dubhe_flwr.protocol.rules import Own, Population, Settled, Unsettled
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleReply, SettleRequest
+from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 __all__ = ["own_of", "read_sum", "settle"]
@@ -25,19 +25,14 @@ _IS_ANOTHER: Final = "The sum is not what it is said to be."
 """Says the same whatever check failed, which would tell something of what was decrypted."""
 
 
-def settle(
-    policy: NodePolicy, joined: Joined, request: SettleRequest
-) -> tuple[SettleReply, Joined]:
+def settle(policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Keep) -> SettleReply:
     """Go on with the rule: add to the next sum, or say that it is settled."""
-    registered, outcome = read_sum(policy, joined, registration_of(joined), request)
+    registered, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
         raise RefusedError("This node answered that exchange before.")
-    with charging(joined, registered):
-        if isinstance(outcome, Settled):
-            reply = SettleReply(finding=outcome.finding)
-        else:
-            reply = SettleReply(joined.encrypt(registered, SETTLEMENT, outcome.contribution))
-    return reply, replace(joined, registered=registered)
+    if isinstance(outcome, Settled):
+        return SettleReply(finding=outcome.finding)
+    return SettleReply(joined.encrypt(registered, SETTLEMENT, outcome.contribution))
 
 
 def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange: int) -> Own:
@@ -51,12 +46,12 @@ def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange:
 
 
 def read_sum(
-    policy: NodePolicy,
-    joined: Joined,
-    registered: Registered,
-    request: SettleRequest | ParticipateRequest,
+    policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Keep
 ) -> tuple[Registered, Settled | Unsettled | None]:
     """Read a sum over all nodes, unless it was read before.
+
+    A sum that is not what it is said to be counts as read all the same, and in this epoch the node
+    then draws no more.
 
     Returns
     -------
@@ -64,65 +59,63 @@ def read_sum(
         Which remembers that it was read.
     outcome : Settled, Unsettled or None
         What the rule makes of it; None if it was read before.
-
-    Raises
-    ------
-    RefusedError
-        If it is another one than before, covers too few clients, or was refused before.
-    ChargedError
-        If it is not the sum it is said to be. It counts as read all the same, and in this epoch
-        the node then draws no more.
     """
-    reading, exchange, num_clients = registered.reading, request.exchange, request.num_clients
-    digests = read_before(reading, exchange, request.sums, num_clients)
+    registered = registration_of(joined)
+    reading = registered.reading
+    digests = read_before(reading, request)
     if reading is not None and reading.is_refused:
         raise RefusedError("A sum of this epoch was refused.")
     if reading is not None and digests == reading.digests:
         return registered, None
     _check_number(joined, registered, request)
-    num_registered = num_clients if reading is None else reading.num_registered
+    num_registered = request.num_clients if reading is None else reading.num_registered
     charged = replace(registered, reading=Reading(digests, num_registered))
-    terms, announced = joined.terms, joined.announced
+    keep(replace(joined, registered=charged))
+    try:
+        outcome = _outcome(policy, joined, registered, request, num_registered)
+        reading = Reading(
+            digests,
+            num_registered,
+            is_refused=False,
+            probability=float(outcome.probability),
+            memory=outcome.memory if isinstance(outcome, Unsettled) else None,
+            left=outcome.left if isinstance(outcome, Settled) else (),
+        )
+    except Exception as error:  # noqa: BLE001 - a rule may raise anything
+        if not isinstance(error, DubheError):
+            where = where_raised(error)
+            logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
+        raise RefusedError(_IS_ANOTHER) from None
+    registered = replace(registered, reading=reading)
+    keep(replace(joined, registered=registered))
+    return registered, outcome
+
+
+def _outcome(
+    policy: NodePolicy,
+    joined: Joined,
+    registered: Registered,
+    request: SettleRequest,
+    num_registered: int,
+) -> Settled | Unsettled:
+    """Return what the rule makes of a sum."""
+    terms, announced, reading = joined.terms, joined.announced, registered.reading
     num_volunteers = announced.num_volunteers(num_registered)
-    with charging(joined, charged):
-        try:
-            outcome: Settled | Unsettled
-            num_sums = terms.rule.num_sums(terms.frame, num_registered)
-            if exchange >= num_sums:
-                outcome = Settled(min(1.0, num_volunteers / num_registered))
-            else:
-                sums = joined.decrypt(
-                    charged, SETTLEMENT if exchange else REGISTRATION, request.sums, num_clients
-                )
-                outcome = terms.rule.settle(
-                    own_of(policy, joined, registered, exchange + 1),
-                    Population(
-                        terms.frame, num_clients, announced.num_participants, num_volunteers
-                    ),
-                    () if reading is None else reading.memory or (),
-                    sums,
-                )
-            if isinstance(outcome, Unsettled) and exchange + 1 >= num_sums:
-                outcome = Settled(outcome.probability)  # there is no further sum
-            reading = Reading(
-                digests,
-                num_registered,
-                is_refused=False,
-                probability=float(outcome.probability),
-                memory=outcome.memory if isinstance(outcome, Unsettled) else None,
-                left=outcome.left if isinstance(outcome, Settled) else (),
-            )
-        except Exception as error:  # noqa: BLE001 - a rule may raise anything
-            if not isinstance(error, DubheError):
-                where = where_raised(error)
-                logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
-            raise RefusedError(_IS_ANOTHER) from None
-    return replace(charged, reading=reading), outcome
+    num_sums = terms.rule.num_sums(terms.frame, num_registered)
+    if request.exchange >= num_sums:
+        return Settled(min(1.0, num_volunteers / num_registered))
+    field = SETTLEMENT if request.exchange else REGISTRATION
+    outcome = terms.rule.settle(
+        own_of(policy, joined, registered, request.exchange + 1),
+        Population(terms.frame, request.num_clients, announced.num_participants, num_volunteers),
+        None if reading is None else reading.memory,
+        joined.decrypt(registered, field, request.sums, request.num_clients),
+    )
+    is_last = request.exchange + 1 >= num_sums
+    return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
 
 
-def _check_number(
-    joined: Joined, registered: Registered, request: SettleRequest | ParticipateRequest
-) -> None:
+def _check_number(joined: Joined, registered: Registered, request: SettleRequest) -> None:
     """Refuse a sum over too few clients or more than before, and one too many."""
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading

@@ -137,12 +137,12 @@ class Paper(Rule):
         self,
         own: Own,
         population: Population,
-        memory: tuple[float, ...],
+        memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Compute the probability from the overall registry, after a search if there is one."""
         slots = self._slots(own.label_counts)
-        if memory:
+        if memory is not None:
             table = sums.reshape(len(slots), -1)
             _check_expectations(table, population.num_clients)
             best = best_candidate(table)

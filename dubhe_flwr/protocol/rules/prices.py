@@ -111,7 +111,7 @@ class Prices(Rule):
         self,
         own: Own,
         population: Population,
-        memory: tuple[float, ...],
+        memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Take up the sums of an evaluation; go on until the prices are settled."""
@@ -122,7 +122,11 @@ class Prices(Rule):
             return Settled(1.0)
         design = self._design(population.num_participants, volunteers)
         try:
-            state = PriceState.from_floats(numbers, memory) if memory else PriceState.first(numbers)
+            state = (
+                PriceState.first(numbers)
+                if memory is None
+                else PriceState.from_floats(numbers, memory)
+            )
             state = _advanced(design, numbers, state, sums.tobytes(), num_clients)
         except SettingsError:
             raise RefusedError("The sums are not those of prices.") from None

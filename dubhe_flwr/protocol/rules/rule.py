@@ -209,7 +209,7 @@ class Rule(ABC):
         self,
         own: Own,
         population: Population,
-        memory: tuple[float, ...],
+        memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Go on with a sum over all nodes.
@@ -220,8 +220,8 @@ class Rule(ABC):
             What the node knows of itself.
         population : Population
             What is known of the federation.
-        memory : tuple of float
-            What `Unsettled` kept; empty where the sum is that of the registrations.
+        memory : tuple of float or None
+            What `Unsettled` kept; None where the sum is that of the registrations.
         sums : ndarray of int64, shape (slots.number,)
             The sum.
 

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from dubhe_flwr.errors import DubheError, RefusedError, SettingsError
+from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.guards import (
-    ChargedError,
-    charging,
     price_of,
     registration_of,
     spend_day,
@@ -29,27 +27,6 @@ JOINED = Joined(bytes(16), 1, ANNOUNCED, b"", (1, 2))
 def registered(num_registered: int, *, is_refused: bool = False) -> Registered:
     """Return a node that has read a sum over so many clients."""
     return Registered(reading=Reading(bytes(32), num_registered, is_refused))
-
-
-class TestCharging:
-    """What a request has cost is kept even if the rest of the answer is refused."""
-
-    @pytest.mark.parametrize("reason", [RefusedError("no"), SettingsError("never")])
-    def test_an_error_carries_what_to_keep(self, reason: DubheError) -> None:
-        """Together with the reason, whichever it is."""
-        with (
-            pytest.raises(ChargedError, match=str(reason)) as caught,
-            charging(JOINED, Registered()),
-        ):
-            raise reason
-        assert caught.value.reason is reason
-        assert caught.value.joined == replace(JOINED, registered=Registered())
-
-    def test_what_cost_nothing_is_an_error_like_any_other(self) -> None:
-        """The memory stays as it was."""
-        before = replace(JOINED, registered=Registered())
-        with pytest.raises(RefusedError, match="no"), charging(before, registration_of(before)):
-            raise RefusedError("no")
 
 
 class TestSpend:

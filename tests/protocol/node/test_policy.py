@@ -39,9 +39,8 @@ def test_a_node_with_data_joins(counts: Any) -> None:
     """Lists, tuples and arrays of any integers will do."""
     status, read = read_label_counts(policy(counts), ANNOUNCED)
     assert status is JoinStatus.JOINS
-    assert read is not None
-    assert read.dtype == np.int64
-    assert read.tolist() == list(counts)
+    assert read == tuple(counts)
+    assert all(type(number) is int for number in read)
 
 
 @pytest.mark.parametrize(
