@@ -19,18 +19,7 @@ __all__ = ["Dubhe", "Selection"]
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy: the selector chooses the nodes, the strategy trains and aggregates.
-
-    Parameters
-    ----------
-    strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen nodes. One that
-        cannot be wrapped is a `SettingsError`.
-    selector : Selector
-        How to choose; `Dubhe` brings its own.
-    **options
-        The fields of `dubhe_flwr.adapter.Options`.
-    """
+    """Wraps a strategy with `configure_train`; the arguments are those of `Selecting`."""
 
     _configures = "configure_train"
 

@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
@@ -43,7 +44,7 @@ FaultKind = Literal[
 _KNOWN: Final = (*STAGES, "train", "evaluate", "query")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fault:
     """One thing that goes wrong.
 
@@ -73,7 +74,7 @@ class Fault:
 
     Examples
     --------
-    >>> Fault("kill", stages="keygen", times=1).stages
+    >>> Fault("kill", stages="keygen", times=1).struck
     ('keygen',)
     """
 
@@ -87,12 +88,15 @@ class Fault:
         kinds = get_args(FaultKind)
         if self.kind not in kinds:
             raise SettingsError(f"kind={self.kind!r} is not a fault; there are {', '.join(kinds)}.")
-        stages = (self.stages,) if isinstance(self.stages, str) else tuple(self.stages)
-        object.__setattr__(self, "stages", stages)
-        if unknown := [stage for stage in stages if stage not in _KNOWN]:
+        if unknown := [stage for stage in self.struck if stage not in _KNOWN]:
             raise SettingsError(f"stages={unknown} do not exist; there are {', '.join(_KNOWN)}.")
         if not 0.0 <= self.share <= 1.0:
             raise SettingsError(f"share={self.share} must be from 0 to 1.")
+
+    @cached_property
+    def struck(self) -> tuple[str, ...]:
+        """The stages that it strikes."""
+        return (self.stages,) if isinstance(self.stages, str) else tuple(self.stages)
 
 
 class _Sent(NamedTuple):
@@ -182,7 +186,7 @@ class FaultyGrid(ForwardingGrid):
         hits: set[FaultKind] = set()
         for position, fault in enumerate(self.faults):
             spent = fault.times is not None and self._happened[position] >= fault.times
-            if stage not in fault.stages or spent:
+            if stage not in fault.struck or spent:
                 continue
             path = (node_id,) if fault.same_nodes else (stage, node_id, number)
             if generator(self._seed, "fault", position, *path).random() < fault.share:

@@ -14,7 +14,7 @@ from dubhe_flwr.protocol import Plan, Selector, check_keys
 
 __all__ = ["STATE_VERSION", "Run"]
 
-STATE_VERSION: Final = 3
+STATE_VERSION: Final = 4
 """Version of what `Run.state_dict` returns and of a checkpoint."""
 
 

@@ -135,10 +135,20 @@ class SelectionDriver:
 
 
 class Selecting(Generic[StrategyT]):
-    """Base of both `Selection` strategies.
+    """Wraps a strategy: the selector chooses the clients, the strategy trains and aggregates.
 
-    Subclasses may override `eligible` to leave nodes out of a round, `on_plan` to see who was
-    chosen, and `log_plan` to change what the log says.
+    It is the base of both `Selection` strategies. Subclasses may override `eligible` to leave nodes
+    out of a round, `on_plan` to see who was chosen, and `log_plan` to change what the log says.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The strategy that trains and aggregates; it trains exactly the chosen clients. One that
+        cannot be wrapped is a `SettingsError`.
+    selector : Selector
+        How to choose; `Dubhe` brings its own.
+    **options
+        The fields of `dubhe_flwr.adapter.Options`.
     """
 
     _configures: ClassVar[str]  # the method by which Flower knows a strategy of this API

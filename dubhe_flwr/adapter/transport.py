@@ -88,7 +88,7 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
         answers += grid.send_and_receive(messages, timeout=left)
         # Errors made by the framework come from no node: only the message id tells whose they are.
         asked |= {m.metadata.message_id: m.metadata.dst_node_id for m in messages}
-    replies: dict[int, object] = {}
+    replies: dict[int, Mapping[str, object] | NodeFailure] = {}
     for answer in answers:
         node_id = asked.get(answer.metadata.reply_to_message_id)
         if node_id is None or not isinstance(replies.get(node_id), NodeFailure | None):
@@ -102,7 +102,7 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
                 replies.setdefault(node_id, NodeFailure(str(error)))
         elif answer.error.code not in NO_ANSWER:
             replies.setdefault(node_id, NodeFailure(answer.error.reason or ""))
-    return replies  # type: ignore[return-value]
+    return replies
 
 
 class ForwardingGrid(Grid):

@@ -111,22 +111,30 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
 
 
 def restore_state(strategy: Any, kept: list[dict[str, Any]]) -> None:
-    """Give each layer of a strategy back what it kept; refuse what is of other layers."""
+    """Give each layer of a strategy back what it kept; all stay as they are if one refuses."""
     found = layers(strategy)
     if len(kept) != len(found) or not all(isinstance(state, dict) for state in kept):
         raise CheckpointError(
             f"wrapped: the state is of {len(kept)} strategies one within the other, not "
             f"{len(found)}; wrap the same strategies as before."
         )
-    pairs = list(zip(found, kept, strict=True))
-    for layer, state in pairs:
+    for layer, state in zip(found, kept, strict=True):
         unknown = [name for name in state if name not in _KEPT or name not in vars(layer)]
         if unknown and not _speaks_for_itself(layer):
             raise CheckpointError(
                 f"wrapped: {type(layer).__name__} has no {unknown[0]!r}; wrap the same strategies "
                 "as before."
             )
-    for layer, state in pairs:
+    before = kept_state(strategy)
+    try:
+        _load(found, kept)
+    except Exception:
+        _load(found, before)
+        raise
+
+
+def _load(found: list[Any], kept: list[dict[str, Any]]) -> None:
+    for layer, state in zip(found, kept, strict=True):
         if _speaks_for_itself(layer):
             layer.load_state_dict(state)
         else:

@@ -27,13 +27,8 @@ def _kinds(kind: Any) -> dict[str, Any]:
 def check_keys(data: object, wanted: Sequence[str], where: str) -> dict[str, Any]:
     """Return a dictionary that has exactly these keys.
 
-    Raises
-    ------
-    CheckpointError
-        If it is not a dictionary, or a key is missing or unknown; the message names it.
+    Any other one is a `CheckpointError`, which names the key that is missing or unknown.
 
-    Examples
-    --------
     >>> check_keys({"seed": 7, "extra": 1}, ["seed"], "selector")
     Traceback (most recent call last):
     dubhe_flwr.errors.CheckpointError: selector: key 'extra' is unknown; load a state that this \
@@ -58,8 +53,6 @@ version of dubhe-flwr wrote.
 def to_json(value: Any) -> Any:  # noqa: PLR0911 - one line for each type
     """Return a value of a state class as JSON has it.
 
-    Examples
-    --------
     >>> to_json({7: b"abc", 8: (1, 2)})
     {'7': 'YWJj', '8': [1, 2]}
     """
@@ -80,24 +73,11 @@ def to_json(value: Any) -> Any:  # noqa: PLR0911 - one line for each type
 
 
 def from_json(kind: type[T], data: object, where: str) -> T:
-    """Return the value of a state class that was written by `to_json`.
+    """Return the value of a state class, or of the type of a field, that `to_json` wrote.
 
-    Parameters
-    ----------
-    kind : type
-        The class, or the type of one of its fields.
-    data : object
-        As read.
-    where : str
-        What the value is part of, for the message of an error.
+    If a key is missing or unknown, or a value is not what the class takes, it is a
+    `CheckpointError`, which says `where`.
 
-    Raises
-    ------
-    CheckpointError
-        If a key is missing or unknown, or a value is not what the class takes.
-
-    Examples
-    --------
     >>> from_json(frozenset[int], [3, 4], "asked")
     frozenset({3, 4})
     >>> from_json(int, "3", "seed")
@@ -143,19 +123,13 @@ def _collection(kind: Any, data: Any, where: str) -> object:
         trees = [kind for kind in kinds if is_dataclass(kind) and kind not in _ATOMS]
         chosen: Any = trees[0] if is_tree and trees else kinds[0]
         return from_json(chosen, data, where)
-    if origin in {tuple, frozenset}:
-        return origin(from_json(arguments[0], item, where) for item in _sequence(data))
-    if not isinstance(data, dict):
+    if not isinstance(data, list if origin in {tuple, frozenset} else dict):
         raise TypeError
+    if isinstance(data, list):
+        return origin(from_json(arguments[0], item, where) for item in data)
     return {  # a mapping by number
         int(key): from_json(arguments[1], item, f"{where}.{key}") for key, item in data.items()
     }
-
-
-def _sequence(data: object) -> list[Any]:
-    if not isinstance(data, list):
-        raise TypeError
-    return data
 
 
 def _bytes(data: Any, _where: str) -> bytes:

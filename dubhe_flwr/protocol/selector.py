@@ -84,10 +84,7 @@ class Selector(ABC, Generic[StateT]):
     def state_dict(self, state: StateT) -> dict[str, Any]:
         """Return the state as a dictionary that JSON takes; a selector that resumes overrides it.
 
-        Raises
-        ------
-        CheckpointError
-            If the selector has no such dictionary.
+        Without that, it is a `CheckpointError`.
         """
         del state
         raise CheckpointError(
@@ -96,19 +93,9 @@ class Selector(ABC, Generic[StateT]):
         )
 
     def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> StateT:
-        """Return the state that was saved.
+        """Return the state that `state_dict` saved; what does not fit is a `CheckpointError`.
 
-        Parameters
-        ----------
-        saved : dict
-            What `state_dict` returned.
-        interrupted : bool
-            Whether nodes may have been asked for anything since.
-
-        Raises
-        ------
-        CheckpointError
-            If a key is missing or unknown, or a value is unfit.
+        If it was interrupted, nodes may have been asked for anything since.
         """
         del saved, interrupted
         raise CheckpointError(f"{type(self).__name__} loads no state; give it load_state_dict.")

@@ -27,7 +27,6 @@ _LARGE: Final = 10
 _MANY: Final = 20
 _USUAL_GROUP: Final = 4
 _USUAL_TRIES: Final = 20
-_INT64_MAX: Final = 2**63 - 1
 _LEAST: Final = {
     "num_participants": 1,
     "tries": 1,
@@ -149,8 +148,14 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            if not (name in _OPTIONAL and getattr(self, name) is None):
-                _check_integer(name, getattr(self, name), least)
+            value = getattr(self, name)
+            if value is None and name in _OPTIONAL:
+                continue
+            # A number of numpy overflows, and can neither travel nor be saved.
+            if type(value) is not int:
+                raise SettingsError(f"{name}={value!r} must be a whole number, an int of Python.")
+            if not least <= value < 2**63:
+                raise SettingsError(f"{name}={value} must be at least {least}, and below 2**63.")
         if not isinstance(self.rule, Rule):
             raise SettingsError(
                 f"rule={self.rule!r} is not a participation rule; give one made from a class of "
@@ -159,8 +164,7 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name}={getattr(self, name)!r} must be one of {choices}.")
-        share = self.max_unregistered
-        if not isinstance(share, Real) or not 0.0 <= float(share) <= 1.0:
+        if not isinstance(share := self.max_unregistered, Real) or not 0.0 <= float(share) <= 1.0:
             raise SettingsError(f"max_unregistered={share!r} must be a share from 0 to 1.")
         self._check_sizes()
         self._check_draws()
@@ -197,13 +201,7 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
         return usual if self.tries is None else self.tries
 
     def check_federation(self, num_nodes: int) -> None:
-        """Refuse to begin with fewer nodes than shall train.
-
-        Raises
-        ------
-        SettingsError
-            If there are.
-        """
+        """Refuse to begin with fewer nodes than shall train."""
         if self.num_participants > num_nodes:
             raise SettingsError(
                 f"num_participants={self.num_participants} is above the {num_nodes} nodes that "
@@ -226,13 +224,7 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
         )
 
     def announced(self, num_nodes: int) -> JoinRequest:
-        """Return what every node is told of the settings when it is asked to join.
-
-        Parameters
-        ----------
-        num_nodes : int
-            How many nodes are asked.
-        """
+        """Return what so many nodes are told of the settings when they are asked to join."""
         grouped = self.groups(num_nodes)
         return JoinRequest(
             rule=self.rule.name,
@@ -294,24 +286,15 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
     def _check_draws(self) -> None:
         kinds = {"tries": [False], "grouped": [True]}.get(self.determination, [False, True])
         tries = max(self.num_tries(grouped=grouped) for grouped in kinds)
-        budget = self.max_draws_per_epoch
         if self.determination != "grouped" and tries * self.rounds_per_draw > MAX_DRAWS:
             raise SettingsError(
                 f"tries={tries} in each of rounds_per_draw={self.rounds_per_draw} rounds "
                 f"are more than {MAX_DRAWS} draws in one message; lower one of them."
             )
-        draws = tries * self.registration_interval
+        draws, budget = tries * self.registration_interval, self.max_draws_per_epoch
         if draws > budget:
             raise SettingsError(
                 f"tries={tries} in each of registration_interval={self.registration_interval} "
                 f"rounds make {draws} draws, above max_draws_per_epoch={budget}; lower one of "
                 "them or accept the price in privacy by raising the budget."
             )
-
-
-def _check_integer(name: str, value: object, least: int) -> None:
-    # A number of numpy overflows, and can neither travel nor be saved.
-    if type(value) is not int:
-        raise SettingsError(f"{name}={value!r} must be a whole number, an int of Python.")
-    if not least <= value <= _INT64_MAX:
-        raise SettingsError(f"{name}={value} must be at least {least}, and below 2**63.")

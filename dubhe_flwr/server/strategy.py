@@ -15,18 +15,7 @@ __all__ = ["Dubhe", "Selection"]
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy: the selector chooses the clients, the strategy trains and aggregates.
-
-    Parameters
-    ----------
-    strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen clients. One that
-        cannot be wrapped is a `SettingsError`.
-    selector : Selector
-        How to choose; `Dubhe` brings its own.
-    **options
-        The fields of `dubhe_flwr.adapter.Options`.
-    """
+    """Wraps a strategy with `configure_fit`; the arguments are those of `Selecting`."""
 
     _configures = "configure_fit"
 

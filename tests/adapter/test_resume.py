@@ -236,8 +236,8 @@ def test_a_state_holds_no_key(api: Api) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s.update(version=2), "version 2, not 3; load it with the version of dubhe-flwr"),
-        (lambda s: s.update(version=None), "version None, not 3"),
+        (lambda s: s.update(version=2), "version 2, not 4; load it with the version of dubhe-flwr"),
+        (lambda s: s.update(version=None), "version None, not 4"),
         (lambda s: s.pop("version"), "key 'version' is missing"),
         (lambda s: s.pop("selector"), "key 'selector' is missing"),
         (lambda s: s.update(more=1), "key 'more' is unknown"),
@@ -298,6 +298,31 @@ def test_a_wrapped_strategy_may_keep_its_own_state(api: Api) -> None:
     other, fresh = make()
     fresh.load_state_dict(strategy.state_dict())
     assert other.count == 5
+
+
+def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -> None:
+    """All layers are as they were, the one that refuses half-way included."""
+
+    class Wary(api.flower.FedAvg):  # type: ignore[name-defined, misc]
+        count = 0
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"count": self.count}
+
+        def load_state_dict(self, saved: dict[str, Any]) -> None:
+            self.count = saved["count"]
+            if self.count < 0:
+                raise ValueError("count is below 0")
+
+    inner = Wary()
+    wrapper = api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
+    wrapper.m_t = 5
+    strategy = api.dubhe(wrapper)
+    saved = strategy.state_dict()
+    saved["wrapped"] = [{"dict": [["m_t", 7]]}, {"dict": [["count", -1]]}]
+    with pytest.raises(ValueError, match="below 0"):
+        strategy.load_state_dict(saved)
+    assert (wrapper.m_t, inner.count) == (5, 0)
 
 
 def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:

@@ -8,16 +8,9 @@ __all__ = ["Agents", "Budget"]
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Nodes that may be agent, and how many of them were asked.
+    """Nodes that may be agent, in the order in which to ask them, and how many were asked.
 
-    Parameters
-    ----------
-    order : tuple of int
-        Node ids, in the order in which to ask them.
-    attempts : int
-        How many are asked before a step is given up.
-    num_asked : int (default: 0)
-        How many were asked.
+    After so many attempts a step is given up.
 
     Examples
     --------
@@ -47,15 +40,7 @@ class Agents:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What was spent in an epoch: draws of the nodes, and sums that agents were given.
-
-    Parameters
-    ----------
-    num_draws : int (default: 0)
-        Draws that the nodes were asked for.
-    num_sums : mapping of int to int (default: none)
-        Sums that each agent was given to decrypt, by node id.
-    """
+    """What was spent in an epoch: draws of the nodes, and sums that each agent was given."""
 
     num_draws: int = 0
     num_sums: Mapping[int, int] = field(default_factory=dict)

@@ -22,25 +22,13 @@ def or_by_chance(
 ) -> tuple[Context, OutcomeT | Plan]:
     """Take a step of the protocol; choose at random where it fails, if the operator says so.
 
-    Parameters
-    ----------
-    context : Context
-        Before the step; `on_failure` of its settings counts here.
-    step : callable () -> (Context, outcome)
-        The step. An error that is not of this package is a fault of the program, and passes.
-
-    Raises
-    ------
-    SettingsError
-        Whatever `on_failure` is: settings that cannot work do not get better by chance.
-    QuorumError
-        If the round is given up and `on_failure` is "raise", or no node can train for a reason
-        that the operator has to remove.
+    It is a `QuorumError` if the round is given up and `on_failure` is "raise", or if no node can
+    train for a reason that the operator has to remove.
     """
     raises = context.settings.on_failure == "raise"
     try:
         return step()
-    except SettingsError:
+    except SettingsError:  # what cannot work does not get better by chance
         raise
     except GivenUpError as error:
         if raises:

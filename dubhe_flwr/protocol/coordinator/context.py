@@ -129,15 +129,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a stage works in: the settings, and the state apart from the stage itself.
-
-    Parameters
-    ----------
-    settings : Settings
-        What the operator decides.
-    run, round, epoch
-        As in `CoordinatorState`.
-    """
+    """What a stage works in: the settings, and the state apart from the stage itself."""
 
     settings: Settings
     run: Run
@@ -196,23 +188,11 @@ class Context:
         return Agents(tuple(order), self.settings.agent_attempts)
 
     def give_up(self, sentence: str) -> NoReturn:
-        """End the round.
-
-        Raises
-        ------
-        GivenUpError
-            With the sentence and this context.
-        """
+        """End the round, with all that is known by then."""
         raise GivenUpError(sentence, self)
 
     def check_quorum(self, num_nodes: int, what: str) -> None:
-        """Refuse to go on with too few nodes.
-
-        Raises
-        ------
-        GivenUpError
-            It says how many nodes there are and are needed, and why others were dropped.
-        """
+        """Give up with too few nodes; say how many are needed, and why others were dropped."""
         quorum = self.settings.least_nodes
         if num_nodes >= quorum:
             return
@@ -248,30 +228,10 @@ class Context:
 
 @dataclass(frozen=True)
 class Awaiting(ABC):
-    """A stage that awaits replies, with all that it knows.
-
-    Parameters
-    ----------
-    batch : Batch
-        What was sent.
-    """
+    """A stage that awaits replies to a batch, with all that it knows."""
 
     batch: Batch
 
     @abstractmethod
     def take(self, context: Context, replies: Replies) -> tuple[Context, Any]:
-        """Go on with the replies.
-
-        Parameters
-        ----------
-        context : Context
-            All but the stage.
-        replies : mapping
-            As received.
-
-        Returns
-        -------
-        context : Context
-        outcome : Awaiting or an outcome of the stage
-            What to send next, or with what the next stage begins.
-        """
+        """Go on with the replies, to a stage that sends more or to what begins the next one."""

@@ -2,12 +2,11 @@
 
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
-from dubhe_flwr.protocol.coordinator.checkpoint import restored_state, saved_state
 from dubhe_flwr.protocol.coordinator.context import (
     Awaiting,
     Context,
@@ -25,6 +24,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import Refused, begin_anew
 from dubhe_flwr.protocol.coordinator.stages.register import Register, Registered
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
+from dubhe_flwr.protocol.saved import from_json, to_json
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
 
@@ -90,14 +90,16 @@ def _next(  # noqa: PLR0911 - one for each outcome
             return begin_anew(context, outcome)
 
 
-class Coordinator(Selector[CoordinatorState]):
-    """Selects by Dubhe: registration, participation and determination under encryption.
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """The part of a `CoordinatorState` that lasts from round to round, and survives its process."""
 
-    Parameters
-    ----------
-    settings : Settings
-        What the operator decides.
-    """
+    run: Run
+    epoch: Epoch | None
+
+
+class Coordinator(Selector[CoordinatorState]):
+    """Selects by Dubhe: registration, participation and determination under encryption."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -117,12 +119,30 @@ class Coordinator(Selector[CoordinatorState]):
         return replace(state, epoch=None)
 
     def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
-        """Return seed, epoch and drawn rounds; no key, since the server has none."""
-        return saved_state(state)
+        """Return seed, epoch and drawn rounds; no key, since the server has none.
+
+        In the middle of an exchange there is no epoch that could go on, so none is saved.
+        """
+        epoch = state.epoch if state.stage is None else None
+        saved: dict[str, Any] = to_json(_Saved(state.run, epoch))
+        return saved
 
     def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> CoordinatorState:
-        """Return the state that was saved; without its epoch if that cannot go on."""
-        return restored_state(self.settings, saved, interrupted=interrupted)
+        """Return the state that was saved, without its epoch if that cannot go on.
+
+        It cannot if nodes may have been asked for anything since, because they refuse what they
+        have answered before and count their draws; nor if the settings that they agreed to are
+        others now. The next round then begins a new epoch.
+        """
+        values = from_json(_Saved, saved, "selector")
+        run, epoch = values.run, values.epoch
+        if self.settings.seed not in {None, run.seed}:
+            raise CheckpointError(
+                f"seed={self.settings.seed} is not the seed {run.seed} of the saved state; give "
+                "that one, or none."
+            )
+        same = epoch is not None and epoch.announced == self.settings.announced(len(epoch.asked))
+        return CoordinatorState(run, epoch=epoch if same and not interrupted else None)
 
     def begin_round(
         self,

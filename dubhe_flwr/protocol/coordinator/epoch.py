@@ -12,26 +12,47 @@ from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
 from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
-__all__ = ["Epoch"]
+__all__ = ["Epoch", "Invitation"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """One registration, settled.
+class Invitation:
+    """Who was asked to join an epoch, and to what terms.
 
     Parameters
     ----------
     identity : bytes
         Random identity of the epoch.
-    first_round : int
-        The round in which it began.
     announced : JoinRequest
         What the nodes were told.
     num_classes : int
-        ``C``.
+        ``C``, what most of them said.
     asked, left_out, declined : frozenset of int
         Ids of the nodes that were asked to join, of those that were not by lot, and of those
         that said no.
+    """
+
+    identity: bytes
+    announced: JoinRequest
+    num_classes: int
+    asked: frozenset[int]
+    left_out: frozenset[int]
+    declined: frozenset[int]
+
+    @property
+    def terms(self) -> Terms:
+        """Rule and layout."""
+        return terms_of(self.announced, self.num_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch(Invitation):
+    """One registration, settled.
+
+    Parameters
+    ----------
+    first_round : int
+        The round in which it began.
     aliases : mapping of int to str
         Alias of each registered node, by node id in the order of the aliases.
     public_key : PublicKey or Unencrypted
@@ -54,13 +75,7 @@ class Epoch:
         Ids of registered nodes that said that their labels have moved since.
     """
 
-    identity: bytes
     first_round: int
-    announced: JoinRequest
-    num_classes: int
-    asked: frozenset[int]
-    left_out: frozenset[int]
-    declined: frozenset[int]
     aliases: Mapping[int, str]
     public_key: PublicKey | Unencrypted
     distributions: tuple[bytes, ...] = field(repr=False)
@@ -71,11 +86,6 @@ class Epoch:
     rounds: Mapping[int, ReadyRound] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     moved: frozenset[int] = frozenset()
-
-    @property
-    def terms(self) -> Terms:
-        """Rule and layout."""
-        return terms_of(self.announced, self.num_classes)
 
     @cached_property
     def registered(self) -> tuple[int, ...]:

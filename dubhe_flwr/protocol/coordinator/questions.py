@@ -65,17 +65,6 @@ def question_of(
 
     The agents of an epoch are a random order of its nodes, a node a round. One that is away, has
     failed or has used up its sums is passed over.
-
-    Parameters
-    ----------
-    epoch : Epoch
-        With what its agents were given.
-    drawn : DrawnRound
-        The draws of the round.
-    failed : frozenset of int
-        Ids of agents that did not answer.
-    seed, server_round : int
-        Fix the order of the agents and the selections.
     """
     announced, registered = epoch.announced, epoch.registered
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])

@@ -48,29 +48,19 @@ def is_over(context: Context, epoch: Epoch) -> bool:
     )
 
 
-def is_refused(context: Context, batch: Batch, replies: Replies, fewest: int) -> bool:
+def is_refused(context: Context, batch: Batch, replies: Replies) -> bool:
     """Return whether the nodes refuse the epoch itself, so that only another one helps.
 
     One false registration makes all nodes refuse the sum; nodes that were restarted without their
-    memory, or a server that was set back, do not know each other's epoch.
-
-    Parameters
-    ----------
-    context : Context
-        Says how often an epoch was ended in this round.
-    batch : Batch
-        What was sent.
-    replies : mapping
-        As received.
-    fewest : int
-        Replies without which the stage cannot go on.
+    memory, or a server that was set back, do not know each other's epoch. The stage cannot go on
+    with fewer replies than `least_nodes` of the settings.
     """
     if context.round.num_renewals >= _MAX_RENEWALS:
         return False
     answers = [replies.get(node_id) for node_id in batch.requests]
     num_refusals = sum(isinstance(answer, NodeFailure) for answer in answers)
     num_good = sum(answer is not None for answer in answers) - num_refusals
-    too_few = num_good < fewest <= num_good + num_refusals
+    too_few = num_good < context.settings.least_nodes <= num_good + num_refusals
     return 2 * num_refusals > len(batch.requests) or too_few
 
 

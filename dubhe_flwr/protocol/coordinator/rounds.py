@@ -60,12 +60,8 @@ class ReadyRound:
     ) -> tuple[int, ...]:
         """Return who trains, with nodes that have vanished since replaced.
 
-        Replacements are drawn uniformly from the registered nodes that are there and willing.
-
-        Returns
-        -------
-        tuple of int
-            Node ids in the order of their aliases.
+        Replacements are drawn uniformly from the registered nodes that are there and willing. The
+        node ids are in the order of their aliases.
         """
         kept = [index for index in self.members if registered[index] in present]
         if len(kept) < len(self.members):

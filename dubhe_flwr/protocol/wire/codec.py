@@ -85,16 +85,8 @@ def _first_key(message_class: Any) -> str:
 def encode(message: object) -> Fields:
     r"""Return the fields of a message.
 
-    Parameters
-    ----------
-    message : dataclass instance
-        Its fields are of the types in `Scalar`, tuples of int or of float, or such dataclasses;
-        each of them may be optional.
-
-    Returns
-    -------
-    dict
-        Field names in kebab case, with plain values.
+    It is a dataclass whose fields are of the types in `Scalar`, tuples of int or of float, or such
+    dataclasses; each of them may be optional. Field names travel in kebab case.
 
     Examples
     --------

@@ -27,16 +27,8 @@ EPOCH_ID_BYTES: Final = 16
 class Envelope:
     """What every message carries beside its body.
 
-    Parameters
-    ----------
-    epoch : bytes
-        Random identity of the epoch, 16 bytes.
-    stage : str
-        One of `Stage`.
-    sequence : int
-        Number of the server's batch within the run; a reply repeats it.
-    version : int
-        Version of the protocol.
+    The identity of the epoch is random; the sequence is the number of the server's batch within
+    the run, which a reply repeats.
 
     Examples
     --------

@@ -186,4 +186,4 @@ def test_an_epoch_is_refused_by_most_or_by_those_that_are_missing(
         context = Context(settings, Run(seed=7), Round(num_renewals=num_renewals))
         for ordered in (answers, answers[::-1]):
             replies = {n: answer for n, answer in enumerate(ordered) if answer is not None}
-            assert is_refused(context, batch, replies, fewest=3) == (refused and may_end)
+            assert is_refused(context, batch, replies) == (refused and may_end)

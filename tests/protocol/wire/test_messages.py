@@ -64,7 +64,7 @@ def test_a_value_at_the_limit_is_accepted(message: Any, change: dict[str, Any]) 
 def test_no_node_has_more_samples_than_it_can_register() -> None:
     """So that no boast outweighs all others."""
     with pytest.raises(MalformedMessageError, match="samples"):
-        replace(REPLIES[Stage.JOIN], num_examples=2**42)  # type: ignore[arg-type]
+        replace(REPLIES[Stage.JOIN], num_examples=2**42)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", ["rule", "rule_settings"])

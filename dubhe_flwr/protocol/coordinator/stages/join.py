@@ -12,54 +12,31 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
 from dubhe_flwr.protocol.wire.statements import join_statement
-from dubhe_flwr.protocol.wire.terms import LARGEST_WEIGHT, Terms, terms_of
+from dubhe_flwr.protocol.wire.terms import LARGEST_WEIGHT
 
 __all__ = ["Join", "Joined"]
 
 
-@dataclass(frozen=True)
-class Joined:
-    """The nodes that joined an epoch.
+@dataclass(frozen=True, kw_only=True)
+class Joined(Invitation):
+    """The nodes that joined an epoch, with their replies in the order of the aliases."""
 
-    Parameters
-    ----------
-    identity : bytes
-        Random identity of the epoch.
-    announced : JoinRequest
-        What they were told.
-    num_classes : int
-        ``C``, what most of them said.
-    asked, left_out, declined : frozenset of int
-        Ids of the nodes that were asked, that were not by lot, and that said no.
-    members : mapping of int to JoinReply
-        Who joined, in the order of the aliases.
-    """
-
-    identity: bytes
-    announced: JoinRequest
-    num_classes: int
-    asked: frozenset[int]
-    left_out: frozenset[int]
-    declined: frozenset[int]
     members: Mapping[int, JoinReply]
-
-    @property
-    def terms(self) -> Terms:
-        """Rule and layout."""
-        return terms_of(self.announced, self.num_classes)
 
     @property
     def mean_examples(self) -> float | None:
         """Mean number of samples, where nodes count by them; a node that lies hardly moves it."""
-        if not self.announced.weighted:
+        told = (reply.num_examples for reply in self.members.values())
+        numbers = [number for number in told if number is not None]
+        if not numbers:
             return None
-        numbers = [reply.num_examples or 0 for reply in self.members.values()]
         most = LARGEST_WEIGHT * median(numbers)
         return sum(min(number, most) for number in numbers) / len(numbers)
 
@@ -79,15 +56,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Join(Awaiting):
-    """Nodes were asked to join.
-
-    Parameters
-    ----------
-    announced : JoinRequest
-        What they are told.
-    left_out : frozenset of int
-        Nodes that are there and were not asked, by lot.
-    """
+    """Nodes were asked to join under what is announced; others were left out by lot."""
 
     announced: JoinRequest
     left_out: frozenset[int]

@@ -22,18 +22,9 @@ __all__ = ["KeyMade", "Keygen"]
 
 @dataclass(frozen=True)
 class KeyMade:
-    """An agent made the key.
+    """The epoch has a key, and each node's request its own sealed one.
 
-    Parameters
-    ----------
-    joined : Joined
-        The nodes of the epoch.
-    agents : Agents
-        Who may be asked if the key does not open.
-    public_key : PublicKey or Unencrypted
-        The epoch's key; one that does not encrypt in a simulation without encryption.
-    requests : mapping of int to RegisterRequest
-        What each node is sent, with its own sealed key.
+    If it does not open, other agents may be asked. A simulation may do without encryption.
     """
 
     joined: Joined
@@ -44,15 +35,7 @@ class KeyMade:
 
 @dataclass(frozen=True)
 class Keygen(Awaiting):
-    """An agent was asked for the key.
-
-    Parameters
-    ----------
-    joined : Joined
-        The nodes of the epoch.
-    agents : Agents
-        Who may be asked next.
-    """
+    """An agent was asked for the key; others may be asked next."""
 
     joined: Joined
     agents: Agents

@@ -23,15 +23,7 @@ __all__ = ["Determined", "Drawn", "Participate"]
 
 @dataclass(frozen=True)
 class Drawn:
-    """Rounds for which the nodes have drawn.
-
-    Parameters
-    ----------
-    epoch : Epoch
-        The epoch, with what the draws cost.
-    rounds : mapping of int to DrawnRound
-        The rounds.
-    """
+    """Rounds for which the nodes have drawn, and the epoch with what the draws cost."""
 
     epoch: Epoch
     rounds: Mapping[int, DrawnRound]
@@ -46,17 +38,7 @@ class Determined:
 
 @dataclass(frozen=True)
 class Participate(Awaiting):
-    """Nodes were asked to draw.
-
-    Parameters
-    ----------
-    epoch : Epoch
-        The epoch, with what the draws cost.
-    request : ParticipateRequest
-        What they were asked.
-    has_held : bool
-        Whether the nodes drew in this epoch before.
-    """
+    """Nodes were asked to draw; where the epoch has held before, not for the first time."""
 
     epoch: Epoch
     request: ParticipateRequest
@@ -91,7 +73,7 @@ class Participate(Awaiting):
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, Drawn | Refused]:
         """Read the draws."""
-        if is_refused(context, self.batch, replies, context.settings.least_nodes):
+        if is_refused(context, self.batch, replies):
             return context, Refused(self.batch, replies, self.has_held)
         epoch, request = self.epoch, self.request
         num_bytes = -(-request.num_rounds * request.num_tries // 8), request.num_rounds // 8 + 1

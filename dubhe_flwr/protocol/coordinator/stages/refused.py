@@ -14,15 +14,8 @@ __all__ = ["Refused", "begin_anew"]
 class Refused:
     """The nodes refuse the epoch.
 
-    Parameters
-    ----------
-    batch : Batch
-        What was sent.
-    replies : mapping
-        As received.
-    has_held : bool
-        Whether the nodes drew in it before: then they have forgotten it, and nobody registered
-        what does not add up.
+    Where it has held before, they drew in it: then they have forgotten it, and nobody registered
+    what does not add up.
     """
 
     batch: Batch

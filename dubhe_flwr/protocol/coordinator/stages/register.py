@@ -17,12 +17,12 @@ __all__ = ["Register", "Registered"]
 
 @dataclass(frozen=True)
 class Registered:
-    """The nodes that registered.
+    """The nodes that registered, and have missed no exchange since.
 
     Parameters
     ----------
     joined : Joined
-        The nodes that joined.
+        Those that joined.
     public_key : PublicKey or Unencrypted
         The epoch's key.
     distributions : mapping of int to bytes
@@ -42,13 +42,7 @@ class Registered:
 
 @dataclass(frozen=True)
 class Register(Awaiting):
-    """Nodes were sent their sealed keys.
-
-    Parameters
-    ----------
-    made : KeyMade
-        The key, for whom it is, and who may make another one.
-    """
+    """Nodes were sent their sealed keys."""
 
     made: KeyMade
 
@@ -61,7 +55,7 @@ class Register(Awaiting):
     def take(self, context: Context, replies: Replies) -> tuple[Context, Registered | Keygen]:
         """Add up the registrations; ask another agent if its key opened for too few."""
         joined, public_key = self.made.joined, self.made.public_key
-        terms, layout = joined.terms, joined.terms.layout
+        layout = joined.terms.layout
         sizes = layout.field_bytes(REGISTRATION), layout.field_bytes(DISTRIBUTION)
 
         def refuse(_node_id: int, reply: RegisterReply) -> str | None:
@@ -72,7 +66,8 @@ class Register(Awaiting):
         accepted, report = accept_replies(self.batch, replies, refuse)
         # Both in one vector, so that a node counts with both or with none.
         vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
-        members, total = valid_sum(public_key, vectors, terms.num_ciphertexts_registered)
+        num_ciphertexts = sum(map(layout.num_ciphertexts, (REGISTRATION, DISTRIBUTION)))
+        members, total = valid_sum(public_key, vectors, num_ciphertexts)
         num_invalid = len(vectors) - len(members)
         context = context.reported(report.without(num_invalid, "invalid ciphertext"))
         settings, num_joined = context.settings, len(joined.members)

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
 from dubhe_flwr.protocol.coordinator.renewal import is_refused
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused
 from dubhe_flwr.protocol.coordinator.stages.register import Registered
@@ -19,13 +19,7 @@ __all__ = ["Settle"]
 
 @dataclass(frozen=True)
 class Settle(Awaiting):
-    """Nodes were given a sum and asked to go on with the rule.
-
-    Parameters
-    ----------
-    registered : Registered
-        The nodes, and the sum that they were given.
-    """
+    """Nodes were given the last sum and asked to go on with the rule."""
 
     registered: Registered
 
@@ -44,9 +38,9 @@ class Settle(Awaiting):
         self, context: Context, replies: Replies
     ) -> tuple[Context, "Settle | Epoch | Refused"]:
         """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
-        registered, settings = self.registered, context.settings
+        registered = self.registered
         terms = registered.joined.terms
-        if is_refused(context, self.batch, replies, settings.least_nodes):
+        if is_refused(context, self.batch, replies):
             return context, Refused(self.batch, replies, has_held=False)
         size = terms.layout.field_bytes(SETTLEMENT)
 
@@ -86,13 +80,8 @@ def _of(registered: Registered, node_ids: Collection[int]) -> Registered:
 def _epoch(context: Context, registered: Registered, finding: tuple[float, ...] = ()) -> Epoch:
     joined, node_ids = registered.joined, registered.distributions
     return Epoch(
-        identity=joined.identity,
+        **{invited.name: getattr(joined, invited.name) for invited in fields(Invitation)},
         first_round=context.server_round,
-        announced=joined.announced,
-        num_classes=joined.num_classes,
-        asked=joined.asked,
-        left_out=joined.left_out,
-        declined=joined.declined,
         aliases={node_id: joined.members[node_id].alias for node_id in node_ids},
         public_key=registered.public_key,
         distributions=tuple(node_ids.values()),
