@@ -44,7 +44,7 @@ def settle(
     """Return each client's probability, and the sums that all decrypt, where some may lie."""
     owns = [Own(row, rng=generator(seed, "rounding", k)) for k, row in enumerate(rows)]
     told: Sequence[Any] = [RULE.contribution(own, FRAME) for own in owns]
-    memories: list[Any] = [()] * len(rows)
+    memories: list[Any] = [None] * len(rows)
     sums = []
     while True:
         total = np.sum([lie(k, each) for k, each in enumerate(told)], axis=0)

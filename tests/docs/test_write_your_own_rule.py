@@ -60,16 +60,16 @@ def test_who_has_one_class_volunteers_only_where_all_have() -> None:
     one_class = Own(np.array([9, 0, 0]))
     np.testing.assert_array_equal(rule.contribution(one_class, FRAME), [0, SCALE])
     some, none = np.array([SCALE, 5 * SCALE]), np.array([0, 6 * SCALE])
-    assert rule.settle(one_class, population, (), some) == Settled(0.0)
-    assert rule.settle(one_class, population, (), none) == Settled(0.5)
-    assert rule.settle(Own(np.array([3, 3, 3])), population, (), some) == Settled(1.0)
+    assert rule.settle(one_class, population, None, some) == Settled(0.0)
+    assert rule.settle(one_class, population, None, none) == Settled(0.5)
+    assert rule.settle(Own(np.array([3, 3, 3])), population, None, some) == Settled(1.0)
 
 
 def test_what_does_not_add_up_is_refused() -> None:
     """Every node checks that the sum is one over all clients."""
     with pytest.raises(RefusedError, match="do not add up"):
         entropy_rule().settle(
-            Own(COUNTS[0]), Population(FRAME, 6, 3, 3), (), np.array([SCALE, SCALE])
+            Own(COUNTS[0]), Population(FRAME, 6, 3, 3), None, np.array([SCALE, SCALE])
         )
 
 

@@ -127,7 +127,7 @@ def with_liars(
         values: NDArray[np.int64] = np.zeros(node.terms.layout.field(field).num_slots, np.int64)
         own = registered(nodes, node_id)
         if own.key is None:  # in the clear, where no more than honest numbers are packed
-            return {**reply, field: node.encrypt(own, field, spoil(values))}
+            return {**reply, field: node.cipher(own).encrypt(field, spoil(values))}
         return {**reply, field: encrypted(node, field, spoil(values))}
 
     nodes.alter_reply = alter

@@ -96,9 +96,8 @@ def check(case: Case) -> None:
 def decrypted(nodes: Federation[CoordinatorState], field: str, vector: Any) -> list[int]:
     """Decrypt a sum as a registered node could."""
     insider = nodes.ids[0]
-    found = joined(nodes, insider).decrypt(
-        registered(nodes, insider), field, vector, len(nodes.ids)
-    )
+    cipher = joined(nodes, insider).cipher(registered(nodes, insider))
+    found = cipher.decrypt(field, vector, len(nodes.ids))
     return list(found.tolist())
 
 

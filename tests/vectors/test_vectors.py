@@ -253,7 +253,7 @@ def test_the_probability_of_each_category(case: Case) -> None:
     population = Population(frame, overall.sum(), case["num-participants"], wanted)
     counts = [9, 1], [1, 9], [5, 5]
     for row, probability, of_all in zip(counts, case["probabilities"], found, strict=True):
-        settled = Paper((1, 2), {1: 0.7}).settle(Own(np.array(row)), population, (), overall)
+        settled = Paper((1, 2), {1: 0.7}).settle(Own(np.array(row)), population, None, overall)
         assert isinstance(settled, Settled)
         assert settled.probability == probability
         assert of_all in {probability, 0.0}
@@ -322,11 +322,13 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
         assert len(reply[name]) == size  # type: ignore[arg-type]  # bytes
     for name, numbers in step.get("reply-decrypts-to", {}).items():
         assert node.memory is not None
-        assert (joined := node.memory.joined) is not None
+        joined = node.memory.joined
+        assert joined is not None
         assert joined.registered is not None
         vector: Any = reply[name]
         field = "settlement" if name == "contribution" else name
-        assert joined.decrypt(joined.registered, field, vector, 1).tolist() == numbers
+        cipher = joined.cipher(joined.registered)
+        assert cipher.decrypt(field, vector, 1).tolist() == numbers
 
 
 def play(case: Case) -> None:

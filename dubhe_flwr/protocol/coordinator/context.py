@@ -176,13 +176,13 @@ class Context:
         aliases = {n: alias for n, alias in self.run.aliases.items() if n in node_ids}
         return [*alias_order(aliases), *sorted(set(node_ids).difference(aliases))]
 
-    def agents(self, node_ids: Sequence[int], purpose: str) -> Agents:
-        """Return the nodes in the order in which to ask them to be agent.
+    def agents(self, node_ids: Sequence[int]) -> Agents:
+        """Return the nodes in the order in which to ask them for the key of an epoch.
 
         Whoever was agent of an epoch that the nodes refused in this round comes last: its answer
         may be the reason.
         """
-        lots = generator(self.run.seed, purpose, self.server_round).permutation(len(node_ids))
+        lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
         suspects = self.round.heeded if self.round.num_renewals else frozenset()
         order = sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects)
         return Agents(tuple(order), self.settings.agent_attempts)

@@ -129,10 +129,10 @@ def register(
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
     key = None if delivered is None else _open(policy, joined, delivered)
     registered, terms = Registered(key, _weight(joined, request.mean_examples)), joined.terms
-    own = own_of(policy, joined, registered, 0)
+    own, cipher = own_of(policy, joined, registered, 0), joined.cipher(registered)
     reply = RegisterReply(
-        joined.encrypt(registered, REGISTRATION, terms.rule.contribution(own, terms.frame)),
-        joined.encrypt(registered, DISTRIBUTION, terms.balance(own)),
+        cipher.encrypt(REGISTRATION, terms.rule.contribution(own, terms.frame)),
+        cipher.encrypt(DISTRIBUTION, terms.balance(own)),
     )
     keep(replace(joined, registered=registered))
     return reply

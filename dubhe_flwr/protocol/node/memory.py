@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.he import PublicKey, SecretKey, Unencrypted
+from dubhe_flwr.he import Layout, PublicKey, SecretKey, Unencrypted
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -18,6 +18,7 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 __all__ = [
     "REMEMBERED_EPOCHS",
     "Allowance",
+    "Cipher",
     "EpochKey",
     "Joined",
     "Keep",
@@ -154,23 +155,29 @@ class Joined(_Hidden):
         reading = None if self.registered is None else self.registered.reading
         return self.remembered if reading is None else reading.left or self.remembered
 
-    def decrypt(
-        self, registered: Registered, field: str, vector: bytes, num_addends: int
-    ) -> NDArray[np.int64]:
+    def cipher(self, registered: Registered) -> "Cipher":
+        """Return what encrypts and decrypts the fields of the epoch."""
+        kept, layout = registered.key, self.terms.layout
+        if kept is None:
+            return Cipher(Unencrypted(layout.key_bits), layout)
+        public_key = PublicKey.from_bytes(kept.modulus, layout.key_bits)
+        return Cipher(SecretKey(public_key, int.from_bytes(kept.prime, "big")), layout)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Cipher(_Hidden):
+    """The key of an epoch, ready for use, and its layout."""
+
+    key: SecretKey | Unencrypted
+    layout: Layout
+
+    def decrypt(self, field: str, vector: bytes, num_addends: int) -> NDArray[np.int64]:
         """Decrypt and unpack the sum of a field over some clients; `DubheError` if it is none."""
-        plaintexts = self._cipher(registered).decrypt(vector)
-        return self.terms.layout.unpack(field, plaintexts, num_addends)
+        return self.layout.unpack(field, self.key.decrypt(vector), num_addends)
 
-    def encrypt(self, registered: Registered, field: str, values: NDArray[np.int64]) -> bytes:
+    def encrypt(self, field: str, values: NDArray[np.int64]) -> bytes:
         """Pack and encrypt a field."""
-        return self._cipher(registered).encrypt(self.terms.layout.pack(field, values))
-
-    def _cipher(self, registered: Registered) -> SecretKey | Unencrypted:
-        key, key_bits = registered.key, self.announced.key_bits
-        if key is None:
-            return Unencrypted(key_bits)
-        public_key = PublicKey.from_bytes(key.modulus, key_bits)
-        return SecretKey(public_key, int.from_bytes(key.prime, "big"))
+        return self.key.encrypt(self.layout.pack(field, values))
 
 
 Keep = Callable[[Joined], None]

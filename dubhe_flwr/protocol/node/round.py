@@ -23,7 +23,7 @@ from dubhe_flwr.protocol.node.guards import (
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Joined, Keep, Registered
+from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, has_moved, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.wire.messages import (
@@ -71,8 +71,9 @@ def determine(
     _check_sizes(joined, registered, [num_clients[each] for each in rounds])
     registered = spend_sums(joined, registered, len(num_clients))
     keep(replace(joined, registered=registered))
+    cipher = joined.cipher(registered)
     found = [
-        _read_sum(joined, registered, request.sums[row * size : (row + 1) * size], number)
+        _read_sum(cipher, request.sums[row * size : (row + 1) * size], number)
         for row, number in enumerate(num_clients)
     ]
     chosen = [
@@ -108,12 +109,10 @@ def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequen
             raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
 
-def _read_sum(
-    joined: Joined, registered: Registered, vector: bytes, num_clients: int
-) -> NDArray[np.int64] | None:
+def _read_sum(cipher: Cipher, vector: bytes, num_clients: int) -> NDArray[np.int64] | None:
     """Return the slots of a sum; None if it does not cover the clients it is said to cover."""
     try:
-        found = joined.decrypt(registered, DISTRIBUTION, vector, num_clients)
+        found = cipher.decrypt(DISTRIBUTION, vector, num_clients)
     except DecryptionError:
         return None
     return found if found[:-1].sum() == num_clients * FIXED_POINT_SCALE else None

@@ -32,7 +32,7 @@ def settle(policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Kee
         raise RefusedError("This node answered that exchange before.")
     if isinstance(outcome, Settled):
         return SettleReply(finding=outcome.finding)
-    return SettleReply(joined.encrypt(registered, SETTLEMENT, outcome.contribution))
+    return SettleReply(joined.cipher(registered).encrypt(SETTLEMENT, outcome.contribution))
 
 
 def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange: int) -> Own:
@@ -109,7 +109,7 @@ def _outcome(
         own_of(policy, joined, registered, request.exchange + 1),
         Population(terms.frame, request.num_clients, announced.num_participants, num_volunteers),
         None if reading is None else reading.memory,
-        joined.decrypt(registered, field, request.sums, request.num_clients),
+        joined.cipher(registered).decrypt(field, request.sums, request.num_clients),
     )
     is_last = request.exchange + 1 >= num_sums
     return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome

@@ -53,25 +53,25 @@ def test_notes_and_reports_add_up() -> None:
     assert CONTEXT.round == Round() == CoordinatorState(Run(seed=1)).round
 
 
-def test_agents_are_drawn_by_the_seed_for_each_purpose_and_round() -> None:
+def test_agents_are_drawn_by_the_seed_for_each_round() -> None:
     """Each node once, no more than so many of them."""
     nodes = tuple(range(10, 40))
-    agents = CONTEXT.agents(nodes, "keygen")
+    agents = CONTEXT.agents(nodes)
     assert sorted(agents.order) == list(nodes) != list(agents.order)
-    assert agents == CONTEXT.agents(nodes, "keygen") != CONTEXT.agents(nodes, "search")
+    assert agents == CONTEXT.agents(nodes)
     assert agents.attempts == 3
     later = replace(CONTEXT, run=replace(CONTEXT.run, server_round=9))
-    assert later.agents(nodes, "keygen").order != agents.order
+    assert later.agents(nodes).order != agents.order
 
 
 def test_agents_of_a_refused_epoch_come_last() -> None:
     """Their answer may be the reason; in an epoch that nobody refused nobody is suspected."""
     nodes = (1, 2, 3, 4, 5, 6)
-    first, second, *rest = CONTEXT.agents(nodes, "keygen").order
+    first, second, *rest = CONTEXT.agents(nodes).order
     heeding = CONTEXT.heeding([first])
-    assert heeding.agents(nodes, "keygen").order == (first, second, *rest)
+    assert heeding.agents(nodes).order == (first, second, *rest)
     renewed = replace(heeding, round=replace(heeding.round, num_renewals=1))
-    assert renewed.agents(nodes, "keygen").order == (second, *rest, first)
+    assert renewed.agents(nodes).order == (second, *rest, first)
 
 
 class TestQuorum:

@@ -137,10 +137,10 @@ def test_what_is_encrypted_comes_back(simulation: str) -> None:
     nodes.play(1)
     place, own = joined(nodes, nodes.ids[0]), registered(nodes, nodes.ids[0])
     values = np.arange(5)
-    vector = place.encrypt(own, DISTRIBUTION, values)
+    vector = place.cipher(own).encrypt(DISTRIBUTION, values)
     assert len(vector) == place.terms.layout.field_bytes(DISTRIBUTION)
     in_the_clear = vector.count(0) > len(vector) // 2
     assert (own.key is None) == in_the_clear == (simulation == "plain")
-    np.testing.assert_array_equal(place.decrypt(own, DISTRIBUTION, vector, 1), values)
+    np.testing.assert_array_equal(place.cipher(own).decrypt(DISTRIBUTION, vector, 1), values)
     with pytest.raises(DecryptionError):
-        place.decrypt(own, DISTRIBUTION, vector[:-1], 1)
+        place.cipher(own).decrypt(DISTRIBUTION, vector[:-1], 1)

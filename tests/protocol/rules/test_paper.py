@@ -113,7 +113,7 @@ class TestSettle:
         """With K volunteers it is the paper's own."""
         overall, slots = overall_registry(COUNTS, GIVEN.codebook, GIVEN.candidates[0])
         expected = participation_probability(overall, 3)[slots]
-        found = [GIVEN.settle(own, POPULATION, (), summed(GIVEN)) for own in NODES]
+        found = [GIVEN.settle(own, POPULATION, None, summed(GIVEN)) for own in NODES]
         assert found == [Settled(float(probability)) for probability in expected]
 
     @pytest.mark.parametrize("num_volunteers", [3, 9])
@@ -121,7 +121,7 @@ class TestSettle:
         """V / N, at most 1."""
         others = np.array([0, 2, 3, 0, 0, 0, 0])
         population = Population(FRAME, 5, 2, num_volunteers)
-        assert GIVEN.settle(NODES[0], population, (), others) == Settled(
+        assert GIVEN.settle(NODES[0], population, None, others) == Settled(
             min(1.0, num_volunteers / 5)
         )
 
@@ -132,14 +132,14 @@ class TestSettle:
     def test_a_refusal_does_not_depend_on_the_own_labels(self, slots: list[int], own: Own) -> None:
         """Any sum is refused by all nodes or by none."""
         if sum(slots) == 5:
-            assert isinstance(GIVEN.settle(own, POPULATION, (), np.array(slots)), Settled)
+            assert isinstance(GIVEN.settle(own, POPULATION, None, np.array(slots)), Settled)
         else:
             with pytest.raises(RefusedError, match="overall registry is not the sum"):
-                GIVEN.settle(own, POPULATION, (), np.array(slots))
+                GIVEN.settle(own, POPULATION, None, np.array(slots))
 
     def test_a_search_finds_the_best_of_what_all_expect(self) -> None:
         """Every node the same, with its own probability under it."""
-        first: list[Any] = [SEARCH.settle(own, POPULATION, (), summed(SEARCH)) for own in NODES]
+        first: list[Any] = [SEARCH.settle(own, POPULATION, None, summed(SEARCH)) for own in NODES]
         table = sum(outcome.contribution for outcome in first)
         rows = [overall_registry(COUNTS, SEARCH.codebook, sigma) for sigma in SEARCH.candidates]
         overall = [registry for registry, _ in rows]
@@ -164,5 +164,5 @@ class TestSettle:
             counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1
             sums: Any = sum(rule.contribution(Own(row), frame) for row in counts)
             population = Population(frame, len(counts), 2, 2)
-            outcome: Any = rule.settle(Own(counts[0]), population, (), sums)
+            outcome: Any = rule.settle(Own(counts[0]), population, None, sums)
             assert outcome.probability == outcome.memory[rule.candidates.index(usual)]

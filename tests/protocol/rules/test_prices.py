@@ -370,7 +370,7 @@ class TestSettle:
         for row in range(30):
             told = rule.contribution(own(row), FRAME)
             assert told.shape == (slots.number,)
-            outcome = rule.settle(own(row), POPULATION, (), summed(rule))
+            outcome = rule.settle(own(row), POPULATION, None, summed(rule))
             assert isinstance(outcome, Unsettled)
             assert outcome.contribution.shape == (later.number,)
             for numbers, largest in ((told, slots.largest), (outcome.contribution, later.largest)):
@@ -387,12 +387,12 @@ class TestSettle:
     def test_sums_of_nobody_are_refused(self, row: int, spoil: Any) -> None:
         """Whoever reads them, and without a word of the node's own labels."""
         with pytest.raises(RefusedError):
-            Prices().settle(own(row), POPULATION, (), spoil(summed(Prices())))
+            Prices().settle(own(row), POPULATION, None, spoil(summed(Prices())))
 
     def test_a_single_place_is_filled_as_well(self) -> None:
         """K = 1 has no spread to price, and yet a probability."""
         population = Population(FRAME, 30, 1, 1)
-        outcome = Prices().settle(own(0), population, (), summed(Prices()))
+        outcome = Prices().settle(own(0), population, None, summed(Prices()))
         assert 0.0 < outcome.probability < 1.0
 
 
@@ -454,5 +454,5 @@ def test_a_rule_without_exchanges_is_settled_at_once() -> None:
     rows: Sequence[NDArray[np.int64]] = [
         Prices().contribution(own(row), FRAME) for row in range(14)
     ]
-    outcome = Prices().settle(own(0), population, (), np.sum(rows, axis=0))
+    outcome = Prices().settle(own(0), population, None, np.sum(rows, axis=0))
     assert isinstance(outcome, Settled)

@@ -49,7 +49,7 @@ class Keygen(Awaiting):
             # Simulated nodes round by the numbers of requests: they are the same with encryption.
             context = replace(context, run=replace(context.run, sequence=context.run.sequence + 1))
             return context, KeyMade(joined, Agents((), 0), plain, requests)
-        return cls.ask(context, joined, context.agents(tuple(joined.members), "keygen"))
+        return cls.ask(context, joined, context.agents(tuple(joined.members)))
 
     @classmethod
     def ask(cls, context: Context, joined: Joined, agents: Agents) -> tuple[Context, "Keygen"]:

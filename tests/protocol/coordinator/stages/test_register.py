@@ -47,7 +47,7 @@ def test_the_sum_is_the_overall_registry(settings: dict[str, Any]) -> None:
     assert (request.num_clients, request.exchange) == (10, 0)
     node = joined(nodes, nodes.ids[5])
     assert node.registered is not None
-    found = node.decrypt(node.registered, "registration", request.sums, 10)
+    found = node.cipher(node.registered).decrypt("registration", request.sums, 10)
     expected, _ = overall_registry(COUNTS[2:], Codebook((1, 2, 4)), SETTINGS["thresholds"])
     np.testing.assert_array_equal(found, expected)
 
