@@ -115,7 +115,7 @@ class PublicKey:
             gmpy2.mpz.from_bytes(vector[start : start + size], "big")
             for start in range(0, len(vector), size)
         ]
-        if not all(0 < ciphertext < self.n_square for ciphertext in ciphertexts):
+        if not 0 < min(ciphertexts) <= max(ciphertexts) < self.n_square:
             raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
         return ciphertexts
 

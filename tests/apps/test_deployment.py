@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
     load_ssh_public_key,
 )
-from deployment import Credentials, Processes
+from deployment import Credentials, Processes, Shelf
 from deployment.processes import counting, wait_for
 
 flower_superlink, flower_supernode = (
@@ -61,6 +61,31 @@ def test_credentials_fit_each_other_and_are_secret(tmp_path: Path) -> None:
     assert stat.S_IMODE(made.authority.parent.stat().st_mode) == 0o700
     written = [path for path in made.authority.parent.iterdir() if b"PRIVATE" in path.read_bytes()]
     assert sorted(written) == sorted([made.key, *made.node_keys])
+
+
+def test_supernodes_trust_an_app_as_it_was_reviewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SuperLink finds the app with its signature, which is of no other app or reviewer."""
+    from flwr.supercore.fab import Fab
+    from flwr.superlink.servicer.control import control_handlers
+    from flwr.supernode.start_client_internal import _verify_fab
+
+    files = [tmp_path / "one.yaml", tmp_path / "other.yaml"]
+    shelf, other = map(Shelf, files)
+    trusted, strangers = (dict([file.read_text().strip().split(": ")]) for file in files)
+    monkeypatch.setattr(control_handlers, "FLWR_SUPERGRID_API_URL", shelf.url)
+    try:
+        content, found, _ = control_handlers._get_remote_fab(
+            "http", shelf.add(APP.parent / "quickstart")
+        )
+        assert found["valid_license"]
+        assert _verify_fab(Fab("", content, found), trusted)
+        assert not _verify_fab(Fab("", content + b" ", found), trusted)
+        assert not _verify_fab(Fab("", content, found), strangers)
+    finally:
+        shelf.close()
+        other.close()
 
 
 def test_everything_that_was_started_ends(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from deployment import Federation, Processes
+from deployment.federation import CONNECTION
 from deployment.processes import wait_for
 from disclosure import label_secrets
 
@@ -74,6 +75,18 @@ def test_a_run_survives_nodes_that_die_or_stall(
     assert len({dying, stalling, trained}) == 3
     assert "final model: [2.0, 2.0]" in output
     check_record(record, monkeypatch)
+
+
+def test_a_supernode_runs_no_app_that_nobody_reviewed(tmp_path: Path) -> None:
+    """One that is submitted from a folder has no signature: all nodes answer with an error."""
+    with Federation(tmp_path / "home", 3) as federation:
+        settings = "num-server-rounds=1 num-participants=3 expected-nodes=3 stage-timeout=60.0"
+        command = ("flwr", "run", str(APP), CONNECTION, "--stream", "--run-config", settings)
+        output = federation.processes.run(*command)
+        assert "of 3 clients selected" not in output
+        assert "error of 3 nodes" in output, output[-4000:]
+        status, output = federation.run(APP, settings)
+        assert status == "finished:completed", output[-4000:]
 
 
 def test_an_interrupted_command_stops_all_it_started(tmp_path: Path) -> None:

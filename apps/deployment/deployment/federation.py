@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from deployment.credentials import Credentials
 from deployment.processes import Processes, accepts, free_ports, wait_for
+from deployment.shelf import Shelf
 
 __all__ = ["Federation"]
 
@@ -34,7 +35,7 @@ for index, key in enumerate(sys.argv[2:]):
 
 
 class Federation:
-    """A SuperLink and SuperNodes on loopback, with TLS and node authentication.
+    """A SuperLink and SuperNodes on loopback, with TLS, node authentication and reviewed apps.
 
     Used as a context manager: everything that was started ends with it, whatever happens.
 
@@ -59,7 +60,11 @@ class Federation:
         self.num_supernodes = num_supernodes
         self._say = say
         self.processes = Processes(home)
-        self.credentials = Credentials.make(self.processes.home / "credentials", num_supernodes)
+        folder = self.processes.home / "credentials"
+        self.credentials = Credentials.make(folder, num_supernodes)
+        self._trusted_entities = folder / "trusted-entities.yaml"
+        self.shelf = Shelf(self._trusted_entities)
+        self.processes.environment["FLWR_SUPERGRID_API_URL"] = self.shelf.url
 
     def __enter__(self) -> Self:
         """Start the SuperLink, tell it the SuperNodes' keys, and start those."""
@@ -70,7 +75,7 @@ class Federation:
             for index, key in enumerate(self.credentials.node_keys):
                 self._start_supernode(index, key)
         except BaseException:
-            self.processes.stop()
+            self._stop()
             raise
         return self
 
@@ -81,7 +86,7 @@ class Federation:
         traceback: TracebackType | None,
     ) -> None:
         """End all that was started."""
-        self.processes.stop()
+        self._stop()
 
     def run(
         self,
@@ -90,7 +95,7 @@ class Federation:
         timeout: float = 3600.0,
         show: Callable[[str], None] | None = None,
     ) -> tuple[str, str]:
-        """Submit an app and wait for its end.
+        """Sign an app as reviewed, submit it and wait for its end.
 
         Parameters
         ----------
@@ -111,12 +116,16 @@ class Federation:
             The log of the ServerApp.
         """
         settings = ["--run-config", run_config] if run_config else []
-        command = ("flwr", "run", str(app), CONNECTION, "--stream", *settings)
+        command = ("flwr", "run", self.shelf.add(app), CONNECTION, "--stream", *settings)
         output = self.processes.run(*command, timeout=timeout, show=show)
         # `flwr run` exits with 0 regardless.
         listing = self.processes.run("flwr", "ls", CONNECTION, "--format", "json")
         runs = json.loads(listing)["runs"]
         return (str(runs[0]["status"]) if runs else "not submitted"), output
+
+    def _stop(self) -> None:
+        self.processes.stop()
+        self.shelf.close()
 
     def _start_superlink(self) -> None:
         made = self.credentials
@@ -155,6 +164,7 @@ class Federation:
             *("python", "-c", _PATIENT, "flower-supernode"),
             *("--root-certificates", str(self.credentials.authority)),
             *("--auth-supernode-private-key", str(key)),
+            *("--trusted-entities", str(self._trusted_entities)),
             *("--superlink", self._address),
             *("--host", "127.0.0.1", "--port", str(port)),
             *("--node-config", f"partition-id={index} num-partitions={self.num_supernodes}"),

@@ -1,0 +1,99 @@
+"""Apps that somebody reviewed, handed to the SuperLink with a signature, as the Flower Hub does."""
+
+import base64
+import hashlib
+import json
+import time
+import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from flwr.cli.build import build_fab_from_disk
+
+__all__ = ["Shelf"]
+
+REVIEWER: Final = "fpk_reviewer"
+
+
+class Shelf:
+    """Signed apps on the loopback interface.
+
+    A SuperLink takes signatures from a Flower Hub only; `FLWR_SUPERGRID_API_URL` tells it where.
+    The reviewer's key is never written, and forgotten in the end.
+
+    Parameters
+    ----------
+    trusted_entities : Path
+        Where to write the reviewer's public key, in the form that SuperNodes read.
+
+    Attributes
+    ----------
+    url : str
+        Where the SuperLink finds the apps.
+    """
+
+    def __init__(self, trusted_entities: Path) -> None:
+        self._key = Ed25519PrivateKey.generate()
+        public = self._key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        trusted_entities.write_text(f"{REVIEWER}: {public.decode()}\n", encoding="utf-8")
+        answers = self._answers = dict[str, bytes]()
+
+        class Handler(BaseHTTPRequestHandler):
+            """Answers the two requests of a SuperLink: for the signatures, and for the app."""
+
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self._answer(answers.get(asked["app_id"]))
+
+            def do_GET(self) -> None:
+                self._answer(answers.get(self.path))
+
+            def _answer(self, content: bytes | None) -> None:
+                self.send_response(404 if content is None else 200)
+                self.end_headers()
+                self.wfile.write(content or b"{}")
+
+            def log_message(self, *_arguments: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def add(self, app: Path) -> str:
+        """Sign an app, once it was reviewed.
+
+        Parameters
+        ----------
+        app : Path
+            Its folder.
+
+        Returns
+        -------
+        str
+            Its name for `flwr run`.
+        """
+        project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
+        publisher, name = project["tool"]["flwr"]["app"]["publisher"], project["project"]["name"]
+        fab, signed_at = build_fab_from_disk(app), int(time.time())
+        digest = hashlib.sha256(fab)
+        signature = self._key.sign(signed_at.to_bytes(8, "big") + digest.digest())
+        verification = {
+            "public_key_id": REVIEWER,
+            "signature": base64.urlsafe_b64encode(signature).decode(),
+            "signed_at": signed_at,
+        }
+        path = f"/{digest.hexdigest()}"
+        found = {"fab_url": self.url + path, "verifications": [verification]}
+        self._answers[path] = fab
+        self._answers[f"@{publisher}/{name}"] = json.dumps(found).encode()
+        return f"@{publisher}/{name}=={project['project']['version']}"
+
+    def close(self) -> None:
+        """Hand out nothing more."""
+        self._server.shutdown()
+        self._server.server_close()
