@@ -1,4 +1,4 @@
-"""A server that counts the yes and no of nodes by the paper's rule, whose page says what it finds."""
+"""A server that counts yes and no of nodes by the paper's rule; the page says what it finds."""
 
 import re
 
