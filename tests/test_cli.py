@@ -96,7 +96,10 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
     ("arguments", "sentence"),
     [
         ("compare --dataset nothing", "dataset='nothing' is unknown; choose one of digits, mnist"),
-        ("compare --methods random,luck", "names 'luck'; choose from random, dubhe-paper, "),
+        (
+            "compare --methods random,luck",
+            "methods='luck' is unknown; choose one of random,",
+        ),
         ("compare --engine [bold]", "engine='[bold]' is unknown"),
         ("compare --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
         ("compare --emd 5", "emd 5.0; give"),

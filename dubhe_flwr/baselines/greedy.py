@@ -1,18 +1,14 @@
-"""Greedy selection (Astraea), and FedEntOpt, which lets recent clients rest from it."""
+"""Greedy selection (Astraea): an oracle, which sees the labels of all clients."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.oracle import OracleSelector, label_table, rows_of
-from dubhe_flwr.baselines.roll_call import Past, RollCall, RollCallState
+from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["FedEntOptSelector", "GreedySelector", "greedy_selection"]
-
-_BUFFER_SHARE: Final = 0.5  # Q / N of FedEntOpt: the clients that rest
+__all__ = ["GreedySelector", "greedy_selection", "label_table", "rows_of"]
 
 
 def greedy_selection(
@@ -66,7 +62,7 @@ def _divergence(label_counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((shares * logarithms).sum(axis=-1))
 
 
-class GreedySelector(RollCall):
+class GreedySelector(RollCall[RollCallState]):
     """Chooses by `greedy_selection`; simulation only, since no client may give its labels away.
 
     Row i of the label distributions (or counts) belongs to the client with alias (partition-id) i;
@@ -79,6 +75,10 @@ class GreedySelector(RollCall):
         super().__init__(num_participants, seed)
         self._label_distributions = label_table(label_distributions)
 
+    def initial_state(self) -> RollCallState:
+        """Return the state before the first round."""
+        return RollCallState(self.seed)
+
     def select(
         self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
     ) -> tuple[RollCallState, NDArray[np.int64]]:
@@ -88,29 +88,26 @@ class GreedySelector(RollCall):
         return state, np.sort(greedy_selection(rows, number, rng))
 
 
-class FedEntOptSelector(OracleSelector):
-    """Raises the entropy of the labels among clients that are not in a first-in-first-out buffer.
+def label_table(labels: ArrayLike) -> NDArray[np.float64]:
+    """Return the label counts or shares of all clients (N, C), checked."""
+    table = np.asarray(labels, dtype=np.float64)
+    # A NaN fails every comparison, so the check asks for what must hold.
+    if table.ndim != 2 or not (
+        np.all((table >= 0) & (table < np.inf)) and np.all(table.sum(axis=1) > 0)
+    ):
+        raise SettingsError(
+            f"Labels of shape {table.shape} must be one row of finite non-negative counts or "
+            "shares for each client, none of them all zero."
+        )
+    return table
 
-    The first client is random. With ``L`` the summed label counts of those chosen so far, the next
-    one is the client m of largest ``H((L + l^(m)) / ||L + l^(m)||_1)``. The chosen ones enter the
-    buffer, which holds the last Q. After Lutz et al. 2025, "Optimizing Federated Learning by
-    Entropy-Based Client Selection", Algorithm 1 (https://arxiv.org/abs/2411.01240). Parameters
-    are those of `FlipsSelector`.
 
-    The paper leaves open, or has as an experiment's setting:
-
-    - Q: the paper's experiments have 0.5 N (Dirichlet clients) to 0.7 N (clients of two classes)
-      and at most N - K. Here it is 0.5 N, with N the clients that are there in the round.
-    - The buffer changes between rounds, not within one.
-    - Nodes that leave keep their place in the buffer.
-    """
-
-    def choose(
-        self, rows: NDArray[np.int64], past: Past, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Return the choice among those who rested long enough."""
-        most = len(rows) - self.num_participants
-        buffer = past.recent(min(round(_BUFFER_SHARE * len(rows)), most))
-        free = np.flatnonzero(~np.isin(rows, buffer))
-        # KL(p || uniform) = ln C - H(p), and H is what the paper maximises.
-        return free[greedy_selection(self._label_counts[rows[free]], self.num_participants, rng)]
+def rows_of(aliases: Sequence[str], num_rows: int) -> list[int]:
+    """Return the row of each client, whose alias is the row's number."""
+    known = {str(row) for row in range(num_rows)}
+    if unknown := [alias for alias in aliases if alias not in known]:
+        raise SettingsError(
+            f"Client {unknown[0]!r} is not a row of the {num_rows} that hold the labels; selection "
+            "that sees labels is for simulations whose partition-ids are these rows."
+        )
+    return [int(alias) for alias in aliases]

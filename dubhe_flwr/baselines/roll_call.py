@@ -2,9 +2,9 @@
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,42 +25,19 @@ from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
-__all__ = ["Past", "RandomSelector", "RollCall", "RollCallState"]
+__all__ = ["RandomSelector", "RollCall", "RollCallState"]
+
+StateT = TypeVar("StateT", bound="RollCallState")
 
 
 @dataclass(frozen=True)
-class Past:
-    """How many rounds there were, and how often each row was chosen; the last one stands last."""
-
-    num_rounds: int = 0
-    times: Mapping[int, int] = field(default_factory=dict)
-
-    def followed_by(self, rows: Iterable[int]) -> "Past":
-        """Return the past after another round, whose clients are given in the order of choice."""
-        times = dict(self.times)
-        for row in rows:
-            times[row] = times.pop(row, 0) + 1
-        return Past(self.num_rounds + 1, times)
-
-    def times_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how often each of some clients was chosen."""
-        return np.array([self.times.get(row, 0) for row in rows.tolist()], dtype=np.int64)
-
-    def recent(self, number: int) -> list[int]:
-        """Return up to that many clients that were chosen last, the latest one last."""
-        return list(self.times)[max(len(self.times) - number, 0) :]
-
-
-@dataclass(frozen=True, slots=True)
 class RollCallState:
-    """Who is known by which alias, whom the selector chose, and the round that is being planned.
+    """Who is known by which alias, and the round that is being planned.
 
-    The sets are of node ids: those that are not willing, and those that may be chosen. `past` is
-    empty where the choice does not depend on it.
+    The sets are of node ids: those that are not willing, and those that may be chosen.
     """
 
     seed: int
-    past: Past = field(default_factory=Past)
     aliases: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     server_round: int = 0
@@ -68,7 +45,7 @@ class RollCallState:
     batch: Batch | None = None
 
 
-class RollCall(Selector[RollCallState]):
+class RollCall(Selector[StateT]):
     """Asks nodes for their aliases when they first appear; a subclass says whom to choose.
 
     The aliases make a run repeat from its seed, since node ids are random in each run.
@@ -80,7 +57,7 @@ class RollCall(Selector[RollCallState]):
                 f"num_participants={num_participants!r} must be a whole number of at least 1."
             )
         self._num_participants = int(num_participants)
-        self._seed = secrets.randbits(63) if seed is None else seed
+        self.seed = secrets.randbits(63) if seed is None else seed
 
     @property
     def num_participants(self) -> int:
@@ -89,34 +66,30 @@ class RollCall(Selector[RollCallState]):
 
     @abstractmethod
     def select(
-        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
-    ) -> tuple[RollCallState, NDArray[np.int64]]:
+        self, state: StateT, aliases: Sequence[str], rng: np.random.Generator
+    ) -> tuple[StateT, NDArray[np.int64]]:
         """Return the state after the choice, and the indices of those chosen, ascending.
 
         The clients that are there, at least one, are in the order of their aliases.
         """
 
-    def initial_state(self) -> RollCallState:
-        """Return the state before the first round."""
-        return RollCallState(self._seed)
-
-    def state_dict(self, state: RollCallState) -> dict[str, Any]:
+    def state_dict(self, state: StateT) -> dict[str, Any]:
         """Return the seed; the nodes are asked for their aliases again."""
         return {"seed": state.seed}
 
-    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> RollCallState:
+    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> StateT:
         """Return the state before the first round, with the seed that was saved."""
         del interrupted
         values = check_keys(saved, ["seed"], "selector")
-        return RollCallState(from_json(int, values["seed"], "selector.seed"))
+        return replace(self.initial_state(), seed=from_json(int, values["seed"], "selector.seed"))
 
     def begin_round(
         self,
-        state: RollCallState,
+        state: StateT,
         server_round: int,
         present: Collection[int],
         eligible: Collection[int] | None = None,
-    ) -> tuple[RollCallState, Batch | Plan]:
+    ) -> tuple[StateT, Batch | Plan]:
         """Choose among the known nodes, after asking the unknown ones for their aliases."""
         here = frozenset(present)
         may = here if eligible is None else here & frozenset(eligible)
@@ -128,7 +101,7 @@ class RollCall(Selector[RollCallState]):
         batch = Batch(header, dict.fromkeys(unknown, HelloRequest()))
         return replace(state, batch=batch), batch
 
-    def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
+    def step(self, state: StateT, replies: Replies) -> tuple[StateT, Batch | Plan]:
         """Take note of the aliases and choose."""
         if state.batch is None:
             raise SettingsError("No batch awaits replies; call begin_round first.")
@@ -147,9 +120,7 @@ class RollCall(Selector[RollCallState]):
         )
         return self._plan(state, (report,))
 
-    def _plan(
-        self, state: RollCallState, stages: tuple[StageReport, ...]
-    ) -> tuple[RollCallState, Plan]:
+    def _plan(self, state: StateT, stages: tuple[StageReport, ...]) -> tuple[StateT, Plan]:
         here = [node_id for node_id in state.aliases if node_id in state.eligible]
         if not here:
             raise QuorumError(
@@ -167,7 +138,7 @@ class RollCall(Selector[RollCallState]):
         )
 
 
-class RandomSelector(RollCall):
+class RandomSelector(RollCall[RollCallState]):
     """Chooses K clients uniformly at random in each round, or all where there are fewer.
 
     Parameters
@@ -177,6 +148,10 @@ class RandomSelector(RollCall):
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """
+
+    def initial_state(self) -> RollCallState:
+        """Return the state before the first round."""
+        return RollCallState(self.seed)
 
     def select(
         self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator

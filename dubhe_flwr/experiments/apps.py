@@ -21,7 +21,6 @@ from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments.findings import selected_data
 from dubhe_flwr.experiments.scenario import Scenario
 from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.experiments.study import selector_of
 from dubhe_flwr.protocol import Plan, Selector
 from dubhe_flwr.report import MethodResult
 from dubhe_flwr.server import Selection
@@ -127,9 +126,9 @@ def build_client_app(
 
 
 def build_strategy(
-    method: str, scenario: Scenario, on_round: Callable[[int, float | None], None]
+    selector: Selector[Any], scenario: Scenario, on_round: Callable[[int, float | None], None]
 ) -> RecordedSelection:
-    """Return federated averaging over the clients that one of `METHODS` selects."""
+    """Return federated averaging over the clients that are selected."""
 
     def test(
         server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
@@ -149,7 +148,7 @@ def build_strategy(
     )
     return RecordedSelection(
         averaging,
-        selector_of(method, scenario.settings, scenario.federation),
+        selector,
         expected_nodes=scenario.federation.num_clients,
         on_round=on_round,
     )

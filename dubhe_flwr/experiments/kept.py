@@ -1,13 +1,13 @@
 """A comparison keeps each finished method at once, and goes on where it stopped."""
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.settings import METHODS, CompareSettings
-from dubhe_flwr.report import ClassProportions, ComparisonResults, MethodResult
+from dubhe_flwr.report import ComparisonResults, MethodResult
 
 __all__ = ["KeptResults"]
 
@@ -41,7 +41,9 @@ class KeptResults:
             return {}
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
-            methods = {name: _method(told) for name, told in content["methods"].items()}
+            methods = {
+                name: MethodResult.from_dict(told) for name, told in content["methods"].items()
+            }
             earlier = content["config"]
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise SettingsError(
@@ -65,13 +67,3 @@ class KeptResults:
         in_order = {name: methods[name] for name in METHODS if name in methods}
         config = {**results.config, "methods": list(in_order)}
         replace(results, methods=in_order, config=config).save(self.path)
-
-
-def _method(told: dict[str, Any]) -> MethodResult:
-    values: dict[str, Any] = {
-        own.name: tuple(told[own.name]) if isinstance(told[own.name], list) else told[own.name]
-        for own in fields(MethodResult)
-    }
-    shares = {name: tuple(told["class_proportions"][name]) for name in ("mean", "sd")}
-    values["class_proportions"] = ClassProportions(**shares)
-    return MethodResult(**values)

@@ -20,9 +20,10 @@ def option(
 ) -> Any:
     """Return a field of `Options`.
 
-    `choices` are the values it can have (``Literal`` types say theirs), and `least` its smallest
-    one. `parse` makes a value of the field's name and a text, if its type does not. The command is
-    told `spelt`, the option's names; `shown`, what stands for None; `quick`, a smaller default.
+    `choices` are the values that it, or each of a tuple, can have (``Literal`` types say theirs),
+    and `least` its smallest one. `parse` makes a value of the field's name and a text, if its type
+    does not. The command is told `spelt`, the option's names; `shown`, what stands for None;
+    `quick`, a smaller default.
     """
     about_it = {"about": about, "choices": choices, "least": least, "parse": parse, **told}
     return field(default=default, metadata=about_it)
@@ -44,15 +45,13 @@ class Options:
     def __post_init__(self) -> None:
         """Check the own fields; the others' settings have checked theirs."""
         for own in fields(self):
-            value, choices, least = (
-                getattr(self, own.name),
-                _choices(own),
-                own.metadata.get("least"),
-            )
-            if choices and value not in choices:
-                raise SettingsError(
-                    f"{own.name}={value!r} is unknown; choose one of {', '.join(choices)}."
-                )
+            value, choices = getattr(self, own.name), _choices(own)
+            least = own.metadata.get("least")
+            for each in value if isinstance(value, tuple) else (value,):
+                if choices and each not in choices:
+                    raise SettingsError(
+                        f"{own.name}={each!r} is unknown; choose one of {', '.join(choices)}."
+                    )
             if least is not None and value is not None and value < least:
                 raise SettingsError(f"{own.name}={value} must be at least {least}.")
 

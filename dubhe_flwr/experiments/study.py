@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr import baselines
+from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
@@ -28,21 +28,34 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = ["draw_federation", "rounds_in_memory", "selector_of", "simulated_nodes", "study"]
+__all__ = [
+    "SelectorOf",
+    "draw_federation",
+    "rounds_in_memory",
+    "selector_of",
+    "simulated_nodes",
+    "study",
+]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
-_ORACLES: Final[Mapping[str, Callable[[int, Any, int], Selector[Any]]]] = {
-    "greedy": baselines.GreedySelector,
-    "flips": baselines.FlipsSelector,
-    "fedcbs": baselines.FedCbsSelector,
-    "fedentopt": baselines.FedEntOptSelector,
-}
+SelectorOf: TypeAlias = Callable[[str, ExperimentSettings, Federation], Selector[Any]]
+"""Makes what selects of a method's name; see `selector_of`."""
 
 StateT = TypeVar("StateT")
 
 
 def _tell_nobody(*_what: object) -> None:
     pass
+
+
+def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
+    """Return what selects by one of `METHODS`; the oracle sees the federation's label shares."""
+    if method in DUBHE:
+        return Coordinator(settings.protocol_settings(method))
+    wanted, seed = settings.selection.num_participants, settings.federation.seed
+    if method == "random":
+        return RandomSelector(wanted, seed)
+    return GreedySelector(wanted, federation.label_distributions, seed)
 
 
 def study(
@@ -52,6 +65,7 @@ def study(
     *,
     methods: Sequence[str] = STUDIED,
     on_method: Callable[[StudyResults], None] = _tell_nobody,
+    selector_of: SelectorOf = selector_of,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
 
@@ -102,16 +116,6 @@ def _result(
         seconds=seconds,
         **(exchanged if encrypted else {}),
     )
-
-
-def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
-    """Return what selects by one of `METHODS`; oracles see the federation's label shares."""
-    if method in DUBHE:
-        return Coordinator(settings.protocol_settings(method))
-    wanted, seed = settings.selection.num_participants, settings.federation.seed
-    if method == "random":
-        return baselines.RandomSelector(wanted, seed)
-    return _ORACLES[method](wanted, federation.label_distributions, seed)
 
 
 def simulated_nodes(label_counts: NDArray[np.int64], key_bits: int) -> list[NodePolicy]:

@@ -1,6 +1,6 @@
 """The figures of an experiment, made from its results alone, and the panels they consist of."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,12 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.report.picture import (
     GLOBAL_COLOUR,
     UNIFORM_COLOUR,
-    method_colours,
+    Panel,
     method_label,
     method_looks,
     picture,
 )
-from dubhe_flwr.report.results import ClassProportions, ComparisonResults, Results, StudyResults
+from dubhe_flwr.report.results import (
+    ClassProportions,
+    ComparisonResults,
+    MethodResult,
+    Results,
+    Selected,
+    StudyResults,
+)
 
 if TYPE_CHECKING:  # an extra
     from matplotlib.axes import Axes
@@ -24,11 +31,9 @@ if TYPE_CHECKING:  # an extra
 
 __all__ = [
     "draw_accuracy",
-    "draw_by_round",
-    "draw_class_proportions",
     "draw_emd",
     "draw_local_emd",
-    "draw_share_bars",
+    "draw_shares",
     "label_percents",
     "save_figures",
     "save_study_figure",
@@ -47,73 +52,95 @@ def save_figures(results: ComparisonResults, folder: Path) -> None:
     ``accuracy.png`` and ``class_proportions.png`` show one finding each, ``comparison.png`` both
     side by side, and ``emd.png`` the two label terms of the paper's bound (eq. 3).
     """
+    accuracy = partial(draw_accuracy, methods=results.methods)
     wide = _width_of_classes(results)
-    figures: dict[str, tuple[float, list[Callable[..., None]]]] = {
-        "accuracy": (_NARROW, [draw_accuracy]),
-        "class_proportions": (wide, [draw_class_proportions]),
-        "emd": (2 * _NARROW_BESIDE, [draw_emd, draw_local_emd]),
-        "comparison": (_NARROW_BESIDE + wide, [draw_accuracy, draw_class_proportions]),
+    figures: dict[str, tuple[float, list[Panel]]] = {
+        "accuracy": (_NARROW, [accuracy]),
+        "class_proportions": (wide, [_shares(results)]),
+        "emd": (2 * _NARROW_BESIDE, _label_terms(results)),
+        "comparison": (_NARROW_BESIDE + wide, [accuracy, _shares(results)]),
     }
     for name, (width, panels) in figures.items():
-        _save(panels, results, width, folder / f"{name}.png")
+        _save(panels, width, folder / f"{name}.png")
 
 
 def save_study_figure(results: StudyResults, path: Path) -> None:
     """Write the figure of a study as PNG: both label terms beside class proportions."""
     width = 2 * _NARROW_BESIDE + _width_of_classes(results)
-    _save([draw_emd, draw_local_emd, draw_class_proportions], results, width, path)
+    _save([*_label_terms(results), _shares(results)], width, path)
 
 
 def _width_of_classes(results: Results) -> float:
     return min(_WIDEST, max(_NARROW, 0.5 * results.federation.num_classes + 2.0))
 
 
-def _save(
-    panels: Sequence[Callable[..., None]], results: Results, width: float, path: Path
-) -> None:
+def _shares(results: Results) -> Panel:
+    proportions = {name: method.class_proportions for name, method in results.methods.items()}
+    everybody = results.federation.class_proportions
+    return partial(draw_shares, proportions=proportions, all_clients=everybody)
+
+
+def _label_terms(results: Results) -> list[Panel]:
+    return [partial(draw, methods=results.methods) for draw in (draw_emd, draw_local_emd)]
+
+
+def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
     """Draw panels side by side, with one legend for all."""
-    drawn = picture([[partial(draw, results=results) for draw in panels]], (width, 4.4))
+    drawn = picture([panels], (width, 4.4))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(drawn)
 
 
-def draw_accuracy(axes: "Axes", results: ComparisonResults) -> None:
+def draw_accuracy(
+    axes: "Axes", methods: Mapping[str, MethodResult], title: str = "Accuracy over rounds"
+) -> None:
     """Draw the test accuracy over the rounds, smoothed where there are many."""
-    draw_by_round(axes, {n: m.accuracy for n, m in results.methods.items()}, first_round=0)
+    _draw_by_round(axes, {name: of.accuracy for name, of in methods.items()}, first_round=0)
     label_percents(axes.yaxis)
     axes.set_ylabel("Test accuracy")
-    axes.set_title("Accuracy over rounds")
+    axes.set_title(title)
 
 
-def draw_emd(axes: "Axes", results: Results) -> None:
+def draw_emd(
+    axes: "Axes",
+    methods: Mapping[str, Selected],
+    title: str = "Distance of the selected data from uniform",
+) -> None:
     """Draw the distance of the selected data from uniform, over the rounds."""
-    draw_by_round(axes, {n: m.emd for n, m in results.methods.items()}, first_round=1)
+    _draw_by_round(axes, {name: of.emd for name, of in methods.items()}, first_round=1)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
-    axes.set_title("Distance of the selected data from uniform")
+    axes.set_title(title)
 
 
-def draw_local_emd(axes: "Axes", results: Results) -> None:
+def draw_local_emd(
+    axes: "Axes",
+    methods: Mapping[str, Selected],
+    title: str = "Distance of clients from the selected data",
+) -> None:
     """Draw the distance of the selected clients' data from all of it, over the rounds."""
-    draw_by_round(axes, {n: m.local_emd for n, m in results.methods.items()}, first_round=1)
+    _draw_by_round(axes, {name: of.local_emd for name, of in methods.items()}, first_round=1)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(r"mean of $\|p_l^k - p_o\|_1$")
-    axes.set_title("Distance of clients from the selected data")
+    axes.set_title(title)
 
 
-def draw_class_proportions(axes: "Axes", results: Results) -> None:
-    """Draw the class proportions of the selected data beside those of all clients' data.
+def draw_shares(
+    axes: "Axes",
+    proportions: Mapping[str, ClassProportions],
+    all_clients: Sequence[float] = (),
+) -> None:
+    """Draw the class proportions of the selected data, beside those of all clients' data if given.
 
     As bars, or as lines where there are more classes than a reader tells bars apart.
     """
-    num_classes = results.federation.num_classes
-    proportions = {name: method.class_proportions for name, method in results.methods.items()}
+    num_classes = len(next(iter(proportions.values())).mean)
     if num_classes <= _MOST_BARS:
-        draw_share_bars(axes, proportions, results.federation.class_proportions)
+        _draw_bars(axes, proportions, all_clients)
         axes.set_xticks(range(num_classes))
         axes.set_xlabel("Class (lines: standard deviation over rounds)")
     else:
-        _draw_lines(axes, proportions, results.federation.class_proportions)
+        _draw_lines(axes, proportions, all_clients)
         _step_evenly(axes.xaxis, integer=True)
         axes.set_xlabel("Class (bands: standard deviation over rounds)")
     label_percents(axes.yaxis)
@@ -126,7 +153,7 @@ def draw_class_proportions(axes: "Axes", results: Results) -> None:
     axes.set_title("Class proportions of the selected data")
 
 
-def draw_by_round(
+def _draw_by_round(
     axes: "Axes", series: Mapping[str, Sequence[float | None]], first_round: int
 ) -> None:
     """Draw a line over the rounds for each name, smoothed where there are many rounds.
@@ -155,7 +182,7 @@ def draw_by_round(
     axes.margins(x=0.015)
 
 
-def draw_share_bars(
+def _draw_bars(
     axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
 ) -> None:
     """Draw a bar for each class and name, beside a grey one for all clients if there are any."""
@@ -164,14 +191,14 @@ def draw_share_bars(
     if all_clients:
         axes.bar(left, all_clients, bar, color=GLOBAL_COLOUR, label="all clients")
         left += bar
-    colours = method_colours(proportions)
+    looks = method_looks(proportions)
     for position, (name, shares) in enumerate(proportions.items()):
         axes.bar(
             left + position * bar,
             shares.mean,
             bar,
             yerr=shares.sd,
-            color=colours[name],
+            color=looks[name]["color"],
             error_kw={"elinewidth": 0.9, "ecolor": UNIFORM_COLOUR, "capsize": 0},
             label=method_label(name),
         )
@@ -180,13 +207,15 @@ def draw_share_bars(
 def _draw_lines(
     axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
 ) -> None:
-    classes = np.arange(len(all_clients))
-    axes.bar(classes, all_clients, width=1.0, color=GLOBAL_COLOUR, label="all clients")
-    colours = method_colours(proportions)
-    for name, shares in proportions.items():
-        mean, sd = np.array(shares.mean), np.array(shares.sd)
-        axes.plot(classes, mean, color=colours[name], label=method_label(name))
-        axes.fill_between(classes, mean - sd, mean + sd, color=colours[name], alpha=0.2, lw=0)
+    if all_clients:
+        classes = range(len(all_clients))
+        axes.bar(classes, all_clients, width=1.0, color=GLOBAL_COLOUR, label="all clients")
+    for name, look in method_looks(proportions).items():
+        mean, sd = np.array(proportions[name].mean), np.array(proportions[name].sd)
+        axes.plot(mean, color=look["color"], label=method_label(name))
+        axes.fill_between(
+            range(mean.size), mean - sd, mean + sd, color=look["color"], alpha=0.2, lw=0
+        )
 
 
 def label_percents(axis: "Axis") -> None:

@@ -12,7 +12,6 @@ __all__ = [
     "GLOBAL_COLOUR",
     "UNIFORM_COLOUR",
     "Panel",
-    "method_colours",
     "method_label",
     "method_looks",
     "picture",
@@ -98,11 +97,6 @@ def method_looks(methods: Collection[str]) -> dict[str, dict[str, Any]]:
             looks[name] = free.pop(base) if base in free else next(further)
     names = ("color", "linestyle", "marker")
     return {name: dict(zip(names, looks[name], strict=True)) for name in methods}
-
-
-def method_colours(methods: Collection[str]) -> dict[str, str]:
-    """Return the colour of each method, the same in every figure."""
-    return {name: look["color"] for name, look in method_looks(methods).items()}
 
 
 def method_label(method: str) -> str:

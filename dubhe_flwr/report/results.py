@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, Self
 
 from dubhe_flwr.core import distance_to_uniform
 
@@ -92,6 +92,14 @@ class Selected:
     def mean_local_emd(self) -> float:
         """Mean of `local_emd` over the rounds."""
         return fmean(self.local_emd)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` told, also after JSON made lists of its tuples."""
+        values = {own.name: told[own.name] for own in fields(cls)}
+        shares = {name: tuple(of) for name, of in values.pop("class_proportions").items()}
+        series = {name: tuple(of) for name, of in values.items() if isinstance(of, list)}
+        return cls(**values | series, class_proportions=ClassProportions(**shares))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, headed by the figures that sum them up."""

@@ -1,4 +1,4 @@
-"""Tests of greedy selection and FedEntOpt against a literal implementation, and its buffer."""
+"""Tests of greedy selection against a literal implementation, and of the labels it is given."""
 
 from math import inf, log
 from typing import Any
@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol.federation import Federation, node_policies, skewed_counts
 
-from dubhe_flwr.baselines import FedEntOptSelector, GreedySelector, greedy_selection
-from dubhe_flwr.baselines.greedy import _divergence
-from dubhe_flwr.baselines.roll_call import Past
+from dubhe_flwr.baselines import greedy_selection
+from dubhe_flwr.baselines.greedy import _divergence, label_table, rows_of
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import SettingsError
 
@@ -72,37 +70,19 @@ def test_more_than_there_are_is_refused(num_participants: int) -> None:
         greedy_selection(np.eye(3), num_participants, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("oracle", [GreedySelector, FedEntOptSelector])
-def test_rows_belong_to_aliases(oracle: Any) -> None:
-    """Whatever nodes are there, each alias stands for its row."""
-    rows = np.eye(4)[[0, 0, 0, 1, 0, 2, 3]]
-    for seed in range(10):
-        selector = oracle(3, rows, seed)
-        _, chosen = selector.select(
-            selector.initial_state(), ["0", "1", "2", "3", "5"], np.random.default_rng(seed)
-        )
-        assert chosen[1:].tolist() == [3, 4]
+@pytest.mark.parametrize(
+    "labels",
+    [[0.5, 0.5], 1.0, [[[1.0]]], [[0.5, -0.5]], [[np.nan, 1.0]], [[np.inf, 1.0]], [[]]],
+)
+def test_what_is_not_a_table_is_refused(labels: Any) -> None:
+    """One row of finite non-negative numbers for each client is wanted, none all zero."""
+    with pytest.raises(SettingsError, match="must be one row of finite non-negative counts"):
+        label_table(labels)
 
 
-def test_who_was_chosen_rests() -> None:
-    """Twelve clients, three a round: who was chosen is out for the two rounds that follow."""
-    counts = skewed_counts(12)
-    nodes = Federation(FedEntOptSelector(3, counts, seed=7), node_policies(counts))
-    sets = [set(nodes.play(server_round).aliases) for server_round in range(1, 25)]
-    apart = [
-        later - earlier - 1
-        for earlier in range(24)
-        for later in range(earlier + 1, 24)
-        if sets[earlier] & sets[later]
-    ]
-    assert min(apart) == 2
-
-
-@pytest.mark.parametrize(("there", "free"), [(range(6), {2, 3, 4}), (range(4), {1, 2, 3})])
-def test_half_of_those_who_are_there_rest(there: range, free: set[int]) -> None:
-    """The oldest ones leave the buffer first; those who left keep their place in it."""
-    selector = FedEntOptSelector(1, np.eye(6), seed=7)
-    past = Past(4, {3: 1, 1: 1, 0: 1, 5: 1})
-    rng = np.random.default_rng(0)
-    first = {int(selector.choose(np.array(there), past, rng)[0]) for _ in range(100)}
-    assert first == free
+@pytest.mark.parametrize("alias", ["3", "-1", "laptop", "01", "1.0", "", "²"])
+def test_an_alias_without_a_row_is_refused(alias: str) -> None:
+    """Only partition-ids that are rows are known, whatever their order."""
+    assert rows_of(["2", "10", "0"], 11) == [2, 10, 0]
+    with pytest.raises(SettingsError, match="is not a row of the 3 that hold the labels"):
+        rows_of(["0", alias], 3)

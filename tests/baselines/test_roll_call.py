@@ -6,15 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies
+from reproduction.peers import FedCbsSelector, FedEntOptSelector, FlipsSelector
 
-from dubhe_flwr.baselines import (
-    FedCbsSelector,
-    FedEntOptSelector,
-    FlipsSelector,
-    GreedySelector,
-    RandomSelector,
-)
-from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
+from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, NodeFailure
@@ -30,7 +24,7 @@ SELECTORS: list[Any] = [
 ]
 
 
-def federation(selector: RollCall, seed: int = 0) -> Federation[RollCallState]:
+def federation(selector: Any, seed: int = 0) -> Federation[Any]:
     """Return eight nodes and a server."""
     return Federation(selector, node_policies(COUNTS), seed=seed)
 
@@ -167,7 +161,7 @@ def test_the_seed_is_the_operators_or_the_systems() -> None:
     assert selector.initial_state() == selector.initial_state()
 
 
-def of_ten(num_participants: int = 4, seed: int = 7) -> Federation[RollCallState]:
+def of_ten(num_participants: int = 4, seed: int = 7) -> Federation[Any]:
     """Return ten nodes and a server that chooses at random."""
     return Federation(RandomSelector(num_participants, seed), node_policies([[1, 1]] * 10))
 

@@ -1,6 +1,7 @@
 """Panels show the numbers of the results, in the right place; figures consist of them."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.report import ClassProportions, save_figures, save_study_figure
+from dubhe_flwr.report import ClassProportions, MethodResult, save_figures, save_study_figure
 from dubhe_flwr.report.panels import (
     _trailing_mean,
     draw_accuracy,
-    draw_by_round,
-    draw_class_proportions,
     draw_emd,
     draw_local_emd,
+    draw_shares,
     label_percents,
 )
 
@@ -34,14 +34,18 @@ def axes() -> Axes:
     return Figure().subplots()
 
 
+def shares_of(methods: Mapping[str, MethodResult]) -> dict[str, ClassProportions]:
+    """Return the class proportions of each method."""
+    return {name: method.class_proportions for name, method in methods.items()}
+
+
 def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
     """Each class has one bar for all clients and one a method, of the right height, none hidden."""
-    draw_class_proportions(axes, RESULTS)
+    everybody = RESULTS.federation.class_proportions
+    draw_shares(axes, shares_of(RESULTS.methods), everybody)
     containers = [bars for bars in axes.containers if isinstance(bars, BarContainer)]
     heights = [[bar.get_height() for bar in bars] for bars in containers]
-    wanted = [RESULTS.federation.class_proportions] + [
-        method.class_proportions.mean for method in RESULTS.methods.values()
-    ]
+    wanted = [everybody] + [method.class_proportions.mean for method in RESULTS.methods.values()]
     np.testing.assert_allclose(heights, wanted)
     edges = sorted(
         (bar.get_x(), bar.get_x() + bar.get_width()) for bars in containers for bar in bars
@@ -51,16 +55,18 @@ def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
     assert np.asarray(uniform.get_ydata()).tolist() == [0.1, 0.1]
 
 
+def test_without_all_clients_there_are_the_methods_alone(axes: Axes) -> None:
+    """No grey bar, and the bars of a class still stand beside each other."""
+    draw_shares(axes, shares_of(RESULTS.methods))
+    names = [bars.get_label() for bars in axes.containers if isinstance(bars, BarContainer)]
+    assert names == ["random", "Dubhe", "greedy (oracle)"]
+
+
 def test_many_classes_are_lines(axes: Axes) -> None:
     """Above 20 classes each method is a line within the band of its standard deviation."""
     shares = tuple((np.arange(1, 53) / np.arange(1, 53).sum()).tolist())
-    proportions = ClassProportions(mean=shares, sd=(0.001,) * 52)
-    methods = {
-        name: replace(method, class_proportions=proportions)
-        for name, method in RESULTS.methods.items()
-    }
-    federation = replace(RESULTS.federation, num_classes=52, class_proportions=shares)
-    draw_class_proportions(axes, replace(RESULTS, federation=federation, methods=methods))
+    proportions = dict.fromkeys(RESULTS.methods, ClassProportions(mean=shares, sd=(0.001,) * 52))
+    draw_shares(axes, proportions, shares)
     lines = [line for line in axes.lines if line.get_label() != "uniform"]
     assert [line.get_label() for line in lines] == ["random", "Dubhe", "greedy (oracle)"]
     np.testing.assert_allclose(np.asarray(lines[1].get_ydata(), dtype=float), shares)
@@ -74,7 +80,7 @@ def test_many_classes_are_lines(axes: Axes) -> None:
 def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
     """Few rounds are drawn as they are: one line a method, from round 0."""
     short = {name: method_result(name, num_rounds=20) for name in RESULTS.methods}
-    draw_accuracy(axes, replace(RESULTS, methods=short))
+    draw_accuracy(axes, short)
     assert len(axes.lines) == len(short)
     for line, method in zip(axes.lines, short.values(), strict=True):
         assert np.asarray(line.get_xdata()).tolist() == list(range(21))
@@ -85,7 +91,8 @@ def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
 
 def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None:
     """The line has a point for each round, whether or not the model was evaluated after it."""
-    draw_by_round(axes, {"random": [0.0, None, None, 0.3, 0.5]}, first_round=0)
+    method = replace(method_result("random", 4), accuracy=(0.0, None, None, 0.3, 0.5))
+    draw_accuracy(axes, {"random": method})
     (line,) = axes.lines
     assert np.asarray(line.get_xdata()).tolist() == [0, 1, 2, 3, 4]
     np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), [0.0, 0.1, 0.2, 0.3, 0.5])
@@ -93,7 +100,7 @@ def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None
 
 def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
     """From 31 rounds on there is a light raw line and a bold one, and the label says so."""
-    draw_emd(axes, RESULTS)
+    draw_emd(axes, RESULTS.methods)
     assert len(axes.lines) == 2 * len(RESULTS.methods)
     assert "mean of the last 3" in axes.get_xlabel()
     raw, smoothed = (np.asarray(line.get_ydata(), dtype=float) for line in axes.lines[:2])
@@ -105,7 +112,7 @@ def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
 def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
     """From round 1 on, a line a method."""
     methods = {"greedy": replace(method_result("greedy", 3), local_emd=(1.0, 1.2, 1.1))}
-    draw_local_emd(axes, replace(RESULTS, methods=methods))
+    draw_local_emd(axes, methods)
     (line,) = axes.lines
     assert np.asarray(line.get_xdata()).tolist() == [1, 2, 3]
     assert np.asarray(line.get_ydata()).tolist() == [1.0, 1.2, 1.1]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.legend import Legend
 
-from dubhe_flwr.report.picture import method_colours, method_label, picture
+from dubhe_flwr.report.picture import method_label, method_looks, picture
 
 
 def test_panels_stand_in_rows() -> None:
@@ -62,9 +62,10 @@ def test_the_legend_fits_the_picture(width: float) -> None:
 
 def test_a_method_keeps_its_colour_in_every_company() -> None:
     """Known methods look the same in each figure, and all methods of a figure differ."""
-    together = method_colours(["a", "random", "b", "dubhe", "greedy"])
-    assert len(set(together.values())) == 5
-    assert together["dubhe"] == method_colours(["dubhe"])["dubhe"] == "#0072B2"
+    together = method_looks(["a", "random", "b", "dubhe", "greedy"])
+    assert len({look["color"] for look in together.values()}) == 5
+    assert together["dubhe"] == method_looks(["dubhe"])["dubhe"]
+    assert together["dubhe"]["color"] == "#0072B2"
 
 
 def test_a_method_is_shown_by_its_label() -> None:

@@ -5,14 +5,14 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_flwr.report import ClassProportions, ComparisonResults
-from dubhe_flwr.report.panels import draw_accuracy, draw_class_proportions
+from dubhe_flwr.report import ComparisonResults, MethodResult
+from dubhe_flwr.report.panels import draw_accuracy, draw_shares
 from dubhe_flwr.report.picture import Panel, picture
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
 from reproduction.experiment import Experiment, Found, Method, PaperSettings, spread
 from reproduction.page import Picture, Section
-from reproduction.panels import draw_averages, draw_curves, draw_shares
+from reproduction.panels import draw_averages
 from reproduction.trainings import ALL, Trainings, accuracies, curves_of, together, trainings
 
 __all__ = ["AVERAGES", "CURVES", "FEMNIST", "MOTIVATION"]
@@ -80,14 +80,13 @@ def _report_motivation(options: PaperSettings, found: Found) -> Section:
 
 
 def _motivation_panels(title: str, results: Mapping[str, Any]) -> list[Panel]:
-    methods = {name: result["methods"]["random"] for name, result in results.items()}
-    shares = {name: method["class_proportions"] for name, method in methods.items()}
-    proportions = {
-        name: ClassProportions(tuple(of["mean"]), tuple(of["sd"])) for name, of in shares.items()
+    methods = {
+        name: MethodResult.from_dict(result["methods"]["random"])
+        for name, result in results.items()
     }
-    accuracy = {name: method["accuracy"] for name, method in methods.items()}
+    proportions = {name: of.class_proportions for name, of in methods.items()}
     return [
-        partial(draw_curves, series=accuracy, title=title),
+        partial(draw_accuracy, methods=methods, title=title),
         partial(draw_shares, proportions=proportions),
     ]
 
@@ -208,7 +207,12 @@ def _federation(results: ComparisonResults) -> str:
 
 
 def _femnist_picture(results: ComparisonResults) -> Picture:
-    panels = [partial(draw, results=results) for draw in (draw_accuracy, draw_class_proportions)]
+    proportions = {name: of.class_proportions for name, of in results.methods.items()}
+    everybody = results.federation.class_proportions
+    panels: list[Panel] = [
+        partial(draw_accuracy, methods=results.methods),
+        partial(draw_shares, proportions=proportions, all_clients=everybody),
+    ]
     caption = (
         "Left: test accuracy. Right: class proportions of the selected data, mean over the rounds."
     )

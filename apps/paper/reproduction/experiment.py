@@ -43,7 +43,10 @@ class PaperSettings(Options):
         "small", "full: the paper's sizes; small: all of it in minutes.", choices=("small", "full")
     )
     datasets: tuple[str, ...] = option(
-        _DATASETS, "Data sets to train on, separated by commas, or none.", parse=_datasets
+        _DATASETS,
+        "Data sets to train on, separated by commas, or none.",
+        choices=_DATASETS,
+        parse=_datasets,
     )
     seeds: tuple[int, ...] | None = option(
         None, "Seeds, separated by commas.", parse=numbers, shown="0, or 0,1,2 where cheap"
@@ -62,10 +65,6 @@ class PaperSettings(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unknown := [name for name in self.datasets if name not in _DATASETS]:
-            raise SettingsError(
-                f"datasets names {unknown[0]!r}; choose from {', '.join(_DATASETS)}."
-            )
         if min(self.seeds or (), default=0) < 0:
             raise SettingsError(f"seeds={','.join(map(str, self.seeds or ()))} must be from 0 up.")
 

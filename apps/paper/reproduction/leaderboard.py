@@ -5,12 +5,13 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
+from dubhe_flwr.report.panels import draw_accuracy
 from dubhe_flwr.report.picture import method_label, picture
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
 from reproduction.experiment import Experiment, Found, Method, PaperSettings, finished, spread
 from reproduction.page import Picture, Section
-from reproduction.panels import draw_curves, draw_reach
+from reproduction.panels import draw_reach
 from reproduction.trainings import Trainings, accuracies, together, trainings, turned_digits
 
 __all__ = ["EXPERIMENT"]
@@ -168,13 +169,7 @@ def _rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
 
 def _curves(trained: Mapping[str, Trainings], found: Found) -> Picture:
     rows = [
-        [
-            partial(
-                draw_curves,
-                series={name: of.accuracy for name, of in results.methods.items()},
-                title=title,
-            )
-        ]
+        [partial(draw_accuracy, methods=results.methods, title=title)]
         for title, cells in trained.items()
         if (results := together(cells, found)) is not None
     ]

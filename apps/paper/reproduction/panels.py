@@ -7,17 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from dubhe_flwr.report.panels import draw_by_round, draw_share_bars, label_percents
-from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_colours, method_label, method_looks
-from dubhe_flwr.report.results import ClassProportions
+from dubhe_flwr.report.panels import label_percents
+from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_label, method_looks
 
 __all__ = [
     "draw_averages",
     "draw_balance",
-    "draw_curves",
     "draw_reach",
     "draw_registry",
-    "draw_shares",
     "draw_unbiasedness",
 ]
 
@@ -34,15 +31,14 @@ def draw_unbiasedness(
     title: str,
 ) -> None:
     """Draw bars of the mean and lines of the standard deviation of ``||p_o - p_u||_1`` over K."""
-    colours = method_colours(means)
+    looks = method_looks(means)
     bar = 0.84 / len(means)
     places = np.arange(len(participants))
     for position, (name, values) in enumerate(means.items()):
         left = places - 0.42 + bar * (position + 0.5)
-        axes.bar(left, values, bar, color=colours[name], label=method_label(name))
-        axes.plot(
-            left, deviations[name], "o-", color=colours[name], mec="white", ms=5, lw=1.2, alpha=0.9
-        )
+        colour = looks[name]["color"]
+        axes.bar(left, values, bar, color=colour, label=method_label(name))
+        axes.plot(left, deviations[name], "o-", color=colour, mec="white", ms=5, lw=1.2, alpha=0.9)
     axes.axhline(
         global_distance,
         color=UNIFORM_COLOUR,
@@ -91,53 +87,13 @@ def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes
     axes.set_title("Clients of each category")
 
 
-def draw_shares(
-    axes: Axes,
-    *,
-    proportions: Mapping[str, ClassProportions],
-    all_clients: Sequence[float] = (),
-    title: str = "Class proportions of the selected data",
-) -> None:
-    """Draw class proportions as bars beside each other, with the uniform distribution."""
-    draw_share_bars(axes, proportions, all_clients)
-    num_classes = len(next(iter(proportions.values())).mean)
-    axes.axhline(
-        1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
-    )
-    axes.set_xticks(range(num_classes))
-    label_percents(axes.yaxis)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("Class (lines: standard deviation over rounds)")
-    axes.set_title(title)
-
-
-def draw_curves(
-    axes: Axes,
-    *,
-    series: Mapping[str, Sequence[float | None]],
-    title: str,
-    label: str = "Test accuracy",
-) -> None:
-    """Draw a curve over the rounds for each name; accuracies begin with the initial model."""
-    of_accuracy = label == "Test accuracy"
-    draw_by_round(axes, series, first_round=0 if of_accuracy else 1)
-    if of_accuracy:
-        label_percents(axes.yaxis)
-    else:
-        axes.set_ylim(bottom=0)
-    axes.set_ylabel(label)
-    axes.set_title(title)
-
-
 def draw_averages(
     axes: Axes, *, distances: Sequence[float], series: Mapping[str, Sequence[float]], title: str
 ) -> None:
     """Draw the mean accuracy of the last rounds over EMD_avg for each method."""
-    colours = method_colours(series)
-    for name, values in series.items():
-        axes.plot(
-            distances, values, "o-", ms=5, color=colours[name], label=method_label(name), lw=1.8
-        )
+    for name, look in method_looks(series).items():
+        style = {"color": look["color"], "label": method_label(name), "ms": 5, "lw": 1.8}
+        axes.plot(distances, series[name], "o-", **style)
     axes.set_xticks(list(distances))
     label_percents(axes.yaxis)
     axes.set_xlabel(r"$EMD^{avg}$")

@@ -5,12 +5,13 @@ from typing import Any, Final, get_args
 
 from dubhe_flwr.data import PartitionKind
 from dubhe_flwr.report import ClassProportions
+from dubhe_flwr.report.panels import draw_shares
 from dubhe_flwr.report.picture import picture
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
 from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings
 from reproduction.page import Picture, Section
-from reproduction.panels import draw_registry, draw_shares
+from reproduction.panels import draw_registry
 from reproduction.studies import CLIENTS, registry_cell, study_cell
 
 __all__ = ["EXPERIMENT"]

@@ -1,20 +1,21 @@
 """Cells with training: one way of selecting in one federation, with one seed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments.options import same
-from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
-from dubhe_flwr.report import ClassProportions, ComparisonResults, FederationSummary, MethodResult
+from dubhe_flwr.experiments.settings import METHODS, CompareSettings, MachineSettings
+from dubhe_flwr.report import ComparisonResults, FederationSummary, MethodResult
+from dubhe_flwr.report.panels import draw_accuracy, draw_emd, draw_local_emd
 from dubhe_flwr.report.picture import Panel, picture
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Found, Method, PaperSettings, finished, identity
 from reproduction.page import Picture
-from reproduction.panels import draw_curves
+from reproduction.peers import PEERS, selector_of
 from reproduction.studies import LETTERS
 
 __all__ = [
@@ -38,9 +39,10 @@ Trainings: TypeAlias = Mapping[str, list[Cell]]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCellSettings(CompareSettings):
-    """A comparison, also on data that only the reproduction has."""
+    """A comparison, also of methods and on data that only the reproduction has."""
 
     dataset: str = same(CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits"))
+    methods: tuple[str, ...] = same(CompareSettings, "methods", choices=(*METHODS, *PEERS))
 
 
 _SMALL: Final[Mapping[str, Any]] = {
@@ -171,15 +173,8 @@ def together(cells: Trainings, found: Found) -> ComparisonResults | None:
             federation = result["federation"]
     if federation is None:
         return None
-    known = {name: _method(content) for name, content in methods.items()}
+    known = {name: MethodResult.from_dict(content) for name, content in methods.items()}
     return ComparisonResults({}, FederationSummary(**federation), known)
-
-
-def _method(content: Mapping[str, Any]) -> MethodResult:
-    own = {field.name: content[field.name] for field in fields(MethodResult)}
-    return MethodResult(
-        **own | {"class_proportions": ClassProportions(**content["class_proportions"])}
-    )
 
 
 def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
@@ -200,21 +195,11 @@ def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> 
 
 
 def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
-    methods = results.methods.items()
+    methods = results.methods
     return [
-        partial(draw_curves, series={n: m.accuracy for n, m in methods}, title=federation),
-        partial(
-            draw_curves,
-            series={n: m.emd for n, m in methods},
-            title="Selected data from uniform",
-            label=r"$\|p_o - p_u\|_1$",
-        ),
-        partial(
-            draw_curves,
-            series={n: m.local_emd for n, m in methods},
-            title="Clients from the selected data",
-            label=r"mean of $\|p_l^k - p_o\|_1$",
-        ),
+        partial(draw_accuracy, methods=methods, title=federation),
+        partial(draw_emd, methods=methods, title="Selected data from uniform"),
+        partial(draw_local_emd, methods=methods, title="Clients from the selected data"),
     ]
 
 
@@ -236,7 +221,9 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
         "femnist": scenarios.scenario_of_letters,
         "turned-digits": scenarios.scenario_of_turned_digits,
     }.get(settings.dataset, scenario_of)
-    results = compare(replace(settings, machine=machine), on_round, scenario_of=made).to_dict()
+    results = compare(
+        replace(settings, machine=machine), on_round, scenario_of=made, selector_of=selector_of
+    ).to_dict()
     device = resolve_device(machine.device)
     return Measured(
         {name: results[name] for name in ("federation", "methods")},

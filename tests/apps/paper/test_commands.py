@@ -51,7 +51,7 @@ def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         ("--scale tiny", "scale='tiny' is unknown; choose one of small, full."),
-        ("--datasets SVHN", "datasets names 'SVHN'; choose from MNIST, CIFAR10, FEMNIST."),
+        ("--datasets SVHN", "datasets='SVHN' is unknown; choose one of MNIST, CIFAR10, FEMNIST."),
         ("--seeds one", "seeds='one' must be numbers separated by commas"),
         ("--seeds 0,-1", "seeds=0,-1 must be from 0 up."),
         ("--rounds 0", "num_rounds=0 must be at least 1."),

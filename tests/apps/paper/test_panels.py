@@ -8,13 +8,9 @@ from matplotlib.figure import Figure
 from reproduction.panels import (
     draw_averages,
     draw_balance,
-    draw_curves,
     draw_registry,
-    draw_shares,
     draw_unbiasedness,
 )
-
-from dubhe_flwr.report import ClassProportions
 
 
 @pytest.fixture
@@ -53,25 +49,6 @@ def test_every_category_has_a_block_with_its_count(axes: Axes) -> None:
     assert depth[1] == 0.0
     corners = {(patch.get_x(), patch.get_y()) for patch in axes.patches}  # type: ignore[attr-defined]
     assert len(corners) == 7
-
-
-def test_shares_stand_beside_uniform(axes: Axes) -> None:
-    """Grey bars for all clients come first."""
-    draw_shares(
-        axes,
-        proportions={"dubhe": ClassProportions((0.6, 0.4), (0.1, 0.1))},
-        all_clients=[0.9, 0.1],
-    )
-    assert heights(axes) == [[0.9, 0.1], [0.6, 0.4]]
-    assert [0.5, 0.5] in [ys(line) for line in axes.lines]
-
-
-@pytest.mark.parametrize(("label", "first"), [("Test accuracy", 0), ("distance", 1)])
-def test_accuracies_begin_before_the_first_round(axes: Axes, label: str, first: int) -> None:
-    """Other series have no value for the initial model."""
-    draw_curves(axes, series={"random": [0.1, 0.2, 0.3]}, title="title", label=label)
-    assert xs(axes.lines[0]) == [first, first + 1, first + 2]
-    assert axes.get_ylabel() == label
 
 
 def test_averages_are_a_line_a_method(axes: Axes) -> None:

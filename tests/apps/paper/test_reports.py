@@ -4,6 +4,7 @@ import pytest
 from reproduction.commands import EXPERIMENTS, page, remarks, sections
 from reproduction.experiment import PaperSettings
 from reproduction.page import Section
+from reproduction.peers import PEERS
 from reproduction_results import finished
 
 from dubhe_flwr.experiments import METHODS
@@ -121,7 +122,7 @@ def test_the_ablation_names_every_option_in_every_table() -> None:
     options = PaperSettings(datasets=("MNIST",))
     made = section("ablation", options)
     for number, table in enumerate(made.tables):
-        assert [of[0] for of in table.rows] == list(METHODS)
+        assert [of[0] for of in table.rows] == [*METHODS, *PEERS]
         assert row(made, "dubhe", table=number)[1] == "0.300"
     assert row(made, "greedy")[2:6] == ["0.050", "1.40", "0.50", "312"]
     assert row(made, "greedy")[6] != ""

@@ -5,8 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.oracle import OracleSelector
-from dubhe_flwr.baselines.roll_call import Past
+from reproduction.peers.oracle import OracleSelector, Past
 
 __all__ = ["FedCbsSelector", "class_imbalance", "first_probabilities", "next_probabilities"]
 

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.oracle import OracleSelector, label_table
-from dubhe_flwr.baselines.roll_call import Past
+from dubhe_flwr.baselines.greedy import label_table
 from dubhe_flwr.core import label_distribution
+from reproduction.peers.oracle import OracleSelector, Past
 
 __all__ = ["FlipsSelector", "label_clusters", "take_turns"]
 

@@ -5,10 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies
+from reproduction.peers.flips import FlipsSelector, label_clusters, take_turns
+from reproduction.peers.oracle import Past
 
-from dubhe_flwr.baselines import FlipsSelector
-from dubhe_flwr.baselines.flips import label_clusters, take_turns
-from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import generator
 
 

@@ -4,10 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
-from dubhe_flwr.baselines import FedCbsSelector
-from dubhe_flwr.baselines.fedcbs import class_imbalance, first_probabilities, next_probabilities
-from dubhe_flwr.baselines.roll_call import Past
+from reproduction.peers.fedcbs import (
+    FedCbsSelector,
+    class_imbalance,
+    first_probabilities,
+    next_probabilities,
+)
+from reproduction.peers.oracle import Past
 
 COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
 
