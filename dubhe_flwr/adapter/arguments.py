@@ -1,6 +1,6 @@
 """The keyword arguments of the strategies: each is declared once, as a field."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import wraps
@@ -48,8 +48,9 @@ class Options:
         with the same directory goes on with the next round.
     on_checkpoint_failure : "continue" or "raise" (default: "continue")
         Whether a run goes on, with an error in the log, where a checkpoint cannot be written.
-    on_selection : callable (Plan, float) -> None, optional (default: none)
-        Told who trains and how many seconds the selection took, in each round.
+    on_selection : callable (Plan, float) -> mapping or None, optional (default: none)
+        Told who trains and how many seconds the selection took, in each round. A mapping that it
+        returns joins the metrics of the round.
     """
 
     equal_weights: bool = False
@@ -59,7 +60,7 @@ class Options:
     stage_timeout: float | None = 600.0
     checkpoint_dir: str | PathLike[str] | None = None
     on_checkpoint_failure: OnCheckpointFailure = "continue"
-    on_selection: Callable[[Plan, float], None] | None = None
+    on_selection: Callable[[Plan, float], Mapping[str, float] | None] | None = None
 
     def __post_init__(self) -> None:
         of = {"evaluate_on": EvaluateOn, "on_checkpoint_failure": OnCheckpointFailure}

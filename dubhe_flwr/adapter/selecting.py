@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import ERROR, INFO, WARNING
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -78,7 +78,8 @@ class SelectionDriver:
         self._owner.log_plan(outcome, seconds)
         self._owner.on_plan(outcome, seconds)
         if self.options.on_selection is not None:
-            self.options.on_selection(outcome, seconds)
+            told = self.options.on_selection(outcome, seconds)
+            self.metrics.update(told if isinstance(told, Mapping) else {})
         return outcome
 
     def in_order(

@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 _NARROW: Final = 7.0
-_NARROW_BESIDE: Final = 5.5
 _WIDEST: Final = 12.0
 _SMOOTHED_FROM: Final = 31
 _MOST_BARS: Final = 20
@@ -49,25 +48,24 @@ _MOST_BARS: Final = 20
 def save_figures(results: ComparisonResults, folder: Path) -> None:
     """Write the figures of a comparison as PNG, into a folder that is made if need be.
 
-    ``accuracy.png`` and ``class_proportions.png`` show one finding each, ``comparison.png`` both
-    side by side, and ``emd.png`` the two label terms of the paper's bound (eq. 3).
+    ``accuracy.png`` and ``class_proportions.png`` show one finding each, ``comparison.png`` both,
+    and ``emd.png`` the two label terms of the paper's bound (eq. 3).
     """
     accuracy = partial(draw_accuracy, methods=results.methods)
     wide = _width_of_classes(results)
     figures: dict[str, tuple[float, list[Panel]]] = {
         "accuracy": (_NARROW, [accuracy]),
         "class_proportions": (wide, [_shares(results)]),
-        "emd": (2 * _NARROW_BESIDE, _label_terms(results)),
-        "comparison": (_NARROW_BESIDE + wide, [accuracy, _shares(results)]),
+        "emd": (_NARROW, _label_terms(results)),
+        "comparison": (wide, [accuracy, _shares(results)]),
     }
     for name, (width, panels) in figures.items():
         _save(panels, width, folder / f"{name}.png")
 
 
 def save_study_figure(results: StudyResults, path: Path) -> None:
-    """Write the figure of a study as PNG: both label terms beside class proportions."""
-    width = 2 * _NARROW_BESIDE + _width_of_classes(results)
-    _save([*_label_terms(results), _shares(results)], width, path)
+    """Write the figure of a study as PNG: both label terms, and class proportions."""
+    _save([*_label_terms(results), _shares(results)], _width_of_classes(results), path)
 
 
 def _width_of_classes(results: Results) -> float:
@@ -85,8 +83,8 @@ def _label_terms(results: Results) -> list[Panel]:
 
 
 def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
-    """Draw panels side by side, with one legend for all."""
-    drawn = picture([panels], (width, 4.4))
+    """Draw panels one above the other, as a phone shows them, with one legend for all."""
+    drawn = picture([[panel] for panel in panels], (width, 0.6 + 3.4 * len(panels)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(drawn)
 
@@ -109,7 +107,7 @@ def draw_emd(
     """Draw the distance of the selected data from uniform, over the rounds."""
     _draw_by_round(axes, {name: of.emd for name, of in methods.items()}, first_round=1)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
+    axes.set_ylabel("Distance from uniform")
     axes.set_title(title)
 
 
@@ -121,7 +119,7 @@ def draw_local_emd(
     """Draw the distance of the selected clients' data from all of it, over the rounds."""
     _draw_by_round(axes, {name: of.local_emd for name, of in methods.items()}, first_round=1)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(r"mean of $\|p_l^k - p_o\|_1$")
+    axes.set_ylabel("Mean distance from the selected data")
     axes.set_title(title)
 
 

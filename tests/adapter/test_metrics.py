@@ -1,5 +1,6 @@
 """Each selection can be seen in Flower's own results, and by a function of the app's."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.core import distance_to_uniform, global_distribution
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.serverapp import Dubhe
-from dubhe_flwr.simulation import run_in_process
+from dubhe_flwr.simulation import known_labels, run_in_process
 
 client_app = ClientApp()
 register_dubhe(
@@ -58,6 +60,33 @@ def test_a_result_has_them_beside_those_of_the_app() -> None:
         assert told["selection-coverage"] == len(covered) / 9
         assert told["selection-seconds"] == seconds
         assert told["selection-bytes"] == plan.bytes_up + plan.bytes_down
+
+
+def test_a_simulation_has_the_distances() -> None:
+    """Of the data that was selected, and of as many clients at random."""
+    counts = np.array([np.roll([9, 2, 1], client) for client in range(9)])
+    strategy = Dubhe(
+        FedAvg(fraction_evaluate=0.0),
+        num_participants=3,
+        seed=0,
+        simulation="plain",
+        on_selection=known_labels(counts),
+    )
+    server_app, results = ServerApp(), []
+
+    @server_app.main()
+    def main(grid: Grid, context: Context) -> None:
+        results.append(strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=1))
+
+    run_in_process(server_app, client_app, num_supernodes=9)
+    told = results[0].train_metrics_clientapp[1]
+    chosen = counts[[int(alias) for alias in strategy.plan.aliases]]  # type: ignore[union-attr]
+    assert told["selection-distance"] == distance_to_uniform(global_distribution(chosen))
+    every = [
+        distance_to_uniform(global_distribution(counts[list(clients)]))
+        for clients in combinations(range(9), 3)
+    ]
+    assert told["random-distance"] == pytest.approx(np.mean(every), abs=0.15)
 
 
 def test_what_is_no_function_is_refused() -> None:

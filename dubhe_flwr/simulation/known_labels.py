@@ -1,0 +1,54 @@
+"""How uniform each round's data is, in a simulation, where labels are known."""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core import distance_to_uniform, generator, global_distribution
+from dubhe_flwr.protocol import Plan
+
+__all__ = ["known_labels"]
+
+_DRAWS = 20
+
+
+def known_labels(
+    label_counts: ArrayLike, seed: int = 0
+) -> Callable[[Plan, float], dict[str, float]]:
+    """Return what tells how far from uniform a round's data is, to be given as `on_selection`.
+
+    The metrics of each round then have `selection-distance`, from 0 to 2, and `random-distance`,
+    the mean of twenty random selections of as many clients.
+
+    Parameters
+    ----------
+    label_counts : array_like of float, shape (N, C)
+        A row for each partition-id: samples of each class, or shares where all clients count the
+        same.
+    seed : int (default: 0)
+        Fixes the random selections.
+
+    Examples
+    --------
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> from dubhe_flwr.serverapp import Dubhe
+    >>> counts = [[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10
+    >>> strategy = Dubhe(FedAvg(), num_participants=5, on_selection=known_labels(counts))
+    """
+    weighted = np.asarray(label_counts, dtype=np.float64)
+    rng = generator(seed, "known-labels")
+
+    def distance(clients: Sequence[int] | NDArray[np.int64]) -> float:
+        return distance_to_uniform(global_distribution(weighted[list(clients)]))
+
+    def tell(plan: Plan, _seconds: float) -> dict[str, float]:
+        chosen = [int(alias) for alias in plan.aliases]
+        draws = (rng.choice(len(weighted), len(chosen), replace=False) for _ in range(_DRAWS))
+        return {
+            "selection-distance": distance(chosen),
+            "random-distance": fmean(map(distance, draws)),
+        }
+
+    return tell
