@@ -229,11 +229,12 @@ def test_what_others_may_write_is_refused_too(
 
 
 STOPPED = """
-import os, signal, sys, threading
+import os, signal, sys
 from dubhe_flwr.cli import main
 from dubhe_flwr.experiments import progress
 from contextlib import contextmanager
 moment, original = int(sys.argv.pop(1)), progress.compare_progress
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
 
 @contextmanager
 def counting(console, settings):
