@@ -230,10 +230,9 @@ def test_what_others_may_write_is_refused_too(
 
 STOPPED = """
 import os, signal, sys
-from dubhe_flwr.cli import main
-from dubhe_flwr.experiments import progress
 from contextlib import contextmanager
-moment, original = int(sys.argv.pop(1)), progress.compare_progress
+from dubhe_flwr.cli import compare, main
+moment, original = int(sys.argv.pop(1)), compare.compare_progress
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
 
 @contextmanager
@@ -248,7 +247,7 @@ def counting(console, settings):
                 os.kill(os.getpid(), signal.SIGINT)
         yield count
 
-progress.compare_progress = counting
+compare.compare_progress = counting
 main()
 """
 
