@@ -10,25 +10,17 @@ from reproduction.cells import Cell
 from dubhe_flwr.core import Codebook
 
 DISTANCES = {
-    "random": 0.6,
-    "dubhe": 0.3,
-    "greedy": 0.05,
-    "flips": 0.2,
-    "fedcbs": 0.06,
-    "fedentopt": 0.25,
-}
+    "random": 0.6, "dubhe": 0.3, "greedy": 0.05, "flips": 0.2, "fedcbs": 0.06, "fedentopt": 0.25,
+}  # fmt: skip
 FEDERATION = asdict(RESULTS.federation)
 
 
 def finished(cells: Iterable[Cell]) -> dict[str, Any]:
     """Return what a sweep would return for these cells."""
     provenance = {
-        "seed": 0,
-        "device": "abacus",
-        "versions": {"numpy": "1"},
-        "command": "python apps/paper",
+        "seed": 0, "device": "abacus", "versions": {"numpy": "1"}, "command": "python apps/paper",
         "date": "2021-08-09T00:00:00+00:00",
-    }
+    }  # fmt: skip
     return {cell.key: {"result": _result(cell), "provenance": {**provenance}} for cell in cells}
 
 

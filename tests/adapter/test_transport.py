@@ -1,6 +1,6 @@
 """A batch goes over a Grid within one timeout, and each node has at most one reply."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -34,23 +34,24 @@ class Clock:
         return self.now
 
 
-class SlowGrid(ForwardingGrid):
-    """Takes a while for each batch, and notes how long it may wait."""
+Carry = Callable[[list[Message], float | None], Iterable[Message]]
 
-    def __init__(self, grid: Grid, clock: Clock, seconds: float) -> None:
+
+class AlteredGrid(ForwardingGrid):
+    """Lets a function do with messages what it likes, and with their replies."""
+
+    def __init__(self, grid: Grid, carry: Callable[[list[Message], Carry, Any], Any]) -> None:
         super().__init__(grid)
-        self.clock, self.seconds = clock, seconds
-        self.timeouts: list[float | None] = []
-        self.lives: list[float] = []
+        self.carry = carry
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        messages = list(messages)
-        self.timeouts.append(timeout)
-        self.lives += [message.metadata.ttl for message in messages]
-        self.clock.now += self.seconds
-        return super().send_and_receive(messages, timeout=timeout)
+        forward = super().send_and_receive
+        replies: Iterable[Message] = self.carry(
+            list(messages), lambda sent, seconds: forward(sent, timeout=seconds), timeout
+        )
+        return replies
 
 
 @pytest.fixture
@@ -77,34 +78,21 @@ def test_a_timeout_is_that_of_the_whole_batch(
     answered: int,
 ) -> None:
     """Parts of a batch share it, and what would begin after it is not sent."""
-    clock = Clock()
+    clock, waited, lives = Clock(), list[float | None](), list[float]()
     monkeypatch.setattr(transport, "time", clock)
     monkeypatch.setattr(transport, "batch_size", lambda _grid, _number: 2)
-    slow = SlowGrid(grid, clock, seconds=40.0)
-    replies = send_over_grid(slow, batch_to(grid.get_node_ids()), timeout)
-    assert slow.timeouts == timeouts
+
+    def slow(messages: list[Message], carry: Carry, seconds: float | None) -> Iterable[Message]:
+        waited.append(seconds)
+        lives.extend(message.metadata.ttl for message in messages)
+        clock.now += 40.0
+        return carry(messages, seconds)
+
+    replies = send_over_grid(AlteredGrid(grid, slow), batch_to(grid.get_node_ids()), timeout)
+    assert waited == timeouts
     assert len(replies) == answered
     if timeout is not None:
-        assert slow.lives == [seconds for seconds in timeouts for _ in range(2)]
-
-
-class ReplyingGrid(ForwardingGrid):
-    """Answers each message with these, `None` standing for the node's own reply."""
-
-    def __init__(self, grid: Grid, answers: list[Error | None]) -> None:
-        super().__init__(grid)
-        self.answers = answers
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        messages = list(messages)
-        replies = super().send_and_receive(messages, timeout=timeout)
-        return [
-            reply if error is None else Message(error, reply_to=message)
-            for message, reply in zip(messages, replies, strict=True)
-            for error in self.answers
-        ]
+        assert lives == [seconds for seconds in timeouts for _ in range(2)]
 
 
 RAISED, BUSY, GONE = Error(2, "raised"), Error(2, "busy"), Error(5, "gone")
@@ -113,23 +101,25 @@ RAISED, BUSY, GONE = Error(2, "raised"), Error(2, "busy"), Error(5, "gone")
 @pytest.mark.parametrize(
     ("answers", "kept"),
     [
-        ([None], "reply"),
-        ([None, RAISED], "reply"),
-        ([RAISED, None], "reply"),
-        ([GONE, None], "reply"),
-        ([RAISED, BUSY], "raised"),
-        ([GONE, RAISED], "raised"),
-        ([GONE], None),
-        ([Error(3, "?"), Error(4, "?")], None),
-        ([], None),
+        ([None], "reply"), ([None, RAISED], "reply"), ([RAISED, None], "reply"),
+        ([GONE, None], "reply"), ([RAISED, BUSY], "raised"), ([GONE, RAISED], "raised"),
+        ([GONE], None), ([Error(3, "?"), Error(4, "?")], None), ([], None),
     ],
-)
+)  # fmt: skip
 def test_one_reply_of_each_node_counts(
     grid: InProcessGrid, answers: list[Error | None], kept: str | None
 ) -> None:
     """An error hides no reply, and where the framework says "gone", nothing came."""
     (node_id, *_) = grid.get_node_ids()
-    replies = send_over_grid(ReplyingGrid(grid, answers), batch_to([node_id]), 1.0)
+
+    def replying(messages: list[Message], carry: Carry, seconds: float) -> list[Message]:
+        return [
+            reply if error is None else Message(error, reply_to=message)
+            for message, reply in zip(messages, carry(messages, seconds), strict=True)
+            for error in answers
+        ]
+
+    replies = send_over_grid(AlteredGrid(grid, replying), batch_to([node_id]), 1.0)
     expected: dict[str | None, Any] = {
         "reply": {node_id: {"alias": "3", "willing": True}},
         "raised": {node_id: NodeFailure("raised")},
@@ -142,19 +132,15 @@ def test_no_node_answers_for_another(grid: InProcessGrid) -> None:
     """A reply counts only if it comes from the node that was asked."""
     asked, other, *_ = grid.get_node_ids()
 
-    class Forging(ForwardingGrid):
-        """Lets another node's reply name the request of the one that was asked."""
+    def forging(messages: list[Message], carry: Carry, seconds: float) -> list[Message]:
+        replies = list(carry(messages, seconds))
+        for reply in replies:
+            reply.metadata.__dict__["_src_node_id"] = other
+        return replies
 
-        def send_and_receive(
-            self, messages: Iterable[Message], *, timeout: float | None = None
-        ) -> Iterable[Message]:
-            replies = list(super().send_and_receive(messages, timeout=timeout))
-            for reply in replies:
-                reply.metadata.__dict__["_src_node_id"] = other
-            return replies
-
-    assert send_over_grid(Forging(grid), batch_to([asked]), 1.0) == {}
-    assert set(send_over_grid(Forging(grid), batch_to([asked, other]), 1.0)) == {other}
+    forged = AlteredGrid(grid, forging)
+    assert send_over_grid(forged, batch_to([asked]), 1.0) == {}
+    assert set(send_over_grid(forged, batch_to([asked, other]), 1.0)) == {other}
 
 
 def test_a_forwarding_grid_passes_everything_on(grid: InProcessGrid) -> None:

@@ -53,6 +53,6 @@ def test_a_client_that_always_says_yes(rule: Any, determination: str, trained: i
         return {**reply, "decisions": b"\xff" * len(reply["decisions"])}
 
     nodes.alter_reply = always
-    plans = [nodes.play(server_round) for server_round in range(1, ROUNDS + 1)]
+    plans = nodes.rounds(1, ROUNDS)
     # What an operator can look at: the names of those who train, over some rounds.
     assert sum(str(LIAR) in plan.aliases for plan in plans) == trained

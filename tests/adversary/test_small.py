@@ -5,17 +5,13 @@ import pickle
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from apis import Api, in_both_apis
 from protocol.federation import Federation, epoch_of
 from protocol.server import federation, report_of
 from support import LABEL_COUNTS
 
-from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import ClientSession, Memory, NodePolicy
-from dubhe_flwr.protocol.wire.messages import HelloReply
-from dubhe_flwr.testing import Fault, FaultyGrid
 
 
 @in_both_apis
@@ -54,22 +50,3 @@ def test_two_nodes_of_one_name() -> None:
     assert report_of(plan, "join").dropped == {"alias of another node": 1}
     assert plan.num_registered == 11
     assert set(epoch_of(nodes).aliases.values()) == {str(row) for row in range(12)} - {"8"}
-
-
-@pytest.mark.parametrize("char", ["\u200b", "\u202e", "\ufeff", "\u2066", "\n", "\x1b[2J"])
-def test_a_name_that_looks_like_another_one(char: str) -> None:
-    """Invisible characters, and those that turn the direction of text, are no part of a name."""
-    with pytest.raises(MalformedMessageError, match="or invisible character"):
-        HelloReply(f"node{char}7", willing=True)
-
-
-@in_both_apis
-def test_a_late_reply_of_a_stage_trains_nothing(api: Api) -> None:
-    """A node holds a reply back until training. No strategy takes it for a trained model."""
-    models = []
-    for faults in ([], [Fault("delay", "participate", times=2)]):
-        strategy = api.dubhe(on_failure="random")
-        models.append((strategy, api.run(strategy, FaultyGrid(api.grid(), faults), 2)))
-    for strategy, model in models:
-        assert [len(plan.participants) for plan in strategy.plans] == [6, 6]
-        assert all(np.isfinite(array).all() for array in model)

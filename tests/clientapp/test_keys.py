@@ -53,8 +53,7 @@ class TestFiles:
     """Keys in the formats that ssh-keygen and OpenSSL write."""
 
     @pytest.mark.parametrize(
-        ("form", "password"),
-        [(PrivateFormat.OpenSSH, None), (PRIVATE, None), (PRIVATE, b"secret")],
+        ("form", "password"), [(PrivateFormat.OpenSSH, None), (PRIVATE, None), (PRIVATE, b"secret")]
     )
     def test_a_signing_key(
         self, tmp_path: Path, form: PrivateFormat, password: bytes | None
@@ -98,17 +97,12 @@ class TestFiles:
         with pytest.raises(SettingsError, match=r"missing.key cannot be read \(No such file"):
             load(tmp_path / "missing.key")
 
-    def test_trusted_keys_as_ssh_keygen_writes_them(self, tmp_path: Path) -> None:
-        """One a line, with comments, empty lines and Windows line ends."""
+    def test_trusted_keys(self, tmp_path: Path) -> None:
+        """One a line with comments and empty lines, as ssh-keygen has them, or blocks of PEM."""
         lines = [key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) for key in TRUSTED]
-        path = tmp_path / "trusted"
+        form, path = PublicFormat.SubjectPublicKeyInfo, tmp_path / "trusted"
         path.write_bytes(b"# nodes\r\n\r\n" + b" node@host\r\n".join(lines))
         assert list(load_trusted_keys(path)) == TRUSTED
-
-    def test_trusted_keys_as_pem(self, tmp_path: Path) -> None:
-        """Blocks one after the other."""
-        form = PublicFormat.SubjectPublicKeyInfo
-        path = tmp_path / "trusted.pem"
         path.write_bytes(b"".join(key.public_bytes(Encoding.PEM, form) for key in TRUSTED))
         assert list(load_trusted_keys(str(path))) == TRUSTED
 
@@ -127,64 +121,63 @@ class TestFiles:
                 load_trusted_keys(path)
 
 
-class TestGiven:
-    """Keys that are given as such, or found by a function of the Context."""
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"signing_key": KEYS[0]}, "give both or neither"),
+        ({"trusted_keys": TRUSTED}, "give both or neither"),
+        ({"signing_key": lambda _c: KEYS[0]}, "give both or neither"),
+        ({"signing_key": KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
+        ({"signing_key": lambda _c: KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
+        ({"signing_key": KEYS[0], "trusted_keys": TRUSTED[1:]}, "not among trusted_keys"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(options: Any, match: str) -> None:
+    """Before any message comes."""
+    with pytest.raises(SettingsError, match=match):
+        mod_with(**options)
 
-    @pytest.mark.parametrize(
-        ("options", "match"),
-        [
-            ({"signing_key": KEYS[0]}, "give both or neither"),
-            ({"trusted_keys": TRUSTED}, "give both or neither"),
-            ({"signing_key": lambda _c: KEYS[0]}, "give both or neither"),
-            ({"signing_key": KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
-            ({"signing_key": lambda _c: KEYS[0], "trusted_keys": []}, "trusted_keys is empty"),
-            ({"signing_key": KEYS[0], "trusted_keys": TRUSTED[1:]}, "not among trusted_keys"),
-        ],
-    )
-    def test_what_cannot_work_is_refused_at_once(self, options: Any, match: str) -> None:
-        """Before any message comes."""
-        with pytest.raises(SettingsError, match=match):
-            mod_with(**options)
 
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"signing_key": KEYS[1], "trusted_keys": iter(TRUSTED)},
-            {"signing_key": lambda c: KEYS[c.node_config["partition-id"]], "trusted_keys": TRUSTED},
-            {"signing_key": KEYS[1], "trusted_keys": lambda _c: TRUSTED},
-            {"signing_key": lambda _c: KEYS[1], "trusted_keys": lambda _c: iter(TRUSTED)},
-        ],
-    )
-    def test_they_sign(self, options: Any) -> None:
-        """Each way to give them serves any number of requests."""
-        mod, node = mod_with(**options), context()
-        for number in (1, 2):
-            signature: Any = join(mod, node, number)["signature"]
-            assert signature[:32] == TRUSTED[1].public_bytes_raw()
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"signing_key": KEYS[1], "trusted_keys": iter(TRUSTED)},
+        {"signing_key": lambda c: KEYS[c.node_config["partition-id"]], "trusted_keys": TRUSTED},
+        {"signing_key": KEYS[1], "trusted_keys": lambda _c: TRUSTED},
+        {"signing_key": lambda _c: KEYS[1], "trusted_keys": lambda _c: iter(TRUSTED)},
+    ],
+)
+def test_they_sign(options: Any) -> None:
+    """Each way to give them serves any number of requests."""
+    mod, node = mod_with(**options), context()
+    for number in (1, 2):
+        signature: Any = join(mod, node, number)["signature"]
+        assert signature[:32] == TRUSTED[1].public_bytes_raw()
 
-    @pytest.mark.parametrize(
-        ("find", "said"),
-        [
-            (lambda c: load_signing_key(c.node_config["signing-key"]), "cannot be read"),
-            (lambda _c: Ed25519PrivateKey.generate(), "not among trusted_keys"),
-            (lambda _c: None, "not a private Ed25519 key"),
-            (lambda c: c.node_config["no such key"], "raised KeyError"),
-        ],
-    )
-    def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
-        self, find: Any, said: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """It never goes on unprotected; its owner reads why, and the server does not."""
-        node = context(**{"signing-key": "/nowhere/node.key"})
-        mod = mod_with(signing_key=find, trusted_keys=TRUSTED)
-        with caplog.at_level(logging.ERROR, logger="flwr"):
-            for request in (HelloRequest(), JOIN):
-                stage = "join" if request is JOIN else "hello"
-                with pytest.raises(RefusedError, match="its log says why") as error:
-                    mod.handle(Envelope(bytes(16), stage, 1).seal(request), node)
-                assert "nowhere" not in str(error.value)
-        assert said in caplog.text
-        assert not node.state.config_records
+
+@pytest.mark.parametrize(
+    ("find", "said"),
+    [
+        (lambda c: load_signing_key(c.node_config["signing-key"]), "cannot be read"),
+        (lambda _c: Ed25519PrivateKey.generate(), "not among trusted_keys"),
+        (lambda _c: None, "not a private Ed25519 key"),
+        (lambda c: c.node_config["no such key"], "raised KeyError"),
+    ],
+)
+def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
+    find: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It never goes on unprotected; its owner reads why, and the server does not."""
+    node = context(**{"signing-key": "/nowhere/node.key"})
+    mod = mod_with(signing_key=find, trusted_keys=TRUSTED)
+    with caplog.at_level(logging.ERROR, logger="flwr"):
+        for request in (HelloRequest(), JOIN):
+            stage = "join" if request is JOIN else "hello"
+            with pytest.raises(RefusedError, match="its log says why") as error:
+                mod.handle(Envelope(bytes(16), stage, 1).seal(request), node)
+            assert "nowhere" not in str(error.value)
+    assert said in caplog.text
+    assert not node.state.config_records
 
 
 def test_one_warning_without_keys(

@@ -19,6 +19,7 @@ from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinRepl
 from dubhe_flwr.rules import Paper
 
 HELLO = Envelope(bytes(16), "hello", 1)
+JOINING = Envelope(b"e" * 16, "join", 1)
 RULE = Paper((1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2})
 JOIN = JoinRequest(RULE.name, RULE.to_json(), 6, 512, 100, 3, 100, 100)
 
@@ -40,15 +41,19 @@ def request(fields: Any, stage: str = "hello") -> Message:
     return Message(to_records(fields), dst_node_id=99, message_type=message_type(stage))
 
 
+def answer(app: ClientApp, node: Context, stage: str = "hello") -> Any:
+    """Return what an app answers to a greeting, or to a request to join."""
+    header = JOINING if stage == "join" else HELLO
+    reply = app(request(header.seal(JOIN if stage == "join" else HelloRequest()), stage), node)
+    return reply_reader(header)(dict(reply.content.config_records["dubhe"]))
+
+
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
 def test_both_kinds_of_app_answer_every_stage(app: ClientApp) -> None:
     """The mod and the registered handlers give the same answer to a request."""
-    reply = app(request(HELLO.seal(HelloRequest())), context())
-    fields = dict(reply.content.config_records["dubhe"])
-    assert reply_reader(HELLO)(fields) == HelloReply(alias="3", willing=True)
+    assert answer(app, context()) == HelloReply(alias="3", willing=True)
     for stage in STAGES:
-        answer = app(request({"nonsense": 1}, stage), context())
-        assert answer.has_error()
+        assert app(request({"nonsense": 1}, stage), context()).has_error()
 
 
 @pytest.mark.parametrize("app", [numpy_client_app(), message_client_app()])
@@ -70,26 +75,19 @@ def test_refusals_are_error_replies_and_leave_no_state(
 def test_state_lives_in_the_context() -> None:
     """The session survives between messages in the Context, and its replay is refused."""
     app, node = numpy_client_app(), context()
-    header = Envelope(b"e" * 16, "join", 1)
-    reply = app(request(header.seal(JOIN), "join"), node)
-    joined = reply_reader(header)(dict(reply.content.config_records["dubhe"]))
-    assert isinstance(joined, JoinReply)
-    assert joined.status == 0
+    assert answer(app, node, "join").status == 0
     kept = node.state.config_records["dubhe"]
     assert Memory.from_fields(kept).epoch == b"e" * 16
-    assert app(request(header.seal(JOIN), "join"), node).has_error()
+    assert app(request(JOINING.seal(JOIN), "join"), node).has_error()
 
 
 def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
     """What an older version or a fault left behind costs the epoch, not the node."""
     app, node = numpy_client_app(), context()
-    header = Envelope(b"e" * 16, "join", 1)
     damaged, older = ConfigRecord({"sequence": 1}), ConfigRecord({"session": b"{}"})
     for left in (damaged, older):
         node.state["dubhe"] = left
-        reply = app(request(header.seal(JOIN), "join"), node)
-        joined = reply_reader(header)(dict(reply.content.config_records["dubhe"]))
-        assert isinstance(joined, JoinReply)
+        assert isinstance(answer(app, node, "join"), JoinReply)
 
 
 def test_other_messages_pass_through() -> None:
@@ -118,10 +116,7 @@ def test_alias_is_the_partition_or_the_node() -> None:
     app = numpy_client_app()
     node = context()
     del node.node_config["partition-id"]
-    reply = app(request(HELLO.seal(HelloRequest())), node)
-    body = reply_reader(HELLO)(dict(reply.content.config_records["dubhe"]))
-    assert isinstance(body, HelloReply)
-    assert body.alias == "99"
+    assert answer(app, node).alias == "99"
 
 
 @pytest.mark.parametrize(
@@ -135,12 +130,7 @@ def test_alias_is_the_partition_or_the_node() -> None:
 )
 def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> None:
     """Floors for cohort and key size, and willingness, are the node's own."""
-    app = numpy_client_app(**options)
-    header = Envelope(b"e" * 16, "join", 1)
-    reply = app(request(header.seal(JOIN), "join"), context())
-    body = reply_reader(header)(dict(reply.content.config_records["dubhe"]))
-    assert isinstance(body, JoinReply)
-    assert body.status == status
+    assert answer(numpy_client_app(**options), context(), "join").status == status
 
 
 def test_how_far_labels_may_move_is_the_owners_to_say() -> None:
@@ -195,9 +185,9 @@ def test_label_counts_are_read_at_registration_only() -> None:
         return np.array([5, 5, 5, 5])
 
     app, node = numpy_client_app(counts), context()
-    app(request(HELLO.seal(HelloRequest())), node)
+    answer(app, node)
     assert not calls
-    app(request(Envelope(b"e" * 16, "join", 1).seal(JOIN), "join"), node)
+    answer(app, node, "join")
     assert len(calls) == 1
 
 

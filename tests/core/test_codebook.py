@@ -112,18 +112,7 @@ def test_fractional_size_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "category",
-    [
-        (),
-        (0, 1, 2),
-        (1, 0),
-        (3, 3),
-        (-1,),
-        (-1, 4),
-        (10,),
-        (4, 10),
-        (*range(9), 10),
-    ],
+    "category", [(), (0, 1, 2), (1, 0), (3, 3), (-1,), (-1, 4), (10,), (4, 10), (*range(9), 10)]
 )
 def test_unknown_category_is_refused(category: Category) -> None:
     """Sets of a wrong size, out of order, with repetitions or unknown classes have no slot."""

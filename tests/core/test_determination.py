@@ -71,14 +71,6 @@ def test_cutting_and_filling_are_uniform(
     assert chisquare(list(occurrences.values())).pvalue > 1e-4
 
 
-def test_exactly_k_volunteers_stay_as_they_are() -> None:
-    """Where nothing is cut or filled, chance plays no part."""
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        chosen = fill_or_trim(mask(1, 4, size=6), np.ones(6, dtype=bool), 2, rng)
-        assert chosen.tolist() == [1, 4]
-
-
 @pytest.fixture
 def decisions() -> Mask:
     """Return decisions of 40 clients in 6 tries, some with more and some with fewer than K yes."""
@@ -95,14 +87,6 @@ def as_lists(tries: list[NDArray[np.int64]]) -> list[list[int]]:
     return [chosen.tolist() for chosen in tries]
 
 
-def test_tries_repeat(decisions: Mask) -> None:
-    """The same seed and round give the same tries; another seed or round gives others."""
-    tries = as_lists(tries_of_round(decisions, ALL, 5, 7, 1))
-    assert tries == as_lists(tries_of_round(decisions, ALL, 5, 7, 1))
-    assert tries != as_lists(tries_of_round(decisions, ALL, 5, 8, 1))
-    assert tries != as_lists(tries_of_round(decisions, ALL, 5, 7, 2))
-
-
 def test_each_try_stands_alone(decisions: Mask) -> None:
     """A try depends on its own decisions, seed, round and index, not on other tries or rounds."""
     tries = as_lists(tries_of_round(decisions, ALL, 5, 7, 3))
@@ -115,27 +99,6 @@ def test_each_try_stands_alone(decisions: Mask) -> None:
     others[:, 1:] = ~others[:, 1:]
     assert as_lists(tries_of_round(others, ALL, 5, 7, 3))[0] == tries[0]
     assert as_lists(tries_of_round(decisions[:, :4], ALL, 5, 7, 3)) == tries[:4]
-
-
-def test_tries_leave_out_who_is_not_eligible(decisions: Mask) -> None:
-    """No try of a round holds a client that is not eligible, and each has K all the same."""
-    eligible = ~mask(*range(0, 40, 3), size=40)
-    for chosen in tries_of_round(decisions, eligible, 5, 7, 1):
-        assert chosen.size == 5
-        assert eligible[chosen].all()
-
-
-def test_tries_and_rounds_are_independent() -> None:
-    """Two tries of a round, filled from nothing, are any pair equally often over 2000 rounds.
-
-    Chi-square over the 25 pairs of one of five clients each, p > 1e-4.
-    """
-    nobody, everybody = np.zeros((5, 2), dtype=bool), np.ones(5, dtype=bool)
-    pairs = np.zeros((5, 5), dtype=np.int64)
-    for server_round in range(2000):
-        first, second = tries_of_round(nobody, everybody, 1, 7, server_round)
-        pairs[first, second] += 1
-    assert chisquare(pairs.ravel()).pvalue > 1e-4
 
 
 @given(num_participants=st.integers(1, 200), data=st.data())
@@ -204,19 +167,6 @@ def test_pool_holds_all_who_volunteered(
     assert set(volunteers.tolist()) <= set(pool)
 
 
-def test_filling_the_pool_is_uniform() -> None:
-    """Who fills up is any of the others equally often: chi-square, p > 1e-4."""
-    decisions = np.zeros((6, 2), dtype=bool)
-    decisions[2, 1] = True
-    eligible = np.array([1, 1, 1, 1, 0, 1], dtype=bool)
-    occurrences = np.zeros(6)
-    for seed in range(2000):
-        occurrences[pool_of_round(decisions, eligible, 2, seed)] += 1
-    assert occurrences[2] == 2000
-    assert occurrences[4] == 0
-    assert chisquare(occurrences[[0, 1, 3, 5]]).pvalue > 1e-4
-
-
 @given(
     num_participants=st.integers(3, 30),
     extra=st.integers(0, 100),
@@ -269,13 +219,6 @@ def test_cutting_is_random_and_repeats() -> None:
     assert chisquare(left_over).pvalue > 1e-4
 
 
-def test_pool_of_exactly_k_is_one_choice() -> None:
-    """With K = N all clients are in the wanted groups."""
-    groups = cut_into_groups(np.arange(7), 7, 3, 9, np.random.default_rng(0))
-    assert sorted(len(group) for group in groups) == [3, 4]
-    assert sorted(np.concatenate(groups).tolist()) == list(range(7))
-
-
 @pytest.mark.parametrize(
     ("pool_size", "max_groups", "name"), [(19, 9, "pool of 19"), (40, 4, "max_groups=4")]
 )
@@ -313,20 +256,3 @@ def test_pool_and_groups_have_random_numbers_of_their_own() -> None:
     expected = cut_into_groups(pool, 6, 3, 8, generator(5, "groups", 9))
     groups = groups_of_round(decisions, eligible, 6, 3, max_groups=8, seed=5, server_round=9)
     assert [group.tolist() for group in groups] == [group.tolist() for group in expected]
-
-
-def test_filling_up_differs_from_round_to_round() -> None:
-    """Where nobody volunteers, K eligible clients are grouped, not the same ones in each round."""
-    nobody, eligible = np.zeros((40, 2), dtype=bool), np.arange(40) != 7
-    chosen = {
-        frozenset(
-            np.concatenate(
-                groups_of_round(
-                    nobody, eligible, 6, 3, max_groups=8, seed=1, server_round=server_round
-                )
-            ).tolist()
-        )
-        for server_round in range(20)
-    }
-    assert all(len(group) == 6 and 7 not in group for group in chosen)
-    assert len(chosen) > 10

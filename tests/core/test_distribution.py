@@ -52,26 +52,18 @@ def test_label_distribution_is_the_share_of_each_class(counts: list[int]) -> Non
 def test_label_distribution_of_many_clients() -> None:
     """Clients may lie along any leading axes, in any integer type, without overflow."""
     counts = np.full((2, 3, 4), 255, dtype=np.uint8)
+    assert fixed_point_distribution(counts[0, 0]).tolist() == [2**18] * 4
     assert label_distribution(counts).tolist() == [[[0.25] * 4] * 3] * 2
 
 
 @pytest.mark.parametrize(
     "counts",
     [
-        [],
-        [[]],
-        np.zeros((0, 3)),
-        [0, 0],
-        [-1, 2],
-        [-2, 1],
-        [[1, 2], [0, 0]],
-        [[1, 2], [-1, 2]],
-        [float("nan"), 1],
-        [[1, 1], [1, float("nan")]],
-        [float("inf"), 1],
+        [], [[]], np.zeros((0, 3)), [0, 0], [-1, 2], [-2, 1], [[1, 2], [0, 0]], [[1, 2], [-1, 2]],
+        [float("nan"), 1], [[1, 1], [1, float("nan")]], [float("inf"), 1],
         [[1, 1], [1, float("inf")]],
     ],
-)
+)  # fmt: skip
 def test_unfit_label_counts_are_refused(counts: ArrayLike) -> None:
     """No data, negative counts and what is no number are refused, in one row of many too."""
     with pytest.raises(SettingsError, match="leave out clients without data"):
@@ -118,28 +110,9 @@ def test_average_emd_is_between_0_and_2(counts: NDArray[np.int64]) -> None:
     assert average_emd(np.vstack([p_l, p_l]), p_g) == pytest.approx(emd)
 
 
-@given(counts=federations())
-def test_average_emd_to_uniform_is_the_distance_to_uniform(counts: NDArray[np.int64]) -> None:
-    """With one client and the uniform reference both measures are the same."""
-    p_g, num_classes = global_distribution(counts), counts.shape[1]
-    emd = average_emd([p_g], np.full(num_classes, 1 / num_classes))
-    assert emd == pytest.approx(distance_to_uniform(p_g))
-
-
-def test_extremes_of_the_average_emd() -> None:
-    """Clients like the reference have EMD_avg 0, clients without a class of it 2."""
-    assert average_emd([[0.2, 0.8], [0.2, 0.8]], [0.2, 0.8]) == 0.0
-    assert average_emd([[1, 0, 0], [0, 1, 0]], [0, 0, 1]) == 2.0
-
-
 @pytest.mark.parametrize(
     ("distribution", "rho"),
-    [
-        ([0.2, 0.2, 0.2], 1.0),
-        ([100, 1000, 10], 100.0),
-        ([0.5, 0.5, 0.0], np.inf),
-        ([0, 0], np.inf),
-    ],
+    [([0.2, 0.2, 0.2], 1.0), ([100, 1000, 10], 100.0), ([0.5, 0.5, 0.0], np.inf), ([0, 0], np.inf)],
 )
 def test_imbalance_ratio(distribution: list[float], rho: float) -> None:
     """Rho is the largest class over the smallest, infinite with an empty one."""
@@ -171,22 +144,6 @@ def test_fixed_point_distribution_is_the_largest_remainder(counts: list[int]) ->
         < Fraction(1, FIXED_POINT_SCALE)
         for integer, count in zip(integers, counts, strict=True)
     )
-
-
-@pytest.mark.parametrize(
-    ("counts", "integers"),
-    [
-        ([1, 1, 1], [349526, 349525, 349525]),
-        ([1, 1, 1, 0, 1, 1, 1], [174763, 174763, 174763, 0, 174763, 174762, 174762]),
-        ([2, 1], [699051, 349525]),
-        ([0, 2**20 - 1, 1], [0, 1048575, 1]),
-        ([0, 2**22 - 1, 1], [0, 1048576, 0]),
-        (np.array([255, 255], dtype=np.uint8), [524288, 524288]),
-    ],
-)
-def test_fixed_point_vectors(counts: list[int], integers: list[int]) -> None:
-    """Ties go to the lower class, an empty class stays empty, small types do not overflow."""
-    assert fixed_point_distribution(counts).tolist() == integers
 
 
 @pytest.mark.parametrize(

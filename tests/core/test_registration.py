@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from dubhe_flwr.errors import SettingsError
 
 PAPER = Codebook((1, 2, 10))
 SIGMA = {1: 0.7, 2: 0.1}
+Client = tuple[list[int], Codebook, dict[int, Fraction]]
 
 
 def algorithm_1(
@@ -48,7 +48,7 @@ def algorithm_1(
 
 
 @st.composite
-def clients(draw: st.DrawFn) -> tuple[list[int], Codebook, dict[int, Fraction]]:
+def clients(draw: st.DrawFn) -> Client:
     """Draw a client with many ties, and thresholds of which many lie exactly on its shares."""
     num_classes = draw(st.integers(2, 12))
     count = st.one_of(st.integers(0, 3), st.integers(0, 1000))
@@ -63,50 +63,16 @@ def clients(draw: st.DrawFn) -> tuple[list[int], Codebook, dict[int, Fraction]]:
 
 @given(client=clients())
 @example(client=([7, 3], Codebook((1, 2)), {1: Fraction(7, 10), 2: Fraction(0)}))
-def test_category_is_that_of_algorithm_1(
-    client: tuple[list[int], Codebook, dict[int, Fraction]],
-) -> None:
+@example(client=([2, 5, 5], Codebook((1, 3)), {1: Fraction(5, 12), 3: Fraction(0)}))
+@example(
+    client=([699_999_999, 300_000_001], Codebook((1, 2)), {1: Fraction(7, 10), 2: Fraction(0)})
+)
+def test_category_is_that_of_algorithm_1(client: Client) -> None:
     """The category is the one that the paper's listing returns, ties and borders included."""
     counts, codebook, sigma = client
     floats = {size: float(share) for size, share in sigma.items()}
     expected = algorithm_1(counts, codebook.reference_set, sigma)
     assert dominating_category(counts, codebook, floats) == expected
-
-
-@given(client=clients(), times=st.integers(2, 50))
-def test_category_depends_on_shares_only(
-    client: tuple[list[int], Codebook, dict[int, Fraction]], times: int
-) -> None:
-    """A virtual client that repeats its samples keeps its category."""
-    counts, codebook, sigma = client
-    floats = {size: float(share) for size, share in sigma.items()}
-    repeated = [times * count for count in counts]
-    assert dominating_category(repeated, codebook, floats) == dominating_category(
-        counts, codebook, floats
-    )
-
-
-@pytest.mark.parametrize(
-    ("label_counts", "sigma", "category"),
-    [
-        pytest.param([7, 3, 0], {1: 0.7, 2: 0.3}, (0,), id="7 of 10 reach 0.7"),
-        pytest.param([699, 301, 0], {1: 0.7, 2: 0.3}, (0, 1), id="699 of 1000 do not"),
-        pytest.param([699_999_999, 300_000_001, 0], {1: 0.7, 2: 0.3}, (0, 1), id="no tolerance"),
-        pytest.param([0, 3, 6], {1: 0.7, 2: 1 / 3}, (1, 2), id="3 of 9 reach a third"),
-        pytest.param([0, 299, 701], {1: 0.8, 2: 0.3}, (0, 1, 2), id="299 of 1000 miss 0.3"),
-        pytest.param([0, 5, 5], {1: 0.5, 2: 0.1}, (1,), id="the lower of two equals first"),
-        pytest.param([3, 3, 4], {1: 0.5, 2: 0.3}, (0, 2), id="the lower of two seconds"),
-        pytest.param([1, 1, 1], {1: 0.3, 2: 0.3}, (0,), id="the lowest of three equals"),
-        pytest.param([0, 0, 1], {1: 1.0, 2: 1.0}, (2,), id="one class alone reaches 1"),
-        pytest.param([0, 1, 2], {1: 0.9, 2: 0.0}, (1, 2), id="a threshold of 0 is always met"),
-        pytest.param([1, 1, 1], {1: 0.5, 2: 0.5}, (0, 1, 2), id="no dominating class"),
-    ],
-)
-def test_category_on_the_border(
-    label_counts: list[int], sigma: dict[int, float], category: Category
-) -> None:
-    """A share equal to its threshold dominates, one just below does not; lower classes first."""
-    assert dominating_category(label_counts, Codebook((1, 2, 3)), sigma) == category
 
 
 @pytest.mark.parametrize("total", [100, 300, 700, 128_000])
@@ -131,17 +97,10 @@ def test_example_of_the_paper() -> None:
 @pytest.mark.parametrize(
     "label_counts",
     [
-        [98765] * 9,
-        [98765] * 11,
-        [98765] + [0] * 11,
-        [[98765] * 10],
-        [0] * 10,
-        [-1] + [98765] * 9,
-        [float("nan")] + [98765] * 9,
-        [float("inf")] + [98765] * 9,
-        [],
+        [98765] * 9, [98765] * 11, [98765] + [0] * 11, [[98765] * 10], [0] * 10, [-1] + [98765] * 9,
+        [float("nan")] + [98765] * 9, [float("inf")] + [98765] * 9, [],
     ],
-)
+)  # fmt: skip
 def test_unfit_label_counts_are_refused(label_counts: ArrayLike) -> None:
     """Counts of another number of classes, or that are none, are refused without quoting them."""
     with pytest.raises(SettingsError) as refusal:
@@ -234,14 +193,3 @@ def test_longest_registry() -> None:
     assert check_thresholds(longest, {1: 0.5}) == {1: 0.5}
     with pytest.raises(SettingsError, match="a registry of 4097 slots; at most 4096"):
         check_thresholds(too_long, {1: 0.5})
-
-
-@given(sigma=st.lists(st.floats(0, 1), min_size=2, max_size=2))
-def test_higher_thresholds_never_shrink_the_category(sigma: list[float]) -> None:
-    """With every threshold raised, a client has at least as many dominating classes as before."""
-    counts = [50, 20, 10, 10, 5, 5, 0, 0, 0, 0]
-    sizes = [
-        len(dominating_category(counts, PAPER, {1: sigma[0] * step, 2: sigma[1] * step}))
-        for step in (0.0, 0.5, 1.0)
-    ]
-    assert all(lower <= higher for lower, higher in pairwise(sizes))

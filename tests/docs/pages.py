@@ -6,11 +6,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("apps/*/README.md"),
-        *ROOT.glob("docs/**/*.md"),
-    ]
+    [*ROOT.glob("*.md"), *ROOT.glob("apps/*/README.md"), *ROOT.glob("docs/**/*.md")]
 )
 
 

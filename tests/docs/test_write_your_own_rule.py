@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apis import Api, in_both_apis
 from docs.pages import ROOT, blocks
-from flwr.app import Context
 from numpy.typing import NDArray
-from protocol.federation import Federation, dubhe, registered
+from protocol.federation import Federation, dubhe, reading_of
 from protocol.nodes import set_policy
 
 from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
@@ -47,8 +47,7 @@ def test_nodes_volunteer_in_proportion_to_the_entropy() -> None:
         plan = nodes.play(server_round)
         assert plan.aliases == plain.play(server_round).aliases
         assert (plan.rule, plan.num_registered) == ("Entropy()", len(COUNTS))
-    readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
-    found = [reading.probability for reading in readings if reading is not None]
+    found = [reading_of(nodes, node_id).probability for node_id in nodes.ids]
     expected = 3 * entropies(COUNTS) / entropies(COUNTS).sum()
     np.testing.assert_allclose(found, np.minimum(expected, 1.0), atol=1e-5)
     assert nodes.errors == []
@@ -84,33 +83,11 @@ def test_labels_of_one_class_have_no_entropy() -> None:
         nodes.play(1)
 
 
-@pytest.mark.parametrize("api", ["serverapp", "server"])
-def test_both_apis_take_the_rule(api: str) -> None:
+@in_both_apis
+def test_both_apis_take_the_rule(api: Api) -> None:
     """The strategy is given the rule, and the nodes find it by its name."""
-    import flwr.server.strategy
-    import flwr.serverapp.strategy
-    import support
-
-    import dubhe_flwr.server
-    import dubhe_flwr.serverapp
-    from dubhe_flwr.simulation import run_in_process
-
-    def label_counts(context: Context) -> NDArray[np.int64]:
-        return np.asarray(COUNTS[int(context.node_config["partition-id"])])
-
-    options: dict[str, Any] = {"num_participants": 3, "rule": entropy_rule(), "key_bits": 512}
-    strategy: Any
-    if api == "serverapp":
-        inner = flwr.serverapp.strategy.FedAvg(fraction_evaluate=0.0)
-        strategy = dubhe_flwr.serverapp.Dubhe(inner, **options)
-        server_app = support.main_server_app(strategy, num_rounds=2)
-        client_app = support.message_client_app(label_counts)
-    else:
-        parameters = support.initial_parameters()
-        old = flwr.server.strategy.FedAvg(fraction_evaluate=0.0, initial_parameters=parameters)
-        strategy = dubhe_flwr.server.Dubhe(old, **options)
-        server_app = support.strategy_server_app(strategy, num_rounds=2)
-        client_app = support.numpy_client_app(label_counts)
-    run_in_process(server_app, client_app, num_supernodes=len(COUNTS))
+    strategy = api.dubhe(num_participants=3, rule=entropy_rule())
+    counts = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
+    api.run(strategy, api.grid(counts, num_nodes=len(COUNTS)), 2)
     assert (strategy.plan.rule, strategy.plan.num_registered) == ("Entropy()", len(COUNTS))
     assert len(strategy.plan.participants) == 3

@@ -80,6 +80,8 @@ def test_the_record_is_that_of_the_rounds(
     assert result.local_emd == pytest.approx((0.25, 0.75))
     assert result.mean_emd == pytest.approx(0.5)
     assert result.coverage == 0.75
+    assert result.class_proportions.mean == pytest.approx((0.625, 0.375))
+    assert result.class_proportions.sd == pytest.approx((0.25, 0.25))
     # Round 0 is the initial model.
     assert result.loss == (2.0, 1.0, 0.0)
     assert result.accuracy == (0.0, 0.1, 0.2)

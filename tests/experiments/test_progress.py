@@ -67,16 +67,6 @@ def test_a_terminal_shows_the_rounds_of_each_method() -> None:
     assert last.count("2/2") == 3
 
 
-def test_the_first_registration_is_followed_on_a_terminal() -> None:
-    """The bar says how many clients have answered what, before the first selection."""
-    screen = StringIO()
-    console = Console(file=screen, force_terminal=True, width=100)
-    with study_progress(console, SETTINGS) as progress:
-        progress.answer("dubhe", "register", 7, 20)
-    assert "0/2" in screen.getvalue()
-    assert "register: 7 of 20" in screen.getvalue()
-
-
 def test_a_file_gets_a_line_for_each_long_step() -> None:
     """The methods, and the exchanges before the first selection; nothing is drawn over."""
     lines = shown_of_study(terminal=False).splitlines()

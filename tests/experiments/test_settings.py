@@ -26,60 +26,54 @@ OF_BOTH = [
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), OF_BOTH)
-def test_what_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
+OF_COMPARISONS = [
+    ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
+    (
+        {"methods": ("random", "luck")},
+        r"methods='luck' is unknown; choose one of random,",
+    ),
+    ({"methods": ()}, "at least one method"),
+    ({"methods": ("random", "random")}, "each once"),
+    ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
+    ({"batch_size": 0}, "batch_size=0"),
+    ({"epochs": -1}, "epochs=-1"),
+    ({"evaluate_every": 0}, "evaluate_every=0"),
+    ({"num_threads": 0}, "num_threads=0"),
+    ({"learning_rate": 0.0}, "learning_rate=0.0 must be above 0"),
+    ({"learning_rate": float("nan")}, "learning_rate=nan"),
+    ({"learning_rate": float("inf")}, "learning_rate=inf"),
+]
+OF_STUDIES = [
+    ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
+    (
+        {"rule": "paper", "thresholds": (0.7,)},
+        r"give one share for each of the sizes \(1, 2\)",
+    ),
+    ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
+    ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
+    ({"rule": "paper", "reference_set": ()}, r"reference_set=\(\) must hold sizes"),
+    ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),
+    ({"registration_interval": 51}, "max_draws_per_epoch=1000"),
+]
+
+
+def comparison(**given: Any) -> CompareSettings:
+    """Return settings of a comparison on digits, where no other data set is given."""
+    return CompareSettings.for_dataset(**{"dataset": "digits", **given})
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "message"),
+    [
+        *((make, *case) for make in (StudySettings.of, comparison) for case in OF_BOTH),
+        *((comparison, *case) for case in OF_COMPARISONS),
+        *((StudySettings.of, *case) for case in OF_STUDIES),
+    ],
+)
+def test_what_cannot_work_is_refused(make: Any, given: dict[str, Any], message: str) -> None:
     """In a comparison and in a study; the sentence names value and remedy."""
     with pytest.raises(SettingsError, match=message):
-        StudySettings.of(**given)
-    with pytest.raises(SettingsError, match=message):
-        CompareSettings.for_dataset("digits", **given)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
-        (
-            {"methods": ("random", "luck")},
-            r"methods='luck' is unknown; choose one of random,",
-        ),
-        ({"methods": ()}, "at least one method"),
-        ({"methods": ("random", "random")}, "each once"),
-        ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"epochs": -1}, "epochs=-1"),
-        ({"evaluate_every": 0}, "evaluate_every=0"),
-        ({"num_threads": 0}, "num_threads=0"),
-        ({"learning_rate": 0.0}, "learning_rate=0.0 must be above 0"),
-        ({"learning_rate": float("nan")}, "learning_rate=nan"),
-        ({"learning_rate": float("inf")}, "learning_rate=inf"),
-    ],
-)
-def test_a_comparison_that_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
-    """The sentence names value and remedy."""
-    with pytest.raises(SettingsError, match=message):
-        CompareSettings.for_dataset(**{"dataset": "digits", **given})
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
-        (
-            {"rule": "paper", "thresholds": (0.7,)},
-            r"give one share for each of the sizes \(1, 2\)",
-        ),
-        ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
-        ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
-        ({"rule": "paper", "reference_set": ()}, r"reference_set=\(\) must hold sizes"),
-        ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),
-        ({"registration_interval": 51}, "max_draws_per_epoch=1000"),
-    ],
-)
-def test_a_study_that_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
-    """The sentence names value and remedy."""
-    with pytest.raises(SettingsError, match=message):
-        StudySettings.of(**given)
+        make(**given)
 
 
 def test_only_dubhe_needs_keys_and_cohorts() -> None:

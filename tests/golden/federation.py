@@ -1,21 +1,25 @@
-"""A federation in memory that writes down what a selection does, by its outermost interface only.
+"""A federation that writes down what a selection does, by its outermost interface only.
 
 The traces have to outlive any change inside the protocol. So nothing here reads a field of the
 server's state, of a message or of a node's memory, and settings are made in one place.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from random import Random
 from typing import Any, Final
 
-from dubhe_flwr.errors import DubheError, ProtocolError
+from protocol.federation import Federation, Reply
+
+from dubhe_flwr.errors import DubheError
 from dubhe_flwr.protocol import (
     Batch,
-    ClientSession,
     Coordinator,
+    CoordinatorState,
+    Fields,
     NodeFailure,
     NodePolicy,
     Plan,
@@ -24,7 +28,6 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.rules import Paper
 
-Reply = Mapping[str, object] | NodeFailure
 Round = list[str]
 """What happened in a round: a line for each exchange, for the plan or error, and for each note."""
 
@@ -70,12 +73,8 @@ class Fault:
 
     def strikes(self, stage: str, server_round: int, row: int, batch: int) -> bool:
         """Tell whether a message is struck, in that batch of its stage and round."""
-        return (
-            stage == self.stage
-            and (self.rounds is None or server_round in self.rounds)
-            and (self.rows is None or row in self.rows)
-            and (self.batches is None or batch in self.batches)
-        )
+        places = (server_round, self.rounds), (row, self.rows), (batch, self.batches)
+        return stage == self.stage and all(all_ is None or at in all_ for at, all_ in places)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,41 +118,39 @@ class Scenario:
     crashes: Mapping[int, str] = field(default_factory=dict)
 
 
-class Federation:
-    """The nodes and the server of a scenario."""
+class Told(Federation[CoordinatorState]):
+    """The nodes and the server of a scenario, whose network does what its faults say."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.seed, self.server_round = scenario, seed, 0
         rows = range(scenario.num_nodes)
+        super().__init__(coordinator(seed, **scenario.settings), list(map(self._policy, rows)))
         # The order of the ids is not that of the rows, and still short to write.
         first = Random(f"ids {seed}").randrange(1, scenario.num_nodes)
         self.ids = [1000 + (row - first) % scenario.num_nodes for row in rows]
+        self.policies = dict(zip(self.ids, self.policies.values(), strict=True))
         self.rows = {node_id: row for row, node_id in enumerate(self.ids)}
-        self.policies = [self._policy(row) for row in rows]
-        self.sessions = [ClientSession(policy) for policy in self.policies]
-        self.last_replies: dict[int, Reply] = {}
+        self.last_replies: dict[int, Reply | None] = {}
         self.finding: tuple[float, ...] = ()
 
     def run(self) -> list[Round]:
         """Play all rounds, or as many as there are before an error."""
-        self.server = coordinator(self.seed, **self.scenario.settings)
-        self.state = self.server.initial_state()
         played: list[Round] = []
         for server_round in range(1, self.scenario.num_rounds + 1):
             self.server_round = server_round
             lines: Round = []
             played.append(lines)
             try:
-                self._play(lines)
+                self._tell(lines)
             except DubheError as error:
                 lines.append(f"{type(error).__name__}: {error}")
                 break
         return played
 
-    def _play(self, lines: Round) -> None:
+    def _tell(self, lines: Round) -> None:
         scenario, server_round = self.scenario, self.server_round
         for row in self._restarting():
-            self.sessions[row] = ClientSession(self.policies[row])
+            self.memories.pop(self.ids[row], None)
         interrupted = scenario.resumed.get(server_round)
         if scenario.weather and server_round > 1 and self._percent("server") < 15:
             interrupted = self._percent("interrupted") < 50
@@ -163,62 +160,53 @@ class Federation:
         may = scenario.eligible.get(server_round)
         eligible = None if may is None else [self.ids[row] for row in may]
         crash_at = scenario.crashes.get(server_round)
-        asked: list[str] = []
-        counted: dict[str, int] = {}
+        self.asked: list[str] = []
+        self.num_batches = Counter[str]()
         try:
-            self.state, outcome = self.server.begin_round(
-                self.state, server_round, present, eligible
-            )
+            outcome = self.begin(server_round, present, eligible)
             while isinstance(outcome, Batch):
-                stage = str(outcome.header.stage)
-                counted[stage] = counted.get(stage, 0) + 1
-                replies, names = self._deliver(outcome, stage, counted[stage])
-                asked.append(f"{stage} {names}")
-                if stage == crash_at:
+                replies = self.deliver(outcome)
+                if outcome.header.stage == crash_at:
                     crash_at = None
-                    lines += asked
-                    asked.clear()
+                    lines += self.asked
+                    self.asked.clear()
                     self._resume(lines, interrupted=True)
-                    self.state, outcome = self.server.begin_round(
-                        self.state, server_round, present, eligible
-                    )
+                    outcome = self.begin(server_round, present, eligible)
                 else:
-                    self.state, outcome = self.server.step(self.state, replies)
+                    outcome = self.step(replies)
         except DubheError:
-            lines += asked
+            lines += self.asked
             raise
-        lines += self._told(outcome, asked)
+        lines += self._told(outcome)
 
     def _resume(self, lines: Round, *, interrupted: bool) -> None:
         """Go on with another server, from what this one would have saved."""
         lines.append(f"the server restarts, interrupted={interrupted}")
-        saved = json.loads(json.dumps(self.server.state_dict(self.state)))
-        self.server = coordinator(self.seed, **self.scenario.settings)
-        self.state = self.server.load_state_dict(saved, interrupted=interrupted)
+        saved = json.loads(json.dumps(self.selector.state_dict(self.state)))
+        self.selector = coordinator(self.seed, **self.scenario.settings)
+        self.state = self.selector.load_state_dict(saved, interrupted=interrupted)
 
-    def _deliver(self, batch: Batch, stage: str, num_batches: int) -> tuple[dict[int, Reply], str]:
-        """Carry a batch to the nodes, and back what the faults leave; tell whom was asked."""
-        replies: dict[int, Reply] = {}
-        asked: list[int] = []
-        before: Reply | None = None
-        for node_id, fields in batch.fields.items():
-            row = self.rows[node_id]
-            asked.append(row)
-            kind = self._fault(stage, row, num_batches)
-            if kind == "request lost":
-                continue
-            try:
-                reply: Reply = self.sessions[row].handle(fields)
-            except ProtocolError as error:
-                reply = NodeFailure(str(error))
-            carried = _altered(kind, reply, self.last_replies.get(row), before)
-            before = self.last_replies[row] = reply
-            if carried is not None:
-                replies[node_id] = carried
-        return replies, self._names(asked)
+    def deliver(self, batch: Batch) -> dict[int, Reply]:
+        """Carry a batch to the nodes, and back what the faults leave; note whom was asked."""
+        stage = str(batch.header.stage)
+        self.num_batches[stage] += 1
+        self.asked.append(
+            f"{stage} {self._names(self.rows[node_id] for node_id in batch.requests)}"
+        )
+        self.before: Reply | None = None
+        return super().deliver(batch)
 
-    def _told(self, plan: Plan, asked: Iterable[str]) -> Iterator[str]:
-        for names, report in zip_longest(asked, plan.stages, fillvalue=""):
+    def _carry(self, stage: str, node_id: int, request: Fields) -> Reply | None:
+        kind = self._fault(str(stage), self.rows[node_id])
+        if kind == "request lost":
+            return None
+        reply = super()._carry(stage, node_id, request)
+        last, before = self.last_replies.get(node_id), self.before
+        self.before = self.last_replies[node_id] = reply
+        return _altered(kind, reply, last, before)
+
+    def _told(self, plan: Plan) -> Iterator[str]:
+        for names, report in zip_longest(self.asked, plan.stages, fillvalue=""):
             yield f"{names}: {_summary(report, str(names))}"
         rows = [self.rows[node_id] for node_id in plan.participants]
         yield f"train {self._names(rows)}" + (" by chance" if plan.fallback else "")
@@ -258,11 +246,12 @@ class Federation:
             return self.scenario.restarts.get(self.server_round, ())
         return [row for row in range(self.scenario.num_nodes) if self._percent("node", row) < 3]
 
-    def _fault(self, stage: str, row: int, num_batches: int) -> str | None:
+    def _fault(self, stage: str, row: int) -> str | None:
+        batch = self.num_batches[stage]
         for fault in self.scenario.faults:
-            if fault.strikes(stage, self.server_round, row, num_batches):
+            if fault.strikes(stage, self.server_round, row, batch):
                 return fault.kind
-        lot = self._percent(stage, row, num_batches) if self.scenario.weather else 100
+        lot = self._percent(stage, row, batch) if self.scenario.weather else 100
         for kind, share in WEATHER.items():
             lot -= share
             if lot < 0:
@@ -271,9 +260,8 @@ class Federation:
 
     def _percent(self, *what: object) -> float:
         """Draw from 0 to 100 by what it is for, so that no draw depends on those before it."""
-        return (
-            100 * Random(f"{self.scenario.weather} {what} {self.server_round} {self.seed}").random()
-        )
+        lot = f"{self.scenario.weather} {what} {self.server_round} {self.seed}"
+        return 100 * Random(lot).random()
 
     def _names(self, rows: Iterable[int]) -> str:
         """Write aliases in order; rows that follow each other as FIRST-LAST."""
@@ -291,24 +279,21 @@ class Federation:
 
 
 def _altered(
-    kind: str | None, reply: Reply, last: Reply | None, before: Reply | None
+    kind: str | None, reply: Reply | None, last: Reply | None, before: Reply | None
 ) -> Reply | None:
     """Return what arrives of a reply under a fault."""
     if kind is None or (isinstance(reply, NodeFailure) and kind != "reply lost"):
         return reply
-    if kind.startswith("spoilt ") and not isinstance(reply, NodeFailure):
+    if kind.startswith("spoilt ") and isinstance(reply, Mapping):
         name = kind.removeprefix("spoilt ")
         value = reply[name]
         assert isinstance(value, bytes), f"{name} is no ciphertext"
         # What another ciphertext decrypts to is random, so that no sum with it adds up.
         return {**reply, name: value[:-1] + bytes([value[-1] ^ 2])}
     return {
-        "reply lost": None,
-        "error": NodeFailure("It failed."),
-        "garbage": {"garbage": b"?"},
-        "stale": last or reply,
-        "another's": before or reply,
-    }[kind]
+        "reply lost": None, "error": NodeFailure("It failed."), "garbage": {"garbage": b"?"},
+        "stale": last or reply, "another's": before or reply,
+    }[kind]  # fmt: skip
 
 
 def _summary(report: StageReport | str, asked: str) -> str:

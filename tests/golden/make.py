@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from golden.federation import Federation
+from golden.federation import Told
 from golden.scenarios import SCENARIOS, SEEDS
 
 TRACES: Final = Path(__file__).with_name("traces.json")
@@ -20,7 +20,7 @@ def lines() -> Iterator[str]:
     """Yield the lines of the file: one for each round, and one for each run."""
     for name, scenario in SCENARIOS.items():
         for seed in SEEDS:
-            rounds = Federation(scenario, seed).run()
+            rounds = Told(scenario, seed).run()
             written = ",\n".join(json.dumps(each, separators=(",", ":")) for each in rounds)
             yield f"{json.dumps(f'{name}, seed {seed}')}: [\n{written}\n]"
 

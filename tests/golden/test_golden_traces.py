@@ -6,7 +6,7 @@ from functools import cache
 from itertools import zip_longest
 
 import pytest
-from golden.federation import Federation, Round
+from golden.federation import Round, Told
 from golden.make import TRACES
 from golden.scenarios import SCENARIOS, SEEDS
 
@@ -32,7 +32,7 @@ def test_golden_trace(name: str) -> None:
     """Each round of a scenario goes as it did when the traces were written."""
     for seed in SEEDS:
         difference = _first_difference(
-            _golden()[f"{name}, seed {seed}"], Federation(SCENARIOS[name], seed).run()
+            _golden()[f"{name}, seed {seed}"], Told(SCENARIOS[name], seed).run()
         )
         if difference:
             pytest.fail(f"{name}, seed {seed}, {difference}", pytrace=False)

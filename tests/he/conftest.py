@@ -35,21 +35,10 @@ def bad_vectors(secret_key: SecretKey) -> dict[str, bytes]:
     n = secret_key.public_key.n
     good = secret_key.encrypt([3])
     numbers = {
-        "0": 0,
-        "n": n,
-        "2n": 2 * n,
-        "n(n-1)": n * (n - 1),
-        "multiple of p": secret_key._p * 12345,
-        "multiple of q": secret_key._q * 54321,
-        "p": secret_key._p,
-        "q^2": secret_key._q**2,
-        "n^2": n**2,
-        "n^2+1": n**2 + 1,
-        "all ones": 2**1024 - 1,
-    }
+        "0": 0, "n": n, "2n": 2 * n, "n(n-1)": n * (n - 1), "multiple of p": secret_key._p * 12345,
+        "multiple of q": secret_key._q * 54321, "p": secret_key._p, "q^2": secret_key._q**2,
+        "n^2": n**2, "n^2+1": n**2 + 1, "all ones": 2**1024 - 1,
+    }  # fmt: skip
     return {name: number.to_bytes(128, "big") for name, number in numbers.items()} | {
-        "empty": b"",
-        "truncated": good[:-1],
-        "padded": b"\x00" + good,
-        "two": good + good,
-    }
+        "empty": b"", "truncated": good[:-1], "padded": b"\x00" + good, "two": good + good,
+    }  # fmt: skip

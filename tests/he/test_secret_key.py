@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import gmpy2
-import numpy as np
 import phe
 import pytest
 from hypothesis import given
@@ -15,13 +14,7 @@ from hypothesis import strategies as st
 from phe.util import powmod
 
 from dubhe_flwr.errors import DecryptionError, SealError, SettingsError
-from dubhe_flwr.he import (
-    Field,
-    Layout,
-    PublicKey,
-    SecretKey,
-    generate_secret_key,
-)
+from dubhe_flwr.he import PublicKey, SecretKey, generate_secret_key
 
 
 @given(data=st.data())
@@ -36,14 +29,6 @@ def test_encryption_equals_that_of_phe_bit_for_bit(
     assert secret_key._encrypt_with(plaintext, pow(r, q, p), pow(r, p, q)) == expected
 
 
-def test_encryption_at_full_size_equals_that_of_phe(full_size_key: SecretKey) -> None:
-    """The same holds at 2048 bits."""
-    n, p, q = full_size_key.public_key.n, full_size_key._p, full_size_key._q
-    plaintext, r = 3**1200 % n, 5**800 % n
-    expected = phe.PaillierPublicKey(n).raw_encrypt(plaintext, r_value=r)
-    assert full_size_key._encrypt_with(plaintext, pow(r, q, p), pow(r, p, q)) == expected
-
-
 @given(data=st.data())
 def test_decryption_agrees_with_phe(secret_key: SecretKey, data: st.DataObject) -> None:
     """Each of two parties decrypts what the other encrypted."""
@@ -55,18 +40,6 @@ def test_decryption_agrees_with_phe(secret_key: SecretKey, data: st.DataObject) 
     assert secret_key.decrypt(theirs) == plaintexts
     ours = secret_key.public_key.parse(secret_key.encrypt(plaintexts), len(plaintexts))
     assert [private.raw_decrypt(int(ciphertext)) for ciphertext in ours] == plaintexts
-
-
-def test_whole_way_at_full_size(full_size_key: SecretKey) -> None:
-    """A distribution of 62 classes among 8962 clients survives packing, addition and decryption."""
-    layout = Layout(2048, 8962, (Field("distribution", 62, 2**20),))
-    generator = np.random.default_rng(7)
-    clients = generator.multinomial(2**20, np.full(62, 1 / 62), size=3)
-    vectors = [full_size_key.encrypt(layout.pack("distribution", row)) for row in clients]
-    assert [len(vector) for vector in vectors] == [1024] * 3
-    total = full_size_key.public_key.add_up(vectors, num_ciphertexts=2)
-    decrypted = layout.unpack("distribution", full_size_key.decrypt(total), num_addends=3)
-    np.testing.assert_array_equal(decrypted, clients.sum(axis=0))
 
 
 def test_obfuscation_is_fresh_and_uniform_modulo_each_prime(secret_key: SecretKey) -> None:

@@ -40,16 +40,10 @@ def of_the_same_type(value: object, rng: random.Random) -> Any:
         flipped[position] ^= 1 << rng.randrange(8)
     return rng.choice(
         [
-            bytes(flipped),
-            value[:position],
-            value[position:],
-            value + value[:position],
-            value[::-1],
-            bytes(len(value)),
-            b"\xff" * len(value),
-            rng.randbytes(len(value)),
+            bytes(flipped), value[:position], value[position:], value + value[:position],
+            value[::-1], bytes(len(value)), b"\xff" * len(value), rng.randbytes(len(value)),
         ]
-    )
+    )  # fmt: skip
 
 
 def spoilt(fields: Fields, rng: random.Random) -> dict[Any, Any]:

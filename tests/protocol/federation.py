@@ -25,10 +25,12 @@ from dubhe_flwr.protocol import (
     Settings,
 )
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.node.memory import Joined, Registered
+from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
 from dubhe_flwr.rules import Paper
 
 StateT = TypeVar("StateT")
+Reply = Mapping[str, object] | NodeFailure
+Nodes = Sequence[int] | None
 
 TRIES: Final[dict[str, Any]] = {"determination": "tries", "tries": 10}
 """What the paper determines."""
@@ -44,7 +46,7 @@ class Exchange:
     stage: str
     node_id: int
     request: Fields
-    reply: Mapping[str, object] | NodeFailure | None
+    reply: Reply | None
 
 
 def node_policies(label_counts: Iterable[ArrayLike], **overrides: Any) -> list[NodePolicy]:
@@ -88,9 +90,7 @@ class Federation(Generic[StateT]):
         self.exchanges: list[Exchange] = []
         self.errors: list[ProtocolError] = []
         self.alter_request: Callable[[str, int, Fields], Fields | None] = lambda _s, _n, r: r
-        self.alter_reply: Callable[
-            [str, int, Fields], Mapping[str, object] | NodeFailure | None
-        ] = lambda _s, _n, r: r
+        self.alter_reply: Callable[[str, int, Fields], Reply | None] = lambda _s, _n, r: r
 
     def session(self, node_id: int) -> ClientSession:
         """Return the node's session as it wakes up for a request."""
@@ -107,9 +107,9 @@ class Federation(Generic[StateT]):
             if session.memory is not None:
                 self.memories[node_id] = session.memory.to_fields()
 
-    def deliver(self, batch: Batch) -> dict[int, Mapping[str, object] | NodeFailure]:
+    def deliver(self, batch: Batch) -> dict[int, Reply]:
         """Carry a batch to the nodes and the replies back."""
-        replies: dict[int, Mapping[str, object] | NodeFailure] = {}
+        replies: dict[int, Reply] = {}
         stage = batch.header.stage
         for node_id, request in batch.fields.items():
             reply = self._carry(stage, node_id, request)
@@ -119,10 +119,7 @@ class Federation(Generic[StateT]):
         return replies
 
     def begin(
-        self,
-        server_round: int,
-        present: Sequence[int] | None = None,
-        eligible: Sequence[int] | None = None,
+        self, server_round: int, present: Nodes = None, eligible: Nodes = None
     ) -> Batch | Plan:
         """Begin a round with these nodes, or all."""
         before = fingerprint(self.state)
@@ -133,7 +130,7 @@ class Federation(Generic[StateT]):
         assert fingerprint(old) == before
         return outcome
 
-    def step(self, replies: Mapping[int, Mapping[str, object] | NodeFailure]) -> Batch | Plan:
+    def step(self, replies: Mapping[int, Reply]) -> Batch | Plan:
         """Let the server go on."""
         before = fingerprint(self.state)
         old = self.state
@@ -143,17 +140,19 @@ class Federation(Generic[StateT]):
             assert fingerprint(old) == before
         return outcome
 
-    def play(
-        self,
-        server_round: int,
-        present: Sequence[int] | None = None,
-        eligible: Sequence[int] | None = None,
-    ) -> Plan:
+    def play(self, server_round: int, present: Nodes = None, eligible: Nodes = None) -> Plan:
         """Play a round to its plan."""
-        outcome = self.begin(server_round, present, eligible)
+        return self.finish(self.begin(server_round, present, eligible))
+
+    def finish(self, outcome: Batch | Plan) -> Plan:
+        """Play on to the plan."""
         while isinstance(outcome, Batch):
             outcome = self.step(self.deliver(outcome))
         return outcome
+
+    def rounds(self, first: int, last: int) -> list[Plan]:
+        """Play some rounds in turn."""
+        return [self.play(server_round) for server_round in range(first, last + 1)]
 
     def until(self, stage: str, server_round: int = 1) -> Batch:
         """Play a round up to the batch of a stage, which is not delivered."""
@@ -168,9 +167,7 @@ class Federation(Generic[StateT]):
         seen = [exchange.stage for exchange in self.exchanges]
         return [stage for stage, last in zip(seen, ["", *seen], strict=False) if stage != last]
 
-    def _carry(
-        self, stage: str, node_id: int, request: Fields
-    ) -> Mapping[str, object] | NodeFailure | None:
+    def _carry(self, stage: str, node_id: int, request: Fields) -> Reply | None:
         altered = self.alter_request(stage, node_id, request)
         if altered is None:
             return None
@@ -183,9 +180,7 @@ class Federation(Generic[StateT]):
 
 
 def dubhe(
-    label_counts: Iterable[ArrayLike],
-    policy: Mapping[str, Any] | None = None,
-    **settings: Any,
+    label_counts: Iterable[ArrayLike], policy: Mapping[str, Any] | None = None, **settings: Any
 ) -> Federation[CoordinatorState]:
     """Return a federation under Dubhe with small keys.
 
@@ -227,6 +222,13 @@ def joined(federation: Federation[Any], node_id: int) -> Joined:
 def registered(federation: Federation[Any], node_id: int) -> Registered:
     """Return what a node has since it registered."""
     found = joined(federation, node_id).registered
+    assert found is not None
+    return found
+
+
+def reading_of(federation: Federation[Any], node_id: int) -> Reading:
+    """Return what a node knows from the sums that it read."""
+    found = registered(federation, node_id).reading
     assert found is not None
     return found
 

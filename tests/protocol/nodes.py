@@ -29,14 +29,9 @@ from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, Unset
 NUM_CLIENTS = 9
 COUNTS = skewed_counts(NUM_CLIENTS)
 SETTINGS: dict[str, Any] = {
-    "num_participants": 4,
-    "reference_set": (1, 2, 4),
-    "thresholds": {1: 0.6, 2: 0.3},
-    "tries": 4,
-    "registration_interval": 10,
-    "max_draws_per_epoch": 48,
-    "max_registered": 20,
-}
+    "num_participants": 4, "reference_set": (1, 2, 4), "thresholds": {1: 0.6, 2: 0.3}, "tries": 4,
+    "registration_interval": 10, "max_draws_per_epoch": 48, "max_registered": 20,
+}  # fmt: skip
 SCALE = 2**20
 
 _READING = frozenset(
@@ -134,15 +129,16 @@ def refuses(
     request: Any,
     error: type[ProtocolError],
     match: str,
-) -> None:
+) -> ProtocolError:
     """Check that a request is refused for that reason, and changes nothing but what it costs."""
     session = nodes.session(node_id)
     kept = session.memory
     before = None if kept is None else encode(kept)
-    with pytest.raises(error, match=match):
+    with pytest.raises(error, match=match) as refusal:
         session.handle(request)
     assert kept is None or encode(kept) == before
     assert only_charged(kept, session.memory, request)
+    return refusal.value
 
 
 def only_charged(

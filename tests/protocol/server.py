@@ -2,33 +2,28 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, encrypted, joined, registered, skewed_counts
 
-from dubhe_flwr.core import fixed_point_distribution, generator, with_square
-from dubhe_flwr.protocol import Batch, CoordinatorState, NodeFailure, Plan, StageReport
+from dubhe_flwr.core import generator
+from dubhe_flwr.protocol import CoordinatorState, NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.context import Awaiting
 from dubhe_flwr.protocol.coordinator.questions import Question
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
-from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled, Slots, register_rule
 
 AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
 Nodes = Federation[CoordinatorState]
 
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS)
-FIXED = np.array([with_square(fixed_point_distribution(row)) for row in COUNTS])
 SETTINGS: dict[str, Any] = {
-    "num_participants": 4,
-    "reference_set": (1, 2, 4),
-    "thresholds": {1: 0.6, 2: 0.3},
-    "tries": 3,
+    "num_participants": 4, "reference_set": (1, 2, 4), "thresholds": {1: 0.6, 2: 0.3}, "tries": 3,
     "max_registered": 30,
-}
+}  # fmt: skip
 SEARCH: dict[str, Any] = {"thresholds": "search"}
 GROUPS: dict[str, Any] = {"determination": "grouped", "group_size": 3, "num_participants": 4}
 PLAIN: dict[str, Any] = {"simulation": "plain"}
@@ -76,13 +71,6 @@ def questions_of(nodes: Nodes) -> dict[int, tuple[int, Question]]:
     """Return the agent and the question of each round that is being determined."""
     asked = awaiting(nodes, Determine).questions
     return {r: (agent, question) for agent, each in asked.items() for r, question in each.items()}
-
-
-def finish(nodes: Nodes, outcome: Batch | Plan) -> Plan:
-    """Play on to the plan."""
-    while isinstance(outcome, Batch):
-        outcome = nodes.step(nodes.deliver(outcome))
-    return outcome
 
 
 def alter(nodes: Nodes, stage: str, spoil: Callable[[Any], Any], ids: Collection[int] = ()) -> None:
@@ -170,25 +158,3 @@ FAULTS: list[tuple[Any, str]] = [
     (hello, "StaleMessageError"),
 ]
 """What can become of any reply, and what the report calls it."""
-
-
-@register_rule
-@dataclass(frozen=True)
-class Coin(Rule):
-    """Every node volunteers as often as any other, whatever its labels and their number."""
-
-    name: ClassVar[str] = f"coin of {__name__}"  # pytest imports this module twice
-
-    def registration_slots(self, frame: Frame) -> Slots:
-        """Return one slot, which counts the nodes."""
-        del frame
-        return Slots(1, 1)
-
-    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
-        """Return a one."""
-        del own, frame
-        return np.ones(1, dtype=np.int64)
-
-    def settle(self, _own: Own, population: Population, _memory: Any, _sums: Any) -> Settled:
-        """Return V / N."""
-        return Settled(population.num_volunteers / population.num_clients)

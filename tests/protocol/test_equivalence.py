@@ -41,10 +41,7 @@ class Case:
         names = {*Settings.__dataclass_fields__, "reference_set", "thresholds"}
         chosen: dict[str, Any] = {name: v for name, v in vars(self).items() if name in names}
         return dubhe(
-            self.label_counts(0),
-            simulation=simulation,
-            max_registered=self.num_clients,
-            **chosen,
+            self.label_counts(0), simulation=simulation, max_registered=self.num_clients, **chosen
         )
 
     def label_counts(self, epoch: int) -> NDArray[np.int64]:

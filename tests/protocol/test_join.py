@@ -3,7 +3,6 @@
 from functools import partial
 
 import pytest
-from protocol.federation import epoch_of
 from protocol.nodes import Exchanges, federation, set_policy
 
 from dubhe_flwr.errors import QuorumError
@@ -30,15 +29,6 @@ def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.undo()
     with pytest.raises(QuorumError, match=r"9 refuses parameters at join.*let them know the rule"):
         nodes.step(replies)
-
-
-def test_the_number_of_classes_is_what_most_nodes_say() -> None:
-    """A rule for any number asks for none; whoever has another one is named and left out."""
-    nodes = federation(rule=Exchanges())
-    set_policy(nodes, nodes.ids[2], label_counts=lambda: [1, 2, 3, 4, 5])
-    plan = nodes.play(1)
-    assert (epoch_of(nodes).num_classes, plan.num_registered) == (4, 8)
-    assert plan.notes == ("Most nodes have 4 classes; those with others stay out: 2 (5).",)
 
 
 def test_labels_in_the_place_of_counts_are_told_as_such() -> None:

@@ -2,7 +2,7 @@
 
 from dubhe_flwr.protocol import Batch, Plan, StageReport, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import HelloRequest, KeygenRequest
+from dubhe_flwr.protocol.wire.messages import KeygenRequest
 
 HEADER = Envelope(bytes(16), "keygen", sequence=3)
 
@@ -19,12 +19,6 @@ def test_a_batch_seals_each_request() -> None:
     assert batch.num_bytes == 3 * wire_size(fields[5]) + wire_size(fields[9])
 
 
-def test_an_empty_batch_has_no_bytes() -> None:
-    """A batch to nobody is possible."""
-    assert Batch(HEADER, {}).num_bytes == 0
-    assert Batch(HEADER, {1: HelloRequest()}).num_bytes > 0
-
-
 def test_a_report_can_be_corrected() -> None:
     """What turns out unfit later moves from the accepted to the dropped, in a new report."""
     report = StageReport("join", 5, 4, {"no reply": 1}, 10, 20)
@@ -33,14 +27,6 @@ def test_a_report_can_be_corrected() -> None:
     assert once.without(1, "invalid").dropped == {"no reply": 1, "invalid": 3}
     assert report.dropped == {"no reply": 1}
     assert report.without(0, "invalid") == report
-
-
-def test_a_plan_without_a_protocol_has_one_selection() -> None:
-    """Which was chosen; nobody registered, and nothing went wrong."""
-    plan = Plan(1, (4, 7), ("0", "1"))
-    assert (plan.epoch, plan.num_registered, plan.rule, plan.finding) == (None, 0, "", ())
-    assert (plan.num_selections, plan.chosen, plan.fallback) == (1, (0,), False)
-    assert (plan.notes, plan.stages, plan.bytes_down, plan.bytes_up) == ((), (), 0, 0)
 
 
 def test_a_plan_adds_up_its_exchanges() -> None:

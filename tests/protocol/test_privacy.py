@@ -13,7 +13,7 @@ from protocol.federation import (
     epoch_of,
     fingerprint,
     joined,
-    registered,
+    reading_of,
     secret_key,
     skewed_counts,
 )
@@ -33,13 +33,9 @@ from dubhe_flwr.rules import Paper
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS, num_classes=10)
 TRIES: dict[str, Any] = {
-    "num_participants": 4,
-    "reference_set": (1, 2, 10),
-    "thresholds": {1: 0.6, 2: 0.3},
-    "tries": 5,
-    "registration_interval": 3,
-    "rounds_per_draw": 2,
-}
+    "num_participants": 4, "reference_set": (1, 2, 10), "thresholds": {1: 0.6, 2: 0.3}, "tries": 5,
+    "registration_interval": 3, "rounds_per_draw": 2,
+}  # fmt: skip
 GROUPS = TRIES | {"determination": "grouped", "num_participants": 3, "group_size": 3}
 SEARCH: dict[str, Any] = {"thresholds": "search", "reference_set": (1, 10)}
 KINDS = {
@@ -125,28 +121,6 @@ def test_labels_that_move_change_no_number_and_no_size(labels: list[int]) -> Non
     assert runs[0] == runs[1]
 
 
-def test_a_reply_has_no_room_for_anything_else() -> None:
-    """Replies hold names, keys, ciphertexts, bits, an index, and what all nodes find alike."""
-    expected = {
-        "join": {"status", "alias", "num-classes", "public-key"},
-        "keygen": {"modulus", "sealed-keys"},
-        "register": {"registration", "distribution"},
-        "settle": {"contribution", "finding"},
-        "participate": {"decisions", "unwilling"},
-        "determine": {"chosen"},
-    }
-    nodes = run(**GROUPS | SEARCH)
-    assert {exchange.stage for exchange in nodes.exchanges} == set(expected)
-    for exchange in nodes.exchanges:
-        reply: Any = exchange.reply
-        names = set(reply) - {"epoch", "stage", "sequence", "version"}
-        assert names <= expected[exchange.stage]
-        assert not any(isinstance(value, float) for value in reply.values())
-    findings = [reply["finding"] for reply in replies_of(nodes, "settle")]
-    assert set(findings[:NUM_CLIENTS]) == {b""}
-    assert len(set(findings)) == 2
-
-
 def ways_to_write(number: int, size: int) -> set[bytes]:
     """Return the obvious ways to write down a large number."""
     texts = {str(number).encode(), f"{number:x}".encode(), f"{number:X}".encode()}
@@ -184,14 +158,13 @@ def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
         secrets |= encodings(population) | encodings(fixed)
         secrets |= encodings([distance_to_uniform(population)])
         for node_id in nodes.ids:
-            own, reading = joined(nodes, node_id), registered(nodes, node_id).reading
+            own = joined(nodes, node_id)
             key = secret_key(own)
             p = int.from_bytes(key.to_bytes(), "big")
             for prime in (p, key.public_key.n // p):
                 secrets |= ways_to_write(prime, 32)
             secrets |= ways_to_write(int.from_bytes(own.delivery_key, "big"), 32)
-            assert reading is not None
-            secrets |= encodings([reading.probability])
+            secrets |= encodings([reading_of(nodes, node_id).probability])
     rule = joined(nodes, nodes.ids[0]).terms.rule
     assert isinstance(rule, Paper)
     for candidate in rule.candidates:

@@ -69,22 +69,12 @@ def test_keys_come_back() -> None:
 @pytest.mark.parametrize(
     ("kind", "data"),
     [
-        (float, 10**400),
-        (float, "1"),
-        (int, 1.0),
-        (int, True),
-        (bool, 1),
-        (bytes, "not base64!"),
-        (bytes, 7),
-        (PublicKey, "AA=="),
-        (tuple[int, ...], {"0": 1}),
-        (frozenset[int], [[1]]),
-        (Mapping[int, int], [1]),
-        (Mapping[int, int], {"x": 1}),
-        (Inner, {"size": -1}),
+        (float, 10**400), (float, "1"), (int, 1.0), (int, True), (bool, 1), (bytes, "not base64!"),
+        (bytes, 7), (PublicKey, "AA=="), (tuple[int, ...], {"0": 1}), (frozenset[int], [[1]]),
+        (Mapping[int, int], [1]), (Mapping[int, int], {"x": 1}), (Inner, {"size": -1}),
         (int | None, "1"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_belong_there_is_refused(kind: Any, data: Any) -> None:
     """The sentence says where it stands, and nothing of what a class says itself."""
     with pytest.raises(CheckpointError, match=r"^here.*: '\w+' is not what belongs here; the stat"):

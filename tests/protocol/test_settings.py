@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from protocol.server import Coin
+from protocol.nodes import Exchanges
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
@@ -20,7 +20,7 @@ VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
 
 @register_rule
 @dataclass(frozen=True)
-class Settings32(Coin):
+class Settings32(Exchanges):
     """A rule with a setting, and a large pool."""
 
     share: Any = 0.5
@@ -97,13 +97,10 @@ def test_what_is_announced_is_what_was_set() -> None:
 @pytest.mark.parametrize(
     ("simulation", "seed", "draw_seed", "encrypted"),
     [
-        (None, 5, None, True),
-        ("encrypted", 5, 5, True),
-        ("encrypted", 0, 0, True),
-        ("encrypted", None, None, True),
-        ("plain", 5, 5, False),
+        (None, 5, None, True), ("encrypted", 5, 5, True), ("encrypted", 0, 0, True),
+        ("encrypted", None, None, True), ("plain", 5, 5, False),
     ],
-)
+)  # fmt: skip
 def test_what_is_announced_of_a_simulation(
     simulation: Any, seed: int | None, draw_seed: int | None, encrypted: bool
 ) -> None:
@@ -169,7 +166,7 @@ def test_what_is_announced_of_a_simulation(
         ({"rule": Prices(), "key_bits": 16384}, "keys of 8192 bits"),
         ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch cannot work"),
         (
-            {"rule": Settings32(np.float32(0.5)), "determination": "tries"},
+            {"rule": Settings32(share=np.float32(0.5)), "determination": "tries"},
             "JSON does not hold the settings of Settings32",
         ),
         ({"rule": Settings32(), "max_draws_per_epoch": 1000}, "tries=50 .* make 2500 draws"),
@@ -205,13 +202,11 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"seed": 2**63 - 1},
         {"tries": 2**10, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
         {
-            "determination": "grouped",
-            "tries": 2**11,
-            "rounds_per_draw": 2**10,
+            "determination": "grouped", "tries": 2**11, "rounds_per_draw": 2**10,
             "max_draws_per_epoch": 2**20,
         },
     ],
-)
+)  # fmt: skip
 def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
     """The limits themselves are within."""
     assert Settings(**VALID | change).announced(100)

@@ -4,14 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from apis import TRAIN
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-from support import main_server_app, skewed_label_counts
+from support import main_server_app, message_client_app, skewed_label_counts
 
-from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.simulation import run_in_process
 
 pytestmark = pytest.mark.slow
@@ -26,25 +22,6 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def client_app() -> ClientApp:
-    """Return an app that trains nothing."""
-    app = ClientApp()
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        metrics = MetricRecord({"num-examples": 1})
-        arrays = ArrayRecord([np.zeros(2)])
-        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
-
-    register_dubhe(
-        app,
-        lambda context: LABEL_COUNTS[int(context.node_config["partition-id"])],
-        simulated=True,
-        min_key_bits=512,
-    )
-    return app
-
-
 def test_memory_stays_flat_over_a_thousand_rounds(caplog: pytest.LogCaptureFixture) -> None:
     """After the first epoch, a thousand rounds of a thousand nodes need no more memory."""
     memory: list[int] = []
@@ -56,6 +33,7 @@ def test_memory_stays_flat_over_a_thousand_rounds(caplog: pytest.LogCaptureFixtu
     strategy = TRAIN.dubhe(num_participants=20, rounds_per_draw=50)
     strategy.on_plan = on_plan
     caplog.set_level("ERROR", logger="flwr")
-    run_in_process(main_server_app(strategy, 1000), client_app(), NUM_NODES)
+    app = message_client_app(lambda node: LABEL_COUNTS[int(node.node_config["partition-id"])])
+    run_in_process(main_server_app(strategy, 1000), app, NUM_NODES)
     assert len(memory) == 1000
     assert max(memory[50:]) <= 1.05 * memory[49]

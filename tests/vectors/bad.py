@@ -117,12 +117,9 @@ def bad_ciphertexts() -> Iterator[Case]:
         ("a good one, then zero", good + bytes(128)),
     ):
         yield {
-            "name": name,
-            "modulus": MODULUS.hex(),
-            "p": f"{P:064x}",
-            "vector": vector.hex(),
+            "name": name, "modulus": MODULUS.hex(), "p": f"{P:064x}", "vector": vector.hex(),
             "error": "DecryptionError",
-        }
+        }  # fmt: skip
 
 
 def bad_packings() -> Iterator[Case]:

@@ -35,28 +35,20 @@ def categories() -> Iterator[Case]:
     for name, counts, sizes, thresholds in given:
         u = ref.category(counts, sizes, thresholds)
         yield {
-            "name": name,
-            "label-counts": list(counts),
-            "reference-set": sizes,
-            "thresholds": thresholds,
-            "category": list(u),
-            "slot": ref.codebook(sizes).index(u),
+            "name": name, "label-counts": list(counts), "reference-set": sizes,
+            "thresholds": thresholds, "category": list(u), "slot": ref.codebook(sizes).index(u),
             "length": len(ref.codebook(sizes)),
-        }
+        }  # fmt: skip
 
 
 def distributions() -> Iterator[Case]:
     """From samples of each class to fixed-point shares and the squared norm behind them."""
     given = {
-        "exact": [3, 1],
-        "ties to the lower class": [1, 1, 1],
-        "remainders, largest first": [1, 2, 4],
-        "one class": [0, 0, 5],
-        "seven equal classes": [2] * 7,
-        "large counts": [2**40, 3, 2**39 + 1],
-        "few of many": [1] + [0] * 51,
-        "squared norm rounds half up": [1448, 1047128],
-    }
+        "exact": [3, 1], "ties to the lower class": [1, 1, 1],
+        "remainders, largest first": [1, 2, 4], "one class": [0, 0, 5],
+        "seven equal classes": [2] * 7, "large counts": [2**40, 3, 2**39 + 1],
+        "few of many": [1] + [0] * 51, "squared norm rounds half up": [1448, 1047128],
+    }  # fmt: skip
     for name, counts in given.items():
         yield {
             "name": name,
@@ -166,14 +158,9 @@ def choices() -> Iterator[Case]:
         scores = ref.scores(sums, skew)
         best = ref.best_groups(sums, sizes, wanted, skew) if wanted else [scores.index(min(scores))]
         yield {
-            "name": name,
-            "sums": sums,
-            "sizes": sizes,
-            "wanted-sizes": wanted,
-            "local-skew": skew,
-            "scores": scores,
-            "chosen": best,
-        }
+            "name": name, "sums": sums, "sizes": sizes, "wanted-sizes": wanted, "local-skew": skew,
+            "scores": scores, "chosen": best,
+        }  # fmt: skip
     table = [[30, 10, 40], [11, 10, 21], [5, 5, 10], [10, 10, 20]]
     flat = [number for row in table for number in row]
     best = [ref.best_candidate(flat, 2)]

@@ -31,6 +31,7 @@ from vectors.inputs import (
 from vectors.steps import (
     FRANK,
     PINNED,
+    after_a_draw,
     answers,
     ask,
     choose,
@@ -40,6 +41,7 @@ from vectors.steps import (
     given,
     joined,
     refused,
+    refuses,
     registered,
     session,
     usual_answer,
@@ -65,16 +67,13 @@ def bad_sessions() -> Iterator[Case]:
 
 
 def _stale() -> Iterator[Case]:
-    participate = ask("participate", draw())
-    yield session("of an epoch of which the node never heard", None, refused(participate, STALE))
+    yield refuses("of an epoch of which the node never heard", None, "participate", draw(), STALE)
     other = ask("participate", draw(), epoch=OTHER_EPOCH)
     yield session("of another epoch", registered(), refused(other, STALE))
     for sequence in (1, 2):
         early = refused(ask("participate", draw(), sequence), STALE)
         yield session(f"number {sequence}, answered before", registered(), early)
-    yield session(
-        "the same request again", registered(), usual_answer(), refused(usual_answer(), STALE)
-    )
+    yield after_a_draw("the same request again", refused(usual_answer(), STALE))
     first = ask("join", ANNOUNCED)
     second = ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH)
     again = refused(ask("join", ANNOUNCED, 5), STALE)
@@ -93,8 +92,7 @@ def _keygen() -> Iterator[Case]:
     others = [ref.public_half(bytes([number]) * 32) for number in range(1, 21)]
 
     def keygen(name: str, keys: Sequence[bytes]) -> Case:
-        asked = ask("keygen", {"public-keys": b"".join(keys)})
-        return session(f"a key {name}", joined(), refused(asked))
+        return refuses(f"a key {name}", joined(), "keygen", {"public-keys": b"".join(keys)})
 
     yield keygen("for others only", others[:3])
     yield keygen("for nobody", [])
@@ -102,12 +100,11 @@ def _keygen() -> Iterator[Case]:
     yield keygen("for the agent twice", [own, own, *others[:2]])
     yield keygen("for fewer than a cohort", [own, others[0]])
     yield keygen("for more than there may be", [own, *others])
-    clear = ask("keygen", {"public-keys": b"".join([own, *others[:1]])})
-    yield session("a key for two in the clear", joined(CLEAR), refused(clear))
+    two = {"public-keys": b"".join([own, *others[:1]])}
+    yield refuses("a key for two in the clear", joined(CLEAR), "keygen", two)
 
     asked = {"public-keys": b"".join([own, *others[:2]])}
-    step = refused(ask("keygen", asked, 4))
-    yield session("a second key", joined(), ask("keygen", asked), step)
+    yield session("a second key", joined(), ask("keygen", asked), refused(ask("keygen", asked, 4)))
     recipients = [own, others[0]]
     pair = ANNOUNCED | {"min-cohort": 2}
 
@@ -116,6 +113,8 @@ def _keygen() -> Iterator[Case]:
 
     mine = ref.sign(SIGNER, statement(own))
     good = ref.sign(OTHER_SIGNER, statement(others[0]))
+    of_another_epoch = statement(others[0], OTHER_EPOCH)
+    of_other_terms = statement(others[0], announced=ANNOUNCED)
     for name, signatures in (
         ("without signatures", None),
         ("with an empty list of signatures", []),
@@ -126,20 +125,14 @@ def _keygen() -> Iterator[Case]:
         ("signed by a stranger", [mine, ref.sign(STRANGER, statement(others[0]))]),
         ("signed twice by one node", [mine, ref.sign(SIGNER, statement(others[0]))]),
         ("signed for another key", [mine, ref.sign(OTHER_SIGNER, statement(others[1]))]),
-        (
-            "signed in another epoch",
-            [mine, ref.sign(OTHER_SIGNER, statement(others[0], OTHER_EPOCH))],
-        ),
-        (
-            "signed under other parameters",
-            [mine, ref.sign(OTHER_SIGNER, statement(others[0], announced=ANNOUNCED))],
-        ),
+        ("signed in another epoch", [mine, ref.sign(OTHER_SIGNER, of_another_epoch)]),
+        ("signed under other parameters", [mine, ref.sign(OTHER_SIGNER, of_other_terms)]),
     ):
         values: dict[str, Any] = {"public-keys": b"".join(recipients)}
         if signatures is not None:
             values["signatures"] = b"".join(signatures)
-        step = refused(ask("keygen", values), UNTRUSTED)
-        yield session(f"recipients {name}", joined(pair), step, owner=PINNED)
+        name = f"recipients {name}"  # noqa: PLW2901
+        yield refuses(name, joined(pair), "keygen", values, UNTRUSTED, owner=PINNED)
 
 
 def _register() -> Iterator[Case]:
@@ -160,9 +153,9 @@ def _register() -> Iterator[Case]:
         ("that was changed", delivered() | {"key.sealed-key": bytes(flipped)}, "RefusedError"),
         ("that is empty", delivered() | {"key.sealed-key": b""}, "RefusedError"),
     ):
-        yield session(f"a key {name}", joined(), refused(ask("register", values), error))
-    step = refused(ask("register", delivered(announced=CLEAR)))
-    yield session("a key in an epoch in the clear", joined(CLEAR), step)
+        yield refuses(f"a key {name}", joined(), "register", values, error)
+    key = delivered(announced=CLEAR)
+    yield refuses("a key in an epoch in the clear", joined(CLEAR), "register", key)
 
     other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
     first, again = ask("register", delivered()), ask("register", delivered(), 4)
@@ -170,11 +163,10 @@ def _register() -> Iterator[Case]:
     late = ask("register", other, 5)
     read = usual_answer(ANNOUNCED, 4)
     yield session("another key after the first sum", joined(), first, read, refused(late))
-    mean = {"mean-examples": 100.0}
-    step = refused(ask("register", delivered(announced=WEIGHTED)))
-    yield session("a weight without a mean", joined(WEIGHTED), step)
-    step = refused(ask("register", delivered() | mean))
-    yield session("a mean where all count the same", joined(), step)
+    key = delivered(announced=WEIGHTED)
+    yield refuses("a weight without a mean", joined(WEIGHTED), "register", key)
+    mean = delivered() | {"mean-examples": 100.0}
+    yield refuses("a mean where all count the same", joined(), "register", mean)
     clear = ask("register", {}), ask("register", {}, 4)
     yield session("twice in the clear", joined(CLEAR), clear[0], refused(clear[1]))
 
@@ -188,8 +180,7 @@ def _register() -> Iterator[Case]:
         ("signed for another agent", delivered(signer=SIGNER, signed={"agent": bytes(32)})),
         ("signed for another key", delivered(signer=SIGNER, signed={"modulus": OTHER_MODULUS})),
     ):
-        step = refused(ask("register", values), UNTRUSTED)
-        yield session(f"a key {name}", joined(), step, owner=PINNED)
+        yield refuses(f"a key {name}", joined(), "register", values, UNTRUSTED, owner=PINNED)
 
 
 def _sums() -> Iterator[Case]:
@@ -198,7 +189,7 @@ def _sums() -> Iterator[Case]:
         ("participate", draw()),
         ("determine", choose(ANNOUNCED, ((0, 2, 3),))),
     ):
-        yield session(f"{stage} before register", joined(), refused(ask(stage, values)))
+        yield refuses(f"{stage} before register", joined(), stage, values)
     total = overall(ANNOUNCED)
     one_more, one_moved, huge = list(total), list(total), list(total)
     one_more[0] += 1
@@ -220,30 +211,26 @@ def _sums() -> Iterator[Case]:
         ("under another key", {"sums": foreign}),
         ("that is exchange 1", {"exchange": 1}),
     ):
-        step = refused(ask("participate", draw() | given(**changes)))
-        yield session(f"a sum {name}", registered(), step)
-        step = refused(ask("settle", given(**changes)))
-        yield session(f"a sum {name}, to settle", registered(), step)
+        draws, sums = draw() | given(**changes), given(**changes)
+        yield refuses(f"a sum {name}", registered(), "participate", draws)
+        yield refuses(f"a sum {name}, to settle", registered(), "settle", sums)
     for name, vector in (
         ("that is not in the clear", given()["sums"]),
         ("with bits beyond the key", b"\1" + given(CLEAR)["sums"][1:]),
     ):
-        step = refused(ask("participate", draw(CLEAR) | {"sums": vector}))
-        yield session(f"a sum {name}", registered(CLEAR), step)
+        draws = draw(CLEAR) | {"sums": vector}
+        yield refuses(f"a sum {name}", registered(CLEAR), "participate", draws)
 
-    first = usual_answer()
+    again = ref.encrypt(N, ref.pack(ANNOUNCED, "registration", total), 78)
     for name, changes in (
-        (
-            "with other bytes",
-            {"sums": ref.encrypt(N, ref.pack(ANNOUNCED, "registration", total), 78)},
-        ),
+        ("with other bytes", {"sums": again}),
         ("of other clients", {"num-clients": 10, "total": one_more}),
         ("that says another number", {"num-clients": 10}),
         ("that comes after the rule is settled", {"exchange": 1}),
         ("that comes after one that is missing", {"exchange": 2}),
     ):
         step = refused(ask("participate", draw() | given(**changes), 4))
-        yield session(f"another sum {name}", registered(), first, step)
+        yield after_a_draw(f"another sum {name}", step)
     wrong = refused(ask("participate", draw() | given(total=one_more)))
     for name, values in (
         ("the right sum", draw()),
@@ -252,8 +239,7 @@ def _sums() -> Iterator[Case]:
     ):
         step = refused(ask("participate", values, 4))
         yield session(f"{name} after a refused one", registered(), wrong, step)
-    step = refused(ask("settle", given(), 4))
-    yield session("to settle what was settled by a draw", registered(), first, step)
+    yield after_a_draw("to settle what was settled by a draw", refused(ask("settle", given(), 4)))
 
 
 def _search() -> Iterator[Case]:
@@ -289,20 +275,13 @@ def _search() -> Iterator[Case]:
 def _draws() -> Iterator[Case]:
     for rounds, tries in ((1, 201), (2, 101), (201, 1)):
         asked = draw() | {"num-rounds": rounds, "num-tries": tries}
-        step = refused(ask("participate", asked))
-        yield session(f"{rounds} x {tries} draws of 200", registered(), step)
+        yield refuses(f"{rounds} x {tries} draws of 200", registered(), "participate", asked)
     parts = [
         ask("participate", draw() | {"num-rounds": 1, "num-tries": tries}, sequence)
         for sequence, tries in enumerate((150, 51, 50, 1), start=3)
     ]
-    yield session(
-        "more draws than 200 in portions",
-        registered(),
-        parts[0],
-        refused(parts[1]),
-        parts[2],
-        refused(parts[3]),
-    )
+    parts[1::2] = map(refused, parts[1::2])
+    yield session("more draws than 200 in portions", registered(), *parts)
     owner = FRANK | {"max-draws-per-day": 6}
     more = ask("participate", draw() | {"num-rounds": 1, "num-tries": 1}, 4)
     steps = ask("participate", draw()), refused(more)
@@ -312,33 +291,27 @@ def _draws() -> Iterator[Case]:
     told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
     values = draw(many) | given(many, **_CLIENTS) | {"num-rounds": 1}
     full = answers(ask("participate", values | {"num-tries": 66}), told)
-    yield session(
-        "draws of ten volunteers for four places, which count three times",
-        registered(many),
-        full,
-        refused(ask("participate", values | {"num-tries": 1}, 4)),
-    )
+    more = refused(ask("participate", values | {"num-tries": 1}, 4))
+    name = "draws of ten volunteers for four places, which count three times"
+    yield session(name, registered(many), full, more)
 
 
 def _determine() -> Iterator[Case]:
     four = (0, 2, 3, 4)
     some = choose(ANNOUNCED, [four])
-    yield session("a sum before any draw", registered(), refused(ask("determine", some)))
+    yield refuses("a sum before any draw", registered(), "determine", some)
     wrong = overall(ANNOUNCED)
     wrong[0] += 1
     spoilt = refused(ask("participate", draw() | given(total=wrong)))
     step = refused(ask("determine", some, 4))
     yield session("a sum after a refused sum of all", registered(), spoilt, step)
-    size = len(some["sums"])
+    size, five = len(some["sums"]), choose(ANNOUNCED, [(0, 2, 3, 4, 5)])
     for name, values in (
         ("of two clients", choose(ANNOUNCED, [(0, 2)])),
         ("of one client", choose(ANNOUNCED, [(0,)])),
         ("of two clients beside a good one", choose(ANNOUNCED, [four, (0, 2)])),
         ("of fewer clients than it says", choose(ANNOUNCED, [four[:3]]) | {"num-clients": [4]}),
-        (
-            "of more clients than it says",
-            choose(ANNOUNCED, [(0, 2, 3, 4, 5)]) | {"num-clients": [4]},
-        ),
+        ("of more clients than it says", five | {"num-clients": [4]}),
         ("of more clients than there may be", some | {"num-clients": [21]}),
         ("that is missing", some | {"sums": b""}),
         ("that is cut", some | {"sums": some["sums"][:-1]}),
@@ -353,40 +326,25 @@ def _determine() -> Iterator[Case]:
         ("that are five of nine clients", choose(ANNOUNCED, [four] * 5)),
         ("that are five in five rounds", choose(ANNOUNCED, *[[four]] * 5)),
     ):
-        step = refused(ask("determine", values, 4))
-        yield session(f"sums {name}", registered(), usual_answer(), step)
+        yield after_a_draw(f"sums {name}", refused(ask("determine", values, 4)))
 
-    def portions(*sizes: int) -> list[Case]:
-        return [
-            ask("determine", choose(ANNOUNCED, [four] * number), sequence)
-            for sequence, number in enumerate(sizes, start=4)
-        ]
+    def portions(announced: Any, *numbers: tuple[int, bool]) -> list[Case]:
+        steps = []
+        for sequence, (number, fits) in enumerate(numbers, start=4):
+            step = ask("determine", choose(announced, [four] * number), sequence)
+            steps.append(answers(step, {"chosen": [0]}) if fits else refused(step))
+        return steps
 
-    parts = portions(3, 2, 1, 1)
-    yield session(
-        "five sums of nine clients in portions",
-        registered(),
-        usual_answer(),
-        answers(parts[0], {"chosen": [0]}),
-        refused(parts[1]),
-        answers(parts[2], {"chosen": [0]}),
-        refused(parts[3]),
-    )
+    parts = portions(ANNOUNCED, (3, True), (2, False), (1, True), (1, False))
+    yield after_a_draw("five sums of nine clients in portions", *parts)
     bad = [
         refused(ask("determine", _one(four, [1, 0, 0, 0, 0]), sequence)) for sequence in range(4, 8)
     ]
     step = refused(ask("determine", some, 8))
-    yield session("a sum after four that were refused", registered(), usual_answer(), *bad, step)
+    yield after_a_draw("a sum after four that were refused", *bad, step)
     few = ANNOUNCED | {"max-sums": 2}
-    parts = [ask("determine", choose(few, [four] * n), s) for n, s in ((3, 4), (2, 5))]
-    yield session(
-        "four sums where two were announced",
-        registered(few),
-        usual_answer(few),
-        refused(parts[0]),
-        answers(parts[1], {"chosen": [0]}),
-        refused(ask("determine", choose(few, [four]), 6)),
-    )
+    parts = portions(few, (3, False), (2, True), (1, False))
+    yield after_a_draw("four sums where two were announced", *parts, announced=few)
     seven = ANNOUNCED | {"num-participants": 7}
     step, first = ask("determine", choose(seven, [range(1, 8)]), 4), ask("participate", draw(seven))
     yield session("a sum of all but two clients", registered(seven), first, refused(step))
@@ -405,11 +363,9 @@ def _determine() -> Iterator[Case]:
         yield session(name, registered(announced), first, step)
     pairs = choose(GROUPED, [(0, 2), (3, 4)])
     width = len(pairs["sums"]) // 2
-    step = refused(ask("determine", pairs | {"sums": pairs["sums"][:width] + bytes(width)},
-                       4))  # fmt: skip
-    yield session(
-        "groups of which too few add up", registered(GROUPED), usual_answer(GROUPED), step
-    )
+    pairs["sums"] = pairs["sums"][:width] + bytes(width)
+    step = refused(ask("determine", pairs, 4))
+    yield after_a_draw("groups of which too few add up", step, announced=GROUPED)
 
 
 def _one(group: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
@@ -421,8 +377,5 @@ def _one(group: Sequence[int], change: Sequence[int]) -> dict[str, Any]:
 
 def _second_round_spoilt(group: Sequence[int]) -> dict[str, Any]:
     good, bad = choose(ANNOUNCED, [group]), _one(group, [1, 0, 0, 0, 0])
-    return {
-        "sums": good["sums"] + bad["sums"],
-        "num-sums": [1, 1],
-        "num-clients": [len(group), len(group)],
-    }
+    sums, size = good["sums"] + bad["sums"], len(group)
+    return {"sums": sums, "num-sums": [1, 1], "num-clients": [size, size]}

@@ -30,6 +30,7 @@ from vectors.steps import (
     FRANK,
     OWNER,
     PINNED,
+    after_a_draw,
     answers,
     ask,
     choose,
@@ -40,7 +41,6 @@ from vectors.steps import (
     joined,
     registered,
     session,
-    usual_answer,
 )
 
 TRIES: Final = ((0, 2, 3, 4), (2, 3, 4, 7), (0, 5, 6, 8))
@@ -50,14 +50,13 @@ DRAWS: Final = {"decisions": decisions(P_OWN), "unwilling": b"\0"}
 
 def sessions() -> Iterator[Case]:
     """From requests to the replies of a node: in the clear, or what they hold or decrypt to."""
-    hello = answers(ask("hello", {}), {"alias": "1", "willing": True})
-    yield session("a node says hello", None, hello)
-    yield session(
-        "a node that does not train says hello",
-        None,
-        answers(ask("hello", {}), {"alias": "1", "willing": False}),
-        owner=OWNER | {"unwilling-rounds": [0]},
-    )
+    away = OWNER | {"unwilling-rounds": [0]}
+    for name, willing, owner in (
+        ("a node", True, OWNER),
+        ("a node that does not train", False, away),
+    ):
+        hello = answers(ask("hello", {}), {"alias": "1", "willing": willing})
+        yield session(f"{name} says hello", None, hello, owner=owner)
     yield from _joins()
     yield from _keys()
     yield from _settles()
@@ -208,26 +207,28 @@ def _settles() -> Iterator[Case]:
 
 
 def _draws() -> Iterator[Case]:
-    participate = answers(ask("participate", draw()), DRAWS)
+    def drawn(values: Any, p: float, *numbers: int, sequence: int = 3) -> Case:
+        reply = {"decisions": decisions(p, *numbers), "unwilling": b"\0"}
+        return answers(ask("participate", values, sequence), reply)
+
+    participate = drawn(draw(), P_OWN)
     yield session("a node draws from its seed", registered(), participate)
     later = draw() | {"first-round": 4, "num-rounds": 1, "num-tries": 34}
-    reply = {"decisions": decisions(P_OWN, 4, 1, 34), "unwilling": b"\0"}
-    again = answers(ask("participate", later, 4), reply)
+    again = drawn(later, P_OWN, 4, 1, 34, sequence=4)
     yield session("a node draws twice", registered(), participate, again)
     whole = draw() | {"num-rounds": 1, "num-tries": 200}
-    reply = {"decisions": decisions(P_OWN, 1, 1, 200), "unwilling": b"\0"}
-    spent = answers(ask("participate", whole), reply)
+    spent = drawn(whole, P_OWN, 1, 1, 200)
     yield session("a node spends all its draws", registered(), spent)
     sizes = {"decisions": 1, "unwilling": 1}
     private = ask("participate", draw(), sizes=sizes)
     yield session("a real node draws in private", registered(), private, owner=FRANK)
-    clear = answers(ask("participate", draw(CLEAR)), DRAWS)
-    yield session("a node draws in an epoch in the clear", registered(CLEAR), clear)
+    yield session(
+        "a node draws in an epoch in the clear", registered(CLEAR), drawn(draw(CLEAR), P_OWN)
+    )
     without = overall(ANNOUNCED)
     place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
     without[0], without[place] = without[0] + without[place], 0
-    reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
-    alone = answers(ask("participate", draw() | given(total=without)), reply)
+    alone = drawn(draw() | given(total=without), 4 / 9)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
     for limit, says, now in (
         (0.5, "says so", [0, 0, 0, 60]),
@@ -235,22 +236,14 @@ def _draws() -> Iterator[Case]:
         (0.5, "a little says nothing", [21, 29, 0, 5]),
     ):
         moved = ref.label_shift(ref.fixed_point(COUNTS[1]), ref.fixed_point(now)) > limit
-        yield session(
-            f"a node whose labels have moved {says}",
-            registered(),
-            answers(
-                ask("participate", draw()),
-                DRAWS | {"unwilling": ref.bits([False, False, moved])},
-            ),
-            owner=OWNER | {"max-label-shift": limit},
-            label_counts=now,
-        )
-    yield session(
-        "a node draws its yes in a round in which it will not train",
-        registered(),
-        answers(ask("participate", draw()), DRAWS | {"unwilling": ref.bits([False, True, False])}),
-        owner=OWNER | {"unwilling-rounds": [2]},
-    )
+        reply = DRAWS | {"unwilling": ref.bits([False, False, moved])}
+        step, owner = answers(ask("participate", draw()), reply), OWNER | {"max-label-shift": limit}
+        name = f"a node whose labels have moved {says}"
+        yield session(name, registered(), step, owner=owner, label_counts=now)
+    reply = DRAWS | {"unwilling": ref.bits([False, True, False])}
+    step, owner = answers(ask("participate", draw()), reply), OWNER | {"unwilling-rounds": [2]}
+    name = "a node draws its yes in a round in which it will not train"
+    yield session(name, registered(), step, owner=owner)
 
 
 def _chooses() -> Iterator[Case]:
@@ -258,61 +251,30 @@ def _chooses() -> Iterator[Case]:
         scores = ref.scores(sums_of(*tries))
         return scores.index(min(scores))
 
-    best = [best_of(TRIES)]
-    asked = ask("determine", choose(ANNOUNCED, TRIES), 4)
-    yield session(
-        "an agent names the best try",
-        registered(),
-        usual_answer(),
-        answers(asked, {"chosen": best}),
-    )
+    def chooses(name: str, asked: Any, best: list[int], announced: Any = ANNOUNCED) -> Case:
+        step = answers(ask("determine", asked, 4), {"chosen": best})
+        return after_a_draw(name, step, announced=announced)
+
+    yield chooses("an agent names the best try", choose(ANNOUNCED, TRIES), [best_of(TRIES)])
     rounds = (TRIES[:1], TRIES[:0:-1])
-    asked = ask("determine", choose(ANNOUNCED, *rounds), 4)
     best = [0, best_of(rounds[1])]
-    yield session(
-        "an agent names the best of each round",
-        registered(),
-        usual_answer(),
-        answers(asked, {"chosen": best}),
-    )
+    yield chooses("an agent names the best of each round", choose(ANNOUNCED, *rounds), best)
     sums = choose(ANNOUNCED, TRIES)
     wrong = encrypted(ANNOUNCED, "distribution", [2**20] * 3 + [2**20 - 1, 2**19])
     size = len(wrong)
-    for place in range(2):
-        spoilt = sums["sums"][: place * size] + wrong + sums["sums"][(place + 1) * size :]
+    for place, vector, name in (
+        (0, wrong, "sum 0 that does not add up"),
+        (1, wrong, "sum 1 that does not add up"),
+        (1, bytes(size), "a sum that does not decrypt"),
+    ):
+        spoilt = sums["sums"][: place * size] + vector + sums["sums"][(place + 1) * size :]
         others = [index for index in range(3) if index != place]
         best = [others[best_of([TRIES[index] for index in others])]]
-        asked = ask("determine", sums | {"sums": spoilt}, 4)
-        yield session(
-            f"an agent passes over sum {place} that does not add up",
-            registered(),
-            usual_answer(),
-            answers(asked, {"chosen": best}),
-        )
-    bare = sums | {"sums": sums["sums"][:size] + bytes(size) + sums["sums"][2 * size :]}
-    best = [(0, 2)[best_of([TRIES[0], TRIES[2]])]]
-    yield session(
-        "an agent passes over a sum that does not decrypt",
-        registered(),
-        usual_answer(),
-        answers(ask("determine", bare, 4), {"chosen": best}),
-    )
-    pairs = ((0, 2), (3, 4), (5, 6))
-    best = ref.best_groups(sums_of(*pairs), [2] * 3, [2, 2])
-    asked = ask("determine", choose(GROUPED, pairs), 4)
-    yield session(
-        "an agent names the best groups",
-        registered(GROUPED),
-        usual_answer(GROUPED),
-        answers(asked, {"chosen": best}),
-    )
+        yield chooses(f"an agent passes over {name}", sums | {"sums": spoilt}, best)
     uneven = GROUPED | {"num-participants": 5, "volunteer-tries": 3}
-    groups = ((0, 2), (3, 4), (5, 6, 7))
-    best = ref.best_groups(sums_of(*groups), [2, 2, 3], [2, 3])
-    asked = ask("determine", choose(uneven, groups), 4)
-    yield session(
-        "an agent names groups of two sizes",
-        registered(uneven),
-        usual_answer(uneven),
-        answers(asked, {"chosen": best}),
-    )
+    for name, announced, groups, wanted in (
+        ("the best groups", GROUPED, ((0, 2), (3, 4), (5, 6)), [2, 2]),
+        ("groups of two sizes", uneven, ((0, 2), (3, 4), (5, 6, 7)), [2, 3]),
+    ):
+        best = ref.best_groups(sums_of(*groups), list(map(len, groups)), wanted)
+        yield chooses(f"an agent names {name}", choose(announced, groups), best, announced)

@@ -42,13 +42,9 @@ def session(
 def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
     """Return what a node keeps that joined."""
     return {
-        "parameters": all_told(announced),
-        "label-counts": COUNTS[1],
-        "epoch": EPOCH.hex(),
-        "sequence": 2,
-        "delivery-private-key": NODE.hex(),
-        "registered": False,
-    } | more
+        "parameters": all_told(announced), "label-counts": COUNTS[1], "epoch": EPOCH.hex(),
+        "sequence": 2, "delivery-private-key": NODE.hex(), "registered": False,
+    } | more  # fmt: skip
 
 
 def registered(announced: Announced = ANNOUNCED) -> Case:
@@ -101,6 +97,18 @@ def usual_answer(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
     reply = {"decisions": decisions(p, 9, 1, 1), "unwilling": b"\0"}
     asked = draw(announced) | {"first-round": 9, "num-rounds": 1, "num-tries": 1}
     return answers(ask("participate", asked, sequence), reply)
+
+
+def after_a_draw(name: str, *steps: Case, announced: Announced = ANNOUNCED) -> Case:
+    """Return a session of a node that has drawn, and so knows the sum of the registrations."""
+    return session(name, registered(announced), usual_answer(announced), *steps)
+
+
+def refuses(
+    name: str, kept: Case | None, stage: str, values: Any, error: str = "RefusedError", **more: Any
+) -> Case:
+    """Return a session of a single request, which is refused."""
+    return session(name, kept, refused(ask(stage, values), error), **more)
 
 
 def choose(announced: Announced, *rounds: Sequence[Sequence[int]]) -> dict[str, Any]:

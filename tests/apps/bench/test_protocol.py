@@ -22,21 +22,6 @@ def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
     assert "selection_share" not in protocol._shares([FIRST, NEXT], None)
 
 
-def test_every_size_and_method_is_measured() -> None:
-    """Stage by stage, with messages and bytes on both ways."""
-    results = protocol.bench_protocol(
-        ProtocolSettings(sizes=(20, 40), **SMALL, num_real=5, training=False)
-    )
-    rounds = results.measured["rounds"]
-    assert list(rounds) == ["dubhe-paper_n20", "dubhe_n20", "dubhe-paper_n40", "dubhe_n40"]
-    join, *_ = rounds["dubhe-paper_n40"][0]["stages"]
-    assert (join["stage"], join["messages"]) == ("join", 40)
-    assert join["bytes_up"] > 40 * 128
-    assert results.figures["server_seconds_of_round_dubhe_n40"] > 0
-    assert len(results.tables) == 5
-    assert "torch" not in results.config["versions"]
-
-
 def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The share is one of K trainings of a client."""
     monkeypatch.setattr(protocol, "_one_training", lambda: lambda: sum(range(10**6)))

@@ -46,20 +46,6 @@ def test_the_protocol_goes_its_whole_way(method: str, num_real: int, rounds_per_
     assert set(stages[3:-2]) == ({"settle"} if method == "dubhe" else set())
 
 
-def test_about_as_many_volunteer_as_should() -> None:
-    """Nodes that repeat draw with the average probability: K of N in each try."""
-    server, nodes = nodes_and_server("dubhe-paper", 600, 6)
-    state, outcome = server.begin_round(server.initial_state(), 1, list(nodes.ids))
-    while outcome.header.stage != "participate":
-        state, outcome = server.step(state, nodes.answer(outcome))
-    answers = nodes.answer(outcome)
-    bits = sum(
-        int.from_bytes(answers[node_id]["decisions"], "big").bit_count() for node_id in nodes.ids
-    )
-    # 10 tries of 6 clients on average, the six real ones apart: 4 standard deviations.
-    assert abs(bits - 60) < 4 * 60**0.5
-
-
 def test_time_is_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every node counts as the real ones do on average, and an agent once."""
     now = iter(range(10_000))

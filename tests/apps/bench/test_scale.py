@@ -54,14 +54,11 @@ def test_the_bounds_are_those_of_a_million() -> None:
     sums = {n: {"seconds": 4.6e-6 * n, "start_mb": 90.0, "peak_mb": 95.0} for n in (10**5, 10**6)}
     epochs = {
         n: {
-            "epoch_seconds": 3e-5 * n,
-            "draw_seconds": 4e-6 * n,
-            "drawless_seconds": 1e-4,
-            "start_mb": 90.0,
-            "peak_mb": 90.0 + n / 2000,
+            "epoch_seconds": 3e-5 * n, "draw_seconds": 4e-6 * n, "drawless_seconds": 1e-4,
+            "start_mb": 90.0, "peak_mb": 90.0 + n / 2000,
         }
         for n in (10**5, 10**6)
-    }
+    }  # fmt: skip
     figures = scale._figures(sums, epochs)
     assert set(scale._BOUNDS) <= set(figures)
     assert figures["epoch_exponent"] == pytest.approx(1)

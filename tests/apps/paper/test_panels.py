@@ -6,7 +6,6 @@ from drawn import bars, heights, xs, ys
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from reproduction.panels import (
-    draw_averages,
     draw_balance,
     draw_registry,
     draw_unbiasedness,
@@ -49,15 +48,6 @@ def test_every_category_has_a_block_with_its_count(axes: Axes) -> None:
     assert depth[1] == 0.0
     corners = {(patch.get_x(), patch.get_y()) for patch in axes.patches}  # type: ignore[attr-defined]
     assert len(corners) == 7
-
-
-def test_averages_are_a_line_a_method(axes: Axes) -> None:
-    """Over the distances that there are."""
-    draw_averages(
-        axes, distances=[0.0, 1.5], series={"random": [0.9, 0.6], "dubhe": [0.9, 0.8]}, title="x"
-    )
-    assert [ys(line) for line in axes.lines] == [[0.9, 0.6], [0.9, 0.8]]
-    assert axes.get_xticks().tolist() == [0.0, 1.5]
 
 
 def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:

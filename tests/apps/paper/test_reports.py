@@ -1,13 +1,10 @@
 """Every experiment sets what it was given beside the paper's values."""
 
 import pytest
-from reproduction.commands import EXPERIMENTS, page, remarks, sections
+from reproduction.commands import EXPERIMENTS, remarks, sections
 from reproduction.experiment import PaperSettings
 from reproduction.page import Section
-from reproduction.peers import PEERS
 from reproduction_results import finished
-
-from dubhe_flwr.experiments import METHODS
 
 
 def section(name: str, options: PaperSettings) -> Section:
@@ -46,15 +43,6 @@ def test_table_2_has_the_paper_s_values() -> None:
     assert best[3:] == ["100%", "100%", "100.0%"]
     assert row(made, "random", table=1)[3] == "0%"
     assert row(made, "dubhe-paper, H=10", table=1)[5] == "68.8%"
-
-
-def test_table_2_needs_no_training() -> None:
-    """Without data sets the distances are all there is."""
-    options = PaperSettings(scale="full", datasets=())
-    assert {cell.kind for cell in EXPERIMENTS["table2"].cells(options)} == {"study"}
-    made = section("table2", options)
-    assert len(made.tables) == 1
-    assert not made.pictures
 
 
 def test_a_seed_is_complete_before_the_next() -> None:
@@ -105,29 +93,6 @@ def test_trainings_are_shared() -> None:
         for name in ("averages", "table2", "motivation", "curves")
     ]
     assert all(keys[0] & other for other in keys[1:])
-
-
-def test_the_page_says_where_the_numbers_come_from() -> None:
-    """Devices, versions, commands, and what is missing."""
-    options = PaperSettings()
-    found = finished(EXPERIMENTS["registry"].cells(options))
-    shown = page(sections(["registry"], options, found), options, found, ["Fetch MNIST."])
-    for wanted in ("abacus", "numpy 1", "python apps/paper", "2021-08-09", "small", "Fetch MNIST."):
-        assert wanted in shown
-    assert "http" not in shown
-
-
-def test_the_ablation_names_every_option_in_every_table() -> None:
-    """Selection alone and with training; what is not measured stays empty."""
-    options = PaperSettings(datasets=("MNIST",))
-    made = section("ablation", options)
-    for number, table in enumerate(made.tables):
-        assert [of[0] for of in table.rows] == [*METHODS, *PEERS]
-        assert row(made, "dubhe", table=number)[1] == "0.300"
-    assert row(made, "greedy")[2:6] == ["0.050", "1.40", "0.50", "312"]
-    assert row(made, "greedy")[6] != ""
-    without = section("ablation", PaperSettings(datasets=()))
-    assert row(without, "greedy")[6] == ""
 
 
 def test_the_leaderboard_says_what_a_user_decides_by() -> None:

@@ -32,13 +32,6 @@ def test_a_cell_is_a_study_of_one_method(method: Method) -> None:
     assert 0 < result["global_emd"] < 2
 
 
-def test_progress_adds_up_to_one() -> None:
-    """A share for each round."""
-    shares: list[float] = []
-    study_cell(Method("random"), **SMALL).measure(MachineSettings(), shares.append)
-    assert sum(shares) == pytest.approx(1)
-
-
 def test_the_registry_counts_every_client_once() -> None:
     """All 56 categories are there, empty or not."""
     cell = registry_cell(num_clients=60, num_participants=8)

@@ -109,7 +109,7 @@ class TestWho:
         silent(nodes, "keygen")
         nodes.play(2)
         silent(nodes, "join")
-        plans = [nodes.play(server_round) for server_round in range(3, 8)]
+        plans = nodes.rounds(3, 7)
         assert any(out & set(plan.participants) for plan in plans)
 
     def test_nor_in_a_round_that_was_drawn_ahead(self) -> None:
@@ -146,36 +146,34 @@ class TestWho:
         assert by_chance(plan, set(nodes.ids))
 
 
-class TestLots:
-    """The choice is uniform, and repeats by seed, round and alias."""
+def test_it_repeats_by_alias_after_a_failed_join() -> None:
+    """Node ids are new in each run: the aliases that nodes told before name the choice."""
 
-    def test_it_repeats_by_alias_after_a_failed_join(self) -> None:
-        """Node ids are new in each run: the aliases that nodes told before name the choice."""
+    def chosen(ids_seed: int, seed: int = 7) -> list[tuple[str, ...]]:
+        one = federation(registration_interval=1, seed=seed)
+        nodes = Federation(one.selector, list(one.policies.values()), seed=ids_seed)
+        assert not nodes.play(1).fallback
+        silent(nodes, "join", *nodes.ids[5:7])
+        plans = nodes.rounds(2, 7)
+        assert all(plan.fallback for plan in plans)
+        return [plan.aliases for plan in plans]
 
-        def chosen(ids_seed: int, seed: int = 7) -> list[tuple[str, ...]]:
-            one = federation(registration_interval=1, seed=seed)
-            nodes = Federation(one.selector, list(one.policies.values()), seed=ids_seed)
-            assert not nodes.play(1).fallback
-            silent(nodes, "join", *nodes.ids[5:7])
-            plans = [nodes.play(server_round) for server_round in range(2, 8)]
-            assert all(plan.fallback for plan in plans)
-            return [plan.aliases for plan in plans]
+    assert chosen(0) == chosen(1) != chosen(0, seed=8)
+    assert len(set(chosen(0))) > 3
 
-        assert chosen(0) == chosen(1) != chosen(0, seed=8)
-        assert len(set(chosen(0))) > 3
 
-    def test_who_told_no_alias_comes_last(self) -> None:
-        """Whatever the known aliases are; the others are called by their ids."""
-        nodes = federation(quorum=4)
-        named = nodes.ids[:3]
-        for node_id, alias in zip(named, ("tablet", "laptop", "10"), strict=True):
-            nodes.policies[node_id] = replace(nodes.policies[node_id], alias=alias)
-        silent(nodes, "join", *named)
-        unnamed = max(nodes.ids[3:])
-        plan = nodes.play(1, [unnamed, *named])
-        assert plan.fallback
-        assert plan.aliases == ("10", "laptop", "tablet", str(unnamed))
-        assert plan.participants == (named[2], named[1], named[0], unnamed)
+def test_who_told_no_alias_comes_last() -> None:
+    """Whatever the known aliases are; the others are called by their ids."""
+    nodes = federation(quorum=4)
+    named = nodes.ids[:3]
+    for node_id, alias in zip(named, ("tablet", "laptop", "10"), strict=True):
+        nodes.policies[node_id] = replace(nodes.policies[node_id], alias=alias)
+    silent(nodes, "join", *named)
+    unnamed = max(nodes.ids[3:])
+    plan = nodes.play(1, [unnamed, *named])
+    assert plan.fallback
+    assert plan.aliases == ("10", "laptop", "tablet", str(unnamed))
+    assert plan.participants == (named[2], named[1], named[0], unnamed)
 
 
 def test_the_epoch_is_kept_where_there_is_one() -> None:

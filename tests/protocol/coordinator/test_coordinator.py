@@ -68,58 +68,55 @@ def test_the_order_of_the_stages(settings: dict[str, Any], stages: str) -> None:
     assert first.notes == ()
 
 
-class TestBeforeTheFirstMessage:
-    """What cannot work is said at once."""
-
-    @pytest.mark.parametrize("num_present", [0, 3])
-    def test_more_participants_than_nodes(self, num_present: int) -> None:
-        """K above N is refused before anything is sent, with both numbers."""
-        nodes = federation()
-        match = f"num_participants=4 is above the {num_present} nodes that are there"
-        with pytest.raises(SettingsError, match=match):
-            nodes.begin(1, nodes.ids[:num_present])
-        assert nodes.exchanges == []
-        assert isinstance(nodes.begin(1), Batch)
-
-    def test_a_step_needs_a_batch(self) -> None:
-        """Replies without a request are an error of the adapter."""
-        nodes = federation()
-        for _ in range(2):
-            with pytest.raises(SettingsError, match="call begin_round first"):
-                nodes.step({})
-            nodes.play(1)
-
-    def test_the_seed_is_the_operators_or_the_systems(self) -> None:
-        """A given seed repeats, others differ."""
-        assert [federation(seed=seed).state.run.seed for seed in (5, 0)] == [5, 0]
-        assert federation().selector.num_participants == 4
-        drawn = {federation(seed=None).state.run.seed for _ in range(8)}
-        assert len(drawn) == 8
-        assert all(0 <= seed < 2**63 for seed in drawn)
+@pytest.mark.parametrize("num_present", [0, 3])
+def test_more_participants_than_nodes(num_present: int) -> None:
+    """K above N is refused before anything is sent, with both numbers."""
+    nodes = federation()
+    match = f"num_participants=4 is above the {num_present} nodes that are there"
+    with pytest.raises(SettingsError, match=match):
+        nodes.begin(1, nodes.ids[:num_present])
+    assert nodes.exchanges == []
+    assert isinstance(nodes.begin(1), Batch)
 
 
-class TestEpochs:
-    """A registration and the rounds after it."""
+def test_a_step_needs_a_batch() -> None:
+    """Replies without a request are an error of the adapter."""
+    nodes = federation()
+    for _ in range(2):
+        with pytest.raises(SettingsError, match="call begin_round first"):
+            nodes.step({})
+        nodes.play(1)
 
-    def test_all_nodes_register_under_one_identity(self) -> None:
-        """The epoch knows them in the order of their aliases; identity and key are always new."""
-        nodes, same = federation(), federation()
-        plan = nodes.play(1)
-        same.play(1)
-        epoch = epoch_of(nodes)
-        assert asked(nodes, "join") == sorted(nodes.ids)
-        assert epoch.registered == tuple(nodes.ids)
-        assert {e.request["epoch"] for e in nodes.exchanges} == {plan.epoch} == {epoch.identity}
-        assert epoch.identity != epoch_of(same).identity
-        assert epoch.public_key != epoch_of(same).public_key
 
-    def test_on_request_all_register(self) -> None:
-        """The operator's word begins an epoch in the middle of another."""
-        nodes = federation(registration_interval=9)
-        plans = [nodes.play(1), nodes.play(2)]
-        nodes.state = nodes.selector.register_anew(nodes.state)  # type: ignore[attr-defined]
-        plans += [nodes.play(3), nodes.play(4)]
-        assert epochs_of(plans) == [0, 0, 2, 2]
+def test_the_seed_is_the_operators_or_the_systems() -> None:
+    """A given seed repeats, others differ."""
+    assert [federation(seed=seed).state.run.seed for seed in (5, 0)] == [5, 0]
+    assert federation().selector.num_participants == 4
+    drawn = {federation(seed=None).state.run.seed for _ in range(8)}
+    assert len(drawn) == 8
+    assert all(0 <= seed < 2**63 for seed in drawn)
+
+
+def test_all_nodes_register_under_one_identity() -> None:
+    """The epoch knows them in the order of their aliases; identity and key are always new."""
+    nodes, same = federation(), federation()
+    plan = nodes.play(1)
+    same.play(1)
+    epoch = epoch_of(nodes)
+    assert asked(nodes, "join") == sorted(nodes.ids)
+    assert epoch.registered == tuple(nodes.ids)
+    assert {e.request["epoch"] for e in nodes.exchanges} == {plan.epoch} == {epoch.identity}
+    assert epoch.identity != epoch_of(same).identity
+    assert epoch.public_key != epoch_of(same).public_key
+
+
+def test_on_request_all_register() -> None:
+    """The operator's word begins an epoch in the middle of another."""
+    nodes = federation(registration_interval=9)
+    plans = [nodes.play(1), nodes.play(2)]
+    nodes.state = nodes.selector.register_anew(nodes.state)  # type: ignore[attr-defined]
+    plans += [nodes.play(3), nodes.play(4)]
+    assert epochs_of(plans) == [0, 0, 2, 2]
 
 
 class TestRoundsPerDraw:
@@ -133,14 +130,14 @@ class TestRoundsPerDraw:
             nodes = federation(
                 24, rounds_per_draw=rounds_per_draw, registration_interval=7, **settings
             )
-            plans = [nodes.play(server_round) for server_round in range(1, 13)]
+            plans = nodes.rounds(1, 12)
             runs.append([(plan.aliases, plan.chosen) for plan in plans])
         assert runs[0] == runs[1] == runs[2]
 
     def test_a_draw_does_not_reach_beyond_its_epoch(self) -> None:
         """Nodes draw for the rounds that are left; the others begin with their plan."""
         nodes = federation(rounds_per_draw=5, registration_interval=7)
-        plans = [nodes.play(server_round) for server_round in range(1, 9)]
+        plans = nodes.rounds(1, 8)
         draws = [e.request for e in nodes.exchanges if e.stage == "participate"]
         asked_for = [(r["first-round"], r["num-rounds"]) for r in draws[::12]]
         assert asked_for == [(1, 5), (6, 2), (8, 5)]

@@ -14,7 +14,6 @@ from protocol.server import (
     altered,
     asked,
     federation,
-    finish,
     lost,
     report_of,
 )
@@ -152,7 +151,7 @@ def test_strangers_change_nothing(stage: str) -> None:
     replies: Any = nodes.deliver(batch)
     known = next(iter(replies.values()))
     strangers = {1: known, 2: NodeFailure("?"), -5: {}, 2**70: {"stage": stage}}
-    plan = finish(nodes, nodes.step(strangers | replies))
+    plan = nodes.finish(nodes.step(strangers | replies))
     assert plan.participants == same.play(1).participants
     assert all(not report.dropped for report in plan.stages)
 

@@ -54,78 +54,66 @@ def without(*indices: int) -> NDArray[np.bool_]:
     return available
 
 
-class TestTries:
-    """A node a round in a random order; its own data is in none of its tries."""
+def test_who_is_away_or_failed_or_spent_is_passed_over(epoch: Epoch) -> None:
+    """The next in the order takes the place; who has just enough sums left does not."""
+    spent = [0] * N
+    spent[ORDER[2]] = 1
+    drawn = draw(4, available=without(ORDER[0]))
+    failed = epoch.ids([ORDER[1]])
+    agent = question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent
+    assert agent == epoch.registered[ORDER[3]]
+    drawn = draw(3, available=without(ORDER[0]))
+    agent = question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent
+    assert agent == epoch.registered[ORDER[2]]
 
-    def test_who_is_away_or_failed_or_spent_is_passed_over(self, epoch: Epoch) -> None:
-        """The next in the order takes the place; who has just enough sums left does not."""
-        spent = [0] * N
-        spent[ORDER[2]] = 1
-        drawn = draw(4, available=without(ORDER[0]))
-        failed = epoch.ids([ORDER[1]])
-        agent = question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent
-        assert agent == epoch.registered[ORDER[3]]
-        drawn = draw(3, available=without(ORDER[0]))
-        agent = question_of(spending(epoch, *spent), drawn, failed, 7, 3).agent
-        assert agent == epoch.registered[ORDER[2]]
 
-    @pytest.mark.parametrize(
-        ("away", "num_participants", "num_tries", "asked"),
-        [
-            ((), 6, 4, True),
-            ((), 7, 4, False),
-            ((), 9, 4, False),
-            ((1, 2), 5, 4, True),
-            ((1, 2), 6, 4, False),
-            ((1, 2), 8, 4, False),
-            ((), 3, 1, False),
-            ((), 3, 2, True),
-            ((), 3, 5, False),
-        ],
+@pytest.mark.parametrize(
+    ("away", "num_participants", "num_tries", "asked"),
+    [
+        ((), 6, 4, True), ((), 7, 4, False), ((), 9, 4, False), ((1, 2), 5, 4, True),
+        ((1, 2), 6, 4, False), ((1, 2), 8, 4, False), ((), 3, 1, False), ((), 3, 2, True),
+        ((), 3, 5, False),
+    ],
+)  # fmt: skip
+def test_where_there_is_nothing_to_choose_nobody_is_asked(
+    epoch: Epoch, away: tuple[int, ...], num_participants: int, num_tries: int, asked: bool
+) -> None:
+    """One try, one possible set, a set of nearly all, or more sums than any agent decrypts."""
+    changed, drawn = selecting(epoch, num_participants), draw(num_tries, 0, without(*away))
+    question = question_of(changed, drawn, NOBODY, 7, 3)
+    assert (question.agent is not None) == asked
+    assert question.has_choice == (asked or num_tries == 5)
+    fewest = min(num_participants, N - len(away))
+    assert {len(members) for members in question.selections} == {fewest}
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_agents_keep_out_of_their_own_sums(epoch: Epoch, data: st.DataObject) -> None:
+    """Whoever is there, failed or spent: no agent is in its tries, or beyond its budget."""
+    num_tries = data.draw(st.integers(1, 5))
+    num_participants = data.draw(st.integers(3, 9))
+    flags = st.lists(st.booleans(), min_size=N, max_size=N)
+    free = np.array(data.draw(flags))
+    spent = data.draw(st.lists(st.integers(0, 5), min_size=N, max_size=N))
+    failed = epoch.ids(np.flatnonzero(data.draw(flags)))
+    server_round = data.draw(st.integers(3, 40))
+    question = question_of(
+        spending(selecting(epoch, num_participants), *spent),
+        draw(num_tries, server_round, free),
+        failed,
+        7,
+        server_round,
     )
-    def test_where_there_is_nothing_to_choose_nobody_is_asked(
-        self,
-        epoch: Epoch,
-        away: tuple[int, ...],
-        num_participants: int,
-        num_tries: int,
-        asked: bool,
-    ) -> None:
-        """One try, one possible set, a set of nearly all, or more sums than any agent decrypts."""
-        changed, drawn = selecting(epoch, num_participants), draw(num_tries, 0, without(*away))
-        question = question_of(changed, drawn, NOBODY, 7, 3)
-        assert (question.agent is not None) == asked
-        assert question.has_choice == (asked or num_tries == 5)
-        fewest = min(num_participants, N - len(away))
-        assert {len(members) for members in question.selections} == {fewest}
-
-    @settings(max_examples=200)
-    @given(data=st.data())
-    def test_agents_keep_out_of_their_own_sums(self, epoch: Epoch, data: st.DataObject) -> None:
-        """Whoever is there, failed or spent: no agent is in its tries, or beyond its budget."""
-        num_tries = data.draw(st.integers(1, 5))
-        num_participants = data.draw(st.integers(3, 9))
-        flags = st.lists(st.booleans(), min_size=N, max_size=N)
-        free = np.array(data.draw(flags))
-        spent = data.draw(st.lists(st.integers(0, 5), min_size=N, max_size=N))
-        failed = epoch.ids(np.flatnonzero(data.draw(flags)))
-        server_round = data.draw(st.integers(3, 40))
-        question = question_of(
-            spending(selecting(epoch, num_participants), *spent),
-            draw(num_tries, server_round, free),
-            failed,
-            7,
-            server_round,
-        )
-        for members in question.selections:
-            assert len(members) == min(num_participants, free.sum())
-            assert free[members].all()
-            assert question.agent not in epoch.ids(members)
-        if question.agent is not None:
-            assert question.agent not in failed
-            place = epoch.registered.index(question.agent)
-            assert free[place]
-            assert spent[place] + num_tries <= 4
+    for members in question.selections:
+        assert len(members) == min(num_participants, free.sum())
+        assert free[members].all()
+        assert question.agent not in epoch.ids(members)
+    if question.agent is not None:
+        assert question.agent not in failed
+        place = epoch.registered.index(question.agent)
+        assert free[place]
+        assert spent[place] + num_tries <= 4
 
 
 @pytest.fixture(scope="module")
@@ -136,45 +124,36 @@ def large(epoch: Epoch) -> Epoch:
     return replace(epoch, aliases=aliases, num_registered=30, announced=announced)
 
 
-class TestGroups:
-    """Where groups are determined, an agent gets small disjoint ones."""
-
-    @given(
-        rate=st.floats(0, 1),
-        away=st.sets(st.integers(0, 29)),
-        failed=st.frozensets(st.integers(0, 29)),
-        spent=st.integers(0, 14),
-        seed=st.integers(0, 2**32),
-    )
-    def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that matters
-        self,
-        large: Epoch,
-        rate: float,
-        away: set[int],
-        failed: frozenset[int],
-        spent: int,
-        seed: int,
-    ) -> None:
-        """Whoever draws, is away or failed: the first groups make up K, and so does any answer."""
-        decisions = generator(seed, "draw").random((30, 1)) < rate
-        available = np.array([row not in away for row in range(30)])
-        drawn = DrawnRound(decisions, available, ())
-        question = question_of(spending(large, *[spent] * 30), drawn, large.ids(failed), seed, 3)
-        members = np.concatenate(question.selections)
-        assert len(set(members.tolist())) == members.size
-        assert available[members].all()
-        if question.agent is None:
-            assert (question.first, len(question.selections)) == ((0,), 1)
-            assert members.size == min(8, 30 - len(away))
-            none_left = not any(available[row] for row in set(range(30)) - failed)
-            assert none_left or spent + 5 > 14 or available.sum() <= 9
-            return
-        agent = large.registered.index(question.agent)
-        assert available[agent]
-        assert agent not in {*failed, *members.tolist()}
-        assert question.first == (0, 1)
-        assert {len(group) for group in question.selections} == {4}
-        assert 2 <= len(question.selections) <= large.groups_per_round == 5
+@given(
+    rate=st.floats(0, 1),
+    away=st.sets(st.integers(0, 29)),
+    failed=st.frozensets(st.integers(0, 29)),
+    spent=st.integers(0, 14),
+    seed=st.integers(0, 2**32),
+)
+def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that matters
+    large: Epoch, rate: float, away: set[int], failed: frozenset[int], spent: int, seed: int
+) -> None:
+    """Whoever draws, is away or failed: the first groups make up K, and so does any answer."""
+    decisions = generator(seed, "draw").random((30, 1)) < rate
+    available = np.array([row not in away for row in range(30)])
+    drawn = DrawnRound(decisions, available, ())
+    question = question_of(spending(large, *[spent] * 30), drawn, large.ids(failed), seed, 3)
+    members = np.concatenate(question.selections)
+    assert len(set(members.tolist())) == members.size
+    assert available[members].all()
+    if question.agent is None:
+        assert (question.first, len(question.selections)) == ((0,), 1)
+        assert members.size == min(8, 30 - len(away))
+        none_left = not any(available[row] for row in set(range(30)) - failed)
+        assert none_left or spent + 5 > 14 or available.sum() <= 9
+        return
+    agent = large.registered.index(question.agent)
+    assert available[agent]
+    assert agent not in {*failed, *members.tolist()}
+    assert question.first == (0, 1)
+    assert {len(group) for group in question.selections} == {4}
+    assert 2 <= len(question.selections) <= large.groups_per_round == 5
 
 
 @pytest.mark.parametrize(

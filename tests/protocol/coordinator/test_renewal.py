@@ -10,16 +10,11 @@ from protocol.federation import epoch_of, joined
 from protocol.server import COUNTS, GROUPS, NUM_CLIENTS, Nodes, altered, epochs_of, federation, lost
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure, Plan
+from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.coordinator.context import Context, Round, Run
 from dubhe_flwr.protocol.coordinator.renewal import is_refused
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest
-
-
-def play(nodes: Nodes, last: int, first: int = 1, **options: Any) -> list[Plan]:
-    """Play some rounds."""
-    return [nodes.play(server_round, **options) for server_round in range(first, last + 1)]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +35,7 @@ def play(nodes: Nodes, last: int, first: int = 1, **options: Any) -> list[Plan]:
 def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[int]) -> None:
     """Its interval, or until its agents have spent their sums; sums that none decrypts end none."""
     nodes = federation(num_clients, **options)
-    plans = play(nodes, 13)
+    plans = nodes.rounds(1, 13)
     assert [plan.server_round for plan in plans if plan.stages[0].stage == "join"] == begins
     budget, most = epoch_of(nodes).budget, epoch_of(nodes).sums_per_agent
     assert max(budget.num_sums.values(), default=0) <= most < num_clients / 2
@@ -126,7 +121,7 @@ def test_moved_labels_bring_an_early_registration(number: int, share: float, ear
     nodes = federation(max_unregistered=share, registration_interval=15)
     nodes.play(1)
     moved = shifted(nodes, number)
-    assert epochs_of(play(nodes, 9, first=2)) == [0] * 2 + [2 if early else 0] * 6
+    assert epochs_of(nodes.rounds(2, 9)) == [0] * 2 + [2 if early else 0] * 6
     assert epoch_of(nodes).moved == (frozenset() if early else frozenset(moved))
     now = COUNTS[0][::-1] if early else COUNTS[0]
     assert joined(nodes, moved[0]).label_counts == tuple(now.tolist())
@@ -136,9 +131,9 @@ def test_lost_and_moved_nodes_count_together() -> None:
     """The sums of both epochs then differ by as many clients."""
     nodes = federation(max_unregistered=0.0, registration_interval=15)
     with altered(nodes, "register", lost, nodes.ids[-1:]):
-        plans = play(nodes, 1)
+        plans = nodes.rounds(1, 1)
     shifted(nodes, 2)
-    assert epochs_of(plans + play(nodes, 5, first=2)) == [0, 0, 0, 3, 3]
+    assert epochs_of(plans + nodes.rounds(2, 5)) == [0, 0, 0, 3, 3]
 
 
 def test_spent_draws_bring_an_early_registration() -> None:
@@ -149,7 +144,7 @@ def test_spent_draws_bring_an_early_registration() -> None:
     nodes.until("determine")
     first = epoch_of(nodes).identity
     nodes.exchanges.clear()
-    plans = play(nodes, 4, first=2)
+    plans = nodes.rounds(2, 4)
     assert [plan.epoch == first for plan in plans] == [True, True, False]
     draws = [e.request["num-rounds"] for e in nodes.exchanges if e.stage == "participate"]
     assert draws == [2] * 12 + [4] * 12

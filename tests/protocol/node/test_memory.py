@@ -78,21 +78,14 @@ def test_round_trip(
 @pytest.mark.parametrize(
     "damage",
     [
-        {"version": 2},
-        {"version": None},
-        {"sequence": "5"},
-        {"epochs": None},
-        {"joined.label-counts": b"1234567"},
-        {"joined.places": b""},
-        {"joined.announced.num-participants": None},
-        {"joined.announced.num-participants": 0},
-        {"joined.has-made-key": None},
-        {"joined.registered.weight": None},
-        {"joined.registered.reading.digests": None},
-        {"allowance.day": None},
+        {"version": 2}, {"version": None}, {"sequence": "5"}, {"epochs": None},
+        {"joined.label-counts": b"1234567"}, {"joined.places": b""},
+        {"joined.announced.num-participants": None}, {"joined.announced.num-participants": 0},
+        {"joined.has-made-key": None}, {"joined.registered.weight": None},
+        {"joined.registered.reading.digests": None}, {"allowance.day": None},
         {"joined.registered.key.prime": None},
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_refused_without_a_detail(damage: dict[str, object]) -> None:
     """Another version, or damaged fields, give one error that shows nothing that was kept."""
     kept = {k: v for k, v in (MEMORY.to_fields() | damage).items() if v is not None}

@@ -2,79 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
-from protocol.federation import decrypted, epoch_of, joined, registered
-from protocol.nodes import (
-    NUM_CLIENTS,
-    SCALE,
-    Exchanges,
-    asked_to_settle,
-    federation,
-    next_request,
-    refuses,
-    slots_of,
-    with_slots,
-)
+from protocol.federation import registered
+from protocol.nodes import Exchanges, federation, next_request, refuses, with_slots
 
-from dubhe_flwr.core import best_candidate
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.wire.terms import SETTLEMENT, terms_of
-from dubhe_flwr.rules import Paper, Settled, Unsettled
-
-
-class TestSearch:
-    """Every node tells what it adds under each candidate, and finds the best one."""
-
-    def test_every_node_finds_the_same(self) -> None:
-        """The best by what all of them told, named as finding; nobody's word is taken."""
-        nodes, node_id, request = asked_to_settle(1)
-        candidates = Paper((1, 2, 4), "search").candidates
-        table = slots_of(nodes, node_id, request)
-        told: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.SETTLE]
-        own = joined(nodes, node_id)
-        vectors = [decrypted(own, SETTLEMENT, reply["contribution"]) for reply in told]
-        np.testing.assert_array_equal(np.sum(vectors, axis=0), table)
-        plan = nodes.play(1)
-        best = tuple(candidates[best_candidate(table.reshape(9, 5))].values())
-        replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.SETTLE]
-        findings = {reply["finding"] for reply in replies[-NUM_CLIENTS:]}
-        assert findings == {np.array(best, ">f8").tobytes()}
-        assert plan.finding == best
-
-    @pytest.mark.parametrize("candidate", [0, 8])
-    def test_the_most_uniform_one_is_found(self, candidate: int) -> None:
-        """With the probability that the node has under it; rounding by nine clients may be off."""
-        nodes, node_id, request = asked_to_settle(1)
-        before = registered(nodes, node_id).reading
-        table = np.tile([SCALE, 0, 0, 0, SCALE], (9, 1))
-        table[candidate] = [SCALE // 4] * 4 + [SCALE + 45]
-        reply = nodes.handle(node_id, with_slots(nodes, node_id, request, table))
-        sigma = Paper((1, 2, 4), "search").candidates[candidate]
-        assert reply["finding"] == np.array([*sigma.values()], ">f8").tobytes()
-        assert "contribution" not in reply
-        after = registered(nodes, node_id).reading
-        assert before is not None
-        assert after is not None
-        assert before.memory is not None
-        assert (after.probability, after.memory) == (before.memory[candidate], None)
-
-    @pytest.mark.parametrize("exchange", [0, 1])
-    def test_who_missed_an_exchange_is_in_no_later_one(self, exchange: int) -> None:
-        """Its part is missing from the sum, so nobody asks it any more in this epoch."""
-        nodes = federation(thresholds="search")
-        late = nodes.ids[2]
-        nodes.alter_request = lambda _stage, node_id, request: (
-            None if (node_id, request.get("exchange")) == (late, exchange) else request
-        )
-        nodes.play(1)
-        nodes.play(2)
-        later = [e.request for e in nodes.exchanges if e.node_id == late][2:]
-        assert [request["exchange"] for request in later] == list(range(exchange + 1))
-        assert late not in epoch_of(nodes).registered
-        assert epoch_of(nodes).last_sum.num_clients == NUM_CLIENTS - (exchange == 0)
-        assert nodes.errors == []
+from dubhe_flwr.protocol.wire.terms import terms_of
+from dubhe_flwr.rules import Settled, Unsettled
 
 
 class TestAnyRule:

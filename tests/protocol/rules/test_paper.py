@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.core import (
-    best_candidate,
-    default_thresholds,
-    fixed_point_distribution,
-    overall_registry,
-    participation_probability,
-    search_contribution,
-)
+from dubhe_flwr.core import default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules import announced_rule
 from dubhe_flwr.rules import Frame, Own, Paper, Population, Settled, Slots
@@ -26,11 +19,6 @@ COUNTS = np.array([[9, 1, 0], [0, 9, 1], [4, 5, 1], [3, 3, 4], [8, 1, 1]])
 NODES = [Own(row) for row in COUNTS]
 FRAME = Frame(num_classes=3, max_clients=9)
 POPULATION = Population(FRAME, num_clients=5, num_participants=2, num_volunteers=3)
-
-
-def summed(rule: Paper) -> Any:
-    """Return the sum of the registrations."""
-    return sum(rule.contribution(own, FRAME) for own in NODES)
 
 
 class TestSettings:
@@ -106,63 +94,19 @@ class TestSettings:
         assert SEARCH.describe((0.5, 0.1)).endswith("thresholds {1: 0.5, 2: 0.1}")
 
 
-class TestSettle:
-    """From the sum of the registries to a probability."""
+@pytest.mark.parametrize("num_volunteers", [3, 9])
+def test_who_is_missing_from_the_sum_draws_like_any_other(num_volunteers: int) -> None:
+    """V / N, at most 1."""
+    others = np.array([0, 2, 3, 0, 0, 0, 0])
+    population = Population(FRAME, 5, 2, num_volunteers)
+    assert GIVEN.settle(NODES[0], population, None, others) == Settled(min(1.0, num_volunteers / 5))
 
-    def test_eq_6_for_as_many_volunteers_as_are_wanted(self) -> None:
-        """With K volunteers it is the paper's own."""
-        overall, slots = overall_registry(COUNTS, GIVEN.codebook, GIVEN.candidates[0])
-        expected = participation_probability(overall, 3)[slots]
-        found = [GIVEN.settle(own, POPULATION, None, summed(GIVEN)) for own in NODES]
-        assert found == [Settled(float(probability)) for probability in expected]
 
-    @pytest.mark.parametrize("num_volunteers", [3, 9])
-    def test_who_is_missing_from_the_sum_draws_like_any_other(self, num_volunteers: int) -> None:
-        """V / N, at most 1."""
-        others = np.array([0, 2, 3, 0, 0, 0, 0])
-        population = Population(FRAME, 5, 2, num_volunteers)
-        assert GIVEN.settle(NODES[0], population, None, others) == Settled(
-            min(1.0, num_volunteers / 5)
-        )
-
-    @given(
-        slots=st.lists(st.integers(0, 2), min_size=7, max_size=7),
-        own=st.sampled_from(NODES),
-    )
-    def test_a_refusal_does_not_depend_on_the_own_labels(self, slots: list[int], own: Own) -> None:
-        """Any sum is refused by all nodes or by none."""
-        if sum(slots) == 5:
-            assert isinstance(GIVEN.settle(own, POPULATION, None, np.array(slots)), Settled)
-        else:
-            with pytest.raises(RefusedError, match="overall registry is not the sum"):
-                GIVEN.settle(own, POPULATION, None, np.array(slots))
-
-    def test_a_search_finds_the_best_of_what_all_expect(self) -> None:
-        """Every node the same, with its own probability under it."""
-        first: list[Any] = [SEARCH.settle(own, POPULATION, None, summed(SEARCH)) for own in NODES]
-        table = sum(outcome.contribution for outcome in first)
-        rows = [overall_registry(COUNTS, SEARCH.codebook, sigma) for sigma in SEARCH.candidates]
-        overall = [registry for registry, _ in rows]
-        expected: Any = 0
-        for k, counts in enumerate(COUNTS):
-            distribution, slots = fixed_point_distribution(counts), [slots[k] for _, slots in rows]
-            expected = expected + search_contribution(distribution, slots, overall, 3)
-        np.testing.assert_array_equal(table, expected.ravel())
-        best = best_candidate(expected)
-        finding = tuple(SEARCH.candidates[best].values())
-        for own, outcome in zip(NODES, first, strict=True):
-            settled = SEARCH.settle(own, POPULATION, outcome.memory, table)
-            assert settled == Settled(outcome.memory[best], finding)
-
-    def test_until_it_is_found_the_papers_own_holds(self) -> None:
-        """Where it gives thresholds; else the candidate in the middle."""
-        for rule, usual in (
-            (Paper((1, 2, 10), "search"), {1: 0.7, 2: 0.1}),
-            (Paper((1, 2, 4)), {1: 0.7, 2: 0.2}),
-        ):
-            frame = Frame(rule.num_classes, 10)
-            counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1
-            sums: Any = sum(rule.contribution(Own(row), frame) for row in counts)
-            population = Population(frame, len(counts), 2, 2)
-            outcome: Any = rule.settle(Own(counts[0]), population, None, sums)
-            assert outcome.probability == outcome.memory[rule.candidates.index(usual)]
+@given(slots=st.lists(st.integers(0, 2), min_size=7, max_size=7), own=st.sampled_from(NODES))
+def test_a_refusal_does_not_depend_on_the_own_labels(slots: list[int], own: Own) -> None:
+    """Any sum is refused by all nodes or by none."""
+    if sum(slots) == 5:
+        assert isinstance(GIVEN.settle(own, POPULATION, None, np.array(slots)), Settled)
+    else:
+        with pytest.raises(RefusedError, match="overall registry is not the sum"):
+            GIVEN.settle(own, POPULATION, None, np.array(slots))

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from protocol.federation import epoch_of, registered
+from protocol.federation import epoch_of, reading_of
 from protocol.nodes import Exchanges, federation
 
 from dubhe_flwr.core.prices import Position
@@ -86,8 +86,7 @@ def test_as_many_exchanges_as_a_rule_wants(number: int, asked: int) -> None:
     assert (last.exchange, last.num_clients) == (number, 9)
     assert (plan.rule, plan.finding) == (f"Exchanges(number={number}, local_skew=0.0)", ())
     for node_id in nodes.ids:
-        reading = registered(nodes, node_id).reading
-        assert reading is not None
+        reading = reading_of(nodes, node_id)
         assert (reading.probability, reading.memory) == (4 / max(9, 9 * number), None)
     nodes.play(2)
     assert nodes.errors == []
@@ -113,8 +112,7 @@ def test_with_the_last_sum_a_rule_is_settled(number: int) -> None:
     nodes.play(2)
     assert (nodes.errors, plan.notes, plan.num_registered) == ([], (), 9)
     assert epoch_of(nodes).last_sum.exchange == number - 1
-    reading = registered(nodes, nodes.ids[0]).reading
-    assert reading is not None
+    reading = reading_of(nodes, nodes.ids[0])
     assert (reading.probability, reading.memory) == (4 / max(9, 9 * (number - 1)), None)
 
 

@@ -64,15 +64,10 @@ def test_round_trip(example: Example) -> None:
 def test_fields_are_flat_and_plain() -> None:
     """Names are in kebab case, tuples are big-endian bytes, and what is not there is left out."""
     plain = {
-        "flag": True,
-        "number": 1,
-        "share": 0.5,
-        "name": "a",
-        "data": b"b",
-        "whole-numbers": struct.pack(">qq", 3, 4),
-        "shares": struct.pack(">d", 0.25),
+        "flag": True, "number": 1, "share": 0.5, "name": "a", "data": b"b",
+        "whole-numbers": struct.pack(">qq", 3, 4), "shares": struct.pack(">d", 0.25),
         "inner-one.number": 5,
-    }
+    }  # fmt: skip
     assert encode(EXAMPLE) == plain
     whole = replace(EXAMPLE, inner_two=Inner(6, ""), some_numbers=())
     more = {"inner-two.number": 6, "inner-two.note": "", "some-numbers": b""}

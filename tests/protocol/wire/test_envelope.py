@@ -21,12 +21,8 @@ def test_a_request_is_no_reply(stage: Stage) -> None:
         reply_reader(replace(HEADER, stage=stage.value))(sealed(stage, REQUESTS[stage]))
 
 
-@pytest.mark.parametrize("version", [0, PROTOCOL_VERSION + 1, -1, 2**63 - 1])
-def test_another_version_is_stale(version: int) -> None:
-    """Both sides say which version they want, and what to do."""
-    fields = {**sealed(Stage.JOIN, REQUESTS[Stage.JOIN]), "version": version}
+def test_another_version_is_stale() -> None:
+    """The sentence says which one is wanted, and what to do; the vectors have more of them."""
+    fields = {**sealed(Stage.JOIN, REQUESTS[Stage.JOIN]), "version": PROTOCOL_VERSION + 1}
     with pytest.raises(StaleMessageError, match=r"is not 1; use the same version of dubhe-flwr"):
         open_request(fields)
-    fields = {**sealed(Stage.JOIN, REPLIES[Stage.JOIN]), "version": version}
-    with pytest.raises(StaleMessageError, match="same version"):
-        reply_reader(HEADER)(fields)

@@ -6,10 +6,8 @@ from typing import Any
 
 from protocol.wire.examples import RULE
 
-from dubhe_flwr.he import generate_secret_key
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
-from dubhe_flwr.protocol.wire.terms import terms_of
+from dubhe_flwr.protocol.wire.statements import parameters_digest
 
 JOIN = JoinRequest("paper", RULE, 20, 512, 1000, 3, 1000, 500, 10, 4, 7, encrypted=True)
 
@@ -44,32 +42,3 @@ def test_text_that_has_no_utf_8_form_has_a_digest_all_the_same() -> None:
     """A server that announces it gets a refusal, not a node that fails."""
     digests = {parameters_digest(replace(JOIN, rule=rule)) for rule in ("\ud800", "\ud801", "?")}
     assert len(digests) == 3
-
-
-def test_every_part_is_in_a_statement() -> None:
-    """Statements of another kind, epoch, parameter, key, layout or recipient are others."""
-    epoch, agent, recipient = b"e" * 16, b"a" * 32, b"r" * 32
-    other_terms = replace(JOIN, draw_seed=5)
-    layouts = [terms_of(replace(JOIN, max_clients=n), 10).layout for n in (1000, 100)]
-    keys = [generate_secret_key(512).public_key for _ in range(2)]
-    whole: list[Any] = [epoch, JOIN, layouts[0], agent, keys[0], recipient]
-    others = [b"f" * 16, other_terms, layouts[1], b"b" * 32, keys[1], b"s" * 32]
-    statements = [
-        join_statement(epoch, JOIN, recipient),
-        join_statement(b"f" * 16, JOIN, recipient),
-        join_statement(epoch, other_terms, recipient),
-        join_statement(epoch, JOIN, b"s" * 32),
-        key_statement(*whole),
-    ]
-    for place, other in enumerate(others):
-        changed = [*whole]
-        changed[place] = other
-        statements.append(key_statement(*changed))
-    assert len(set(statements)) == len(statements)
-
-
-def test_parts_cannot_lend_to_each_other() -> None:
-    """Where one part ends and the next begins is signed too."""
-    assert join_statement(b"e" * 15, JOIN, b"e" + b"k" * 32) != join_statement(
-        b"e" * 16, JOIN, b"k" * 32
-    )

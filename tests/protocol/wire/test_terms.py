@@ -6,18 +6,14 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.he import generate_secret_key
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.protocol.wire.terms import Terms, sealing_context, terms_of
+from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 from dubhe_flwr.rules import Paper
 
 
 def announced(rule: Paper, **changes: Any) -> JoinRequest:
     """Return what is announced of an epoch under the paper's rule."""
-    return replace(
-        JoinRequest("paper", rule.to_json(), 20, 2048, 1000, 3, 1000, 500),
-        **changes,
-    )
+    return replace(JoinRequest("paper", rule.to_json(), 20, 2048, 1000, 3, 1000, 500), **changes)
 
 
 ANNOUNCED = announced(Paper((1, 2, 10)))
@@ -83,18 +79,3 @@ def test_terms_at_the_limit_work(change: dict[str, Any], num_classes: int) -> No
 def test_terms_are_computed_once() -> None:
     """All nodes of a simulation share them."""
     assert terms_of(ANNOUNCED, 10) is terms_of(replace(ANNOUNCED), 10)
-
-
-def test_a_sealed_key_is_bound_to_everything() -> None:
-    """Epoch, agent, modulus and layout each change what a seal is bound to."""
-    layouts = [terms_of(replace(ANNOUNCED, max_clients=n), 10).layout for n in (100, 101)]
-    keys = [generate_secret_key(512).public_key for _ in range(2)]
-    contexts = {
-        sealing_context(epoch, agent, layout).info(bytes(32), key.digest())
-        for epoch in (bytes(16), b"e" * 16)
-        for agent in (bytes(32), b"a" * 32)
-        for key in keys
-        for layout in layouts
-    }
-    assert len(contexts) == 16
-    assert all(b"dubhe/1" in context for context in contexts)

@@ -13,7 +13,6 @@ from protocol.server import (
     alter,
     asked,
     federation,
-    finish,
     lost,
     questions_of,
     with_liars,
@@ -90,7 +89,7 @@ def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any
     ((server_round, (agent, question)),) = questions_of(nodes).items()
     assert (server_round, agent) == (3, successor)
     assert nodes.ids.index(agent) not in np.concatenate(question.selections)
-    plans = [finish(nodes, outcome), *(nodes.play(r) for r in (2, 3, 4))]
+    plans = [nodes.finish(outcome), *(nodes.play(r) for r in (2, 3, 4))]
     assert plans[0].notes == ("An agent did not determine.",)
     after = before | {3: (agent, question)}
     assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
@@ -120,7 +119,7 @@ def test_an_agent_of_several_rounds(settings: dict[str, Any]) -> None:
     questions = [question for _, question in questions_of(nodes).values()]
     num_sums = sum(len(question.selections) for question in questions)
     assert num_sums + len(questions[0].selections) > 11 >= num_sums
-    plans = [finish(nodes, batch), *(nodes.play(r) for r in range(2, 7))]
+    plans = [nodes.finish(batch), *(nodes.play(r) for r in range(2, 7))]
     assert [plan.chosen for plan in plans[: len(questions)]] == list(map(best, questions))
     assert {plan.chosen for plan in plans[len(questions) :]} == {(0,)}
     assert plans[0].notes == ("No agent is left to determine; the choice is random.",)
@@ -150,7 +149,7 @@ def test_a_wrong_distribution_costs_its_own_tries(share: int) -> None:
     for server_round in range(1, 13):
         batch = nodes.until("determine", server_round)
         question = questions_of(nodes)[server_round][1]
-        plan = finish(nodes, nodes.step(nodes.deliver(batch)))
+        plan = nodes.finish(nodes.step(nodes.deliver(batch)))
         clean = [i for i, members in enumerate(question.selections) if 5 not in members]
         assert (plan.notes == ()) == bool(clean)
         if clean:

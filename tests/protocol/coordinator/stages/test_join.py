@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from protocol.federation import Federation, epoch_of, node_policies, skewed_counts
+from protocol.nodes import Exchanges
 from protocol.server import (
     COUNTS,
-    Coin,
     Nodes,
     agents_in_turn,
     alter,
@@ -22,96 +21,79 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import Batch
 
 LARGE = 20_000
 
 
-class TestSample:
-    """Where more nodes are there than may register, a random sample of them does."""
+def test_each_epoch_registers_another_sample() -> None:
+    """Of the most that may; those left out are neither asked nor strangers."""
+    nodes = federation(24, max_registered=9, registration_interval=3, max_unregistered=0.0, tries=1)
+    samples, plans = [], []
+    for server_round in range(1, 10):
+        nodes.exchanges.clear()
+        plans.append(nodes.play(server_round))
+        epoch = epoch_of(nodes)
+        assert {e.node_id for e in nodes.exchanges} <= epoch.asked
+        assert set(plans[-1].participants) <= epoch.asked
+        assert epoch.left_out == frozenset(nodes.ids) - epoch.asked
+        samples.append(epoch.asked)
+    assert epochs_of(plans) == [0, 0, 0, 3, 3, 3, 6, 6, 6]
+    assert {plan.num_registered for plan in plans} == {9}
+    assert len(set(samples)) == 3
+    assert all(plan.notes == () for plan in plans)
 
-    def test_each_epoch_registers_another_sample(self) -> None:
-        """Of the most that may; those left out are neither asked nor strangers."""
-        nodes = federation(
-            24, max_registered=9, registration_interval=3, max_unregistered=0.0, tries=1
-        )
-        samples, plans = [], []
-        for server_round in range(1, 10):
-            nodes.exchanges.clear()
-            plans.append(nodes.play(server_round))
-            epoch = epoch_of(nodes)
-            assert {e.node_id for e in nodes.exchanges} <= epoch.asked
-            assert set(plans[-1].participants) <= epoch.asked
-            assert epoch.left_out == frozenset(nodes.ids) - epoch.asked
-            samples.append(epoch.asked)
-        assert epochs_of(plans) == [0, 0, 0, 3, 3, 3, 6, 6, 6]
-        assert {plan.num_registered for plan in plans} == {9}
-        assert len(set(samples)) == 3
-        assert all(plan.notes == () for plan in plans)
 
-    def test_the_sample_is_uniform(self) -> None:
-        """A hundred epochs of a half: each node within five standard deviations of fifty."""
-        nodes = federation(12, max_registered=6)
-        for server_round in range(1, 101):
-            batch = nodes.begin(server_round)
-            assert isinstance(batch, Batch)
-            nodes.deliver(batch)
-        counts = [asked(nodes, "join").count(node_id) for node_id in nodes.ids]
-        assert sum(counts) == 600
-        assert all(abs(count - 50) < 5 * 5 for count in counts)
+def test_the_sample_is_uniform() -> None:
+    """A hundred epochs of a half: each node within five standard deviations of fifty."""
+    nodes = federation(12, max_registered=6)
+    for server_round in range(1, 101):
+        batch = nodes.begin(server_round)
+        assert isinstance(batch, Batch)
+        nodes.deliver(batch)
+    counts = [asked(nodes, "join").count(node_id) for node_id in nodes.ids]
+    assert sum(counts) == 600
+    assert all(abs(count - 50) < 5 * 5 for count in counts)
 
-    def test_a_round_costs_the_same_however_many_nodes_there_are(self) -> None:
-        """20,000 or 60 that are there: the same messages and the same bytes."""
-        costs = []
-        counts = skewed_counts(LARGE)
-        for num_nodes in (60, LARGE):
-            selector = federation(max_registered=60, registration_interval=2, tries=2).selector
-            policies = [
-                replace(policy, alias=f"{row:05}")
-                for row, policy in enumerate(node_policies(counts[:num_nodes]))
-            ]
-            nodes: Nodes = Federation(selector, policies)
-            plans = [nodes.play(server_round) for server_round in (1, 2, 3)]
-            messages = [(r.stage, r.sent, r.accepted) for plan in plans for r in plan.stages]
-            costs.append((messages, [(plan.bytes_down, plan.bytes_up) for plan in plans]))
-            assert (len(nodes.memories) > 60) == (num_nodes > 60)
-        assert costs[0] == costs[1]
+
+def test_a_round_costs_the_same_however_many_nodes_there_are() -> None:
+    """20,000 or 60 that are there: the same messages and the same bytes."""
+    costs = []
+    counts = skewed_counts(LARGE)
+    for num_nodes in (60, LARGE):
+        selector = federation(max_registered=60, registration_interval=2, tries=2).selector
+        policies = [
+            replace(policy, alias=f"{row:05}")
+            for row, policy in enumerate(node_policies(counts[:num_nodes]))
+        ]
+        nodes: Nodes = Federation(selector, policies)
+        plans = [nodes.play(server_round) for server_round in (1, 2, 3)]
+        messages = [(r.stage, r.sent, r.accepted) for plan in plans for r in plan.stages]
+        costs.append((messages, [(plan.bytes_down, plan.bytes_up) for plan in plans]))
+        assert (len(nodes.memories) > 60) == (num_nodes > 60)
+    assert costs[0] == costs[1]
 
 
 class TestWhoStaysOut:
     """The report says why, and the others go on."""
 
-    def test_who_joins_again_has_not_declined(self) -> None:
-        """The last answer counts, and silence changes none."""
+    def test_the_last_answer_counts_while_its_node_is_there(self) -> None:
+        """Silence changes none; whoever goes is forgotten, its no and its alias as well."""
         nodes = federation(registration_interval=1)
-        out = wills(nodes, [2], lambda _round: False)
+        out = wills(nodes, [1, 2], lambda _round: False)
         nodes.play(1)
         alter(nodes, "join", lost, out)
         nodes.play(2)
         assert nodes.state.run.declined == out
         alter(nodes, "join", lost, nodes.ids[:1])
-        wills(nodes, [2], lambda _round: True)
+        wills(nodes, [1], lambda _round: True)
+        nodes.policies[nodes.ids[3]] = replace(nodes.policies[nodes.ids[3]], alias="new")
         nodes.play(3)
-        assert nodes.state.run.declined == frozenset()
-
-    def test_the_alias_that_was_told_last_counts_while_its_node_is_there(self) -> None:
-        """Who went is forgotten."""
-        nodes = federation(registration_interval=1)
-        nodes.play(1)
-        nodes.policies[nodes.ids[0]] = replace(nodes.policies[nodes.ids[0]], alias="new")
-        nodes.play(2, nodes.ids[:8])
-        aliases = {node_id: str(row) for row, node_id in enumerate(nodes.ids[:8])}
-        assert nodes.state.run.aliases == {**aliases, nodes.ids[0]: "new"}
-
-    def test_who_declined_and_went_is_forgotten(self) -> None:
-        """A long run with nodes that come and go remembers those that are there."""
-        nodes = federation(registration_interval=1)
-        out = wills(nodes, [1, 2], lambda _round: False)
-        nodes.play(1)
-        assert nodes.state.run.declined == out
-        nodes.play(2, [nodes.ids[0], *nodes.ids[2:]])
         assert nodes.state.run.declined == {nodes.ids[2]}
+        nodes.play(4, [*nodes.ids[:2], *nodes.ids[3:9]])
+        assert nodes.state.run.declined == frozenset()
+        aliases = {nodes.ids[row]: str(row) for row in (0, 1, *range(3, 9))}
+        assert nodes.state.run.aliases == {**aliases, nodes.ids[3]: "new"}
 
     def test_a_boast_hardly_moves_the_mean(self) -> None:
         """It counts as no more than four times the median."""
@@ -166,7 +148,7 @@ class TestNumberOfClasses:
     def coins(*lengths: int) -> Nodes:
         """Return nodes with so many classes each."""
         selector = federation().selector
-        settings = replace(selector.settings, rule=Coin())  # type: ignore[attr-defined]
+        settings = replace(selector.settings, rule=Exchanges())  # type: ignore[attr-defined]
         counts = [np.arange(1, length + 1) for length in lengths]
         return Federation(type(selector)(settings), node_policies(counts))  # type: ignore[call-arg]
 
@@ -194,20 +176,3 @@ class TestNumberOfClasses:
             nodes = self.coins(*lengths)
             assert nodes.play(1).num_registered == 3
             assert epoch_of(nodes).num_classes == 4
-
-
-class TestTrustedKeys:
-    """A server that knows the nodes' keys leaves out what would make every agent refuse."""
-
-    def test_without_them_the_signatures_are_passed_on(self) -> None:
-        """A node that signs nothing leaves a gap, for which agents refuse the request."""
-        keys = [Ed25519PrivateKey.generate() for _ in range(12)]
-        nodes = federation()
-        for node_id, key in zip(nodes.ids[:11], keys, strict=False):
-            pinned = PinnedKeys(key, [other.public_key() for other in keys])
-            nodes.policies[node_id] = replace(nodes.policies[node_id], pinned=pinned)
-        with pytest.raises(QuorumError, match="3 agents in turn made no key"):
-            nodes.play(1)
-        request = next(e.request for e in nodes.exchanges if e.stage == "keygen")
-        assert isinstance(request["signatures"], bytes)
-        assert request["signatures"].endswith(bytes(96))

@@ -1,12 +1,9 @@
 """Tests of the stage `keygen`: an agent makes the key of the epoch."""
 
 import pytest
-from protocol.federation import epoch_of
-from protocol.server import PLAIN, agents_in_turn, altered, asked, federation, lost
+from protocol.server import agents_in_turn, altered, asked, federation, lost
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.he import Unencrypted
-from dubhe_flwr.protocol.wire.messages import RegisterRequest
 
 
 @pytest.mark.parametrize(("attempts", "number"), [(1, 1), (3, 3), (50, 12)])
@@ -18,13 +15,3 @@ def test_agents_are_not_asked_for_ever(attempts: int, number: int) -> None:
         nodes.play(1)
     assert asked(nodes, "keygen") == agents_in_turn(nodes, purpose="keygen")[:number]
     assert len(nodes.play(2).participants) == 4
-
-
-def test_without_encryption_nobody_makes_a_key() -> None:
-    """Nodes of a simulation are sent none."""
-    nodes = federation(**PLAIN)
-    batch = nodes.until("register")
-    assert set(batch.requests.values()) == {RegisterRequest()}
-    assert asked(nodes, "keygen") == []
-    nodes.play(2)
-    assert isinstance(epoch_of(nodes).public_key, Unencrypted)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from protocol.federation import encrypted, epoch_of, joined
+from protocol.federation import epoch_of
 from protocol.server import (
     GROUPS,
     PLAIN,
@@ -64,14 +64,6 @@ class TestLiars:
         after = nodes.play(3)
         assert (after.num_registered, after.notes) == (12, ())
 
-    def test_the_epoch_lasts_although_half_are_left_out(self) -> None:
-        """They are not strangers; the rounds go on among the others."""
-        nodes = federation(max_unregistered=0.0, registration_interval=9, tries=1)
-        with_liars(nodes, [nodes.ids[5]], "registration", everywhere, times=1)
-        plans = [nodes.play(server_round) for server_round in range(1, 10)]
-        assert {plan.num_registered for plan in plans} == {6}
-        assert nodes.play(10).num_registered == 12
-
     @pytest.mark.parametrize("settings", [PLAIN, GROUPS | PLAIN, SEARCH | PLAIN], ids=str)
     @pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (9, 4), (12, 4), (24, 4)])
     def test_a_node_that_always_lies_ends_no_run(
@@ -91,74 +83,44 @@ class TestLiars:
             assert lies.count(server_round) in {1, 2}
         assert 30 < len(lies) < 60
 
-    @pytest.mark.parametrize("num_liars", [1, 2, 3])
-    def test_each_liar_costs_one_more_registration(self, num_liars: int) -> None:
-        """Until the next part of the nodes has none."""
-        nodes = federation(64, max_registered=64, registration_interval=1, tries=1, **PLAIN)
-        with_liars(nodes, nodes.ids[:num_liars], "registration", everywhere)
-        for server_round in range(1, 13):
-            plan = nodes.play(server_round)
-            assert len(plan.participants) == 4
-            assert 2 <= stages_of(plan).count("join") <= num_liars + 2
 
-    def test_a_search_may_be_spoilt_in_its_second_sum(self) -> None:
-        """What does not add up there is refused in the same way."""
-        nodes = federation(**SEARCH)
-        spoilt: list[int] = []
-
-        def spoil(stage: str, node_id: int, reply: Any) -> Any:
-            if stage != "settle" or "contribution" not in reply or spoilt:
-                return reply
-            spoilt.append(node_id)
-            node = joined(nodes, node_id)
-            slots = [2**20] * node.terms.layout.field("settlement").num_slots
-            return {**reply, "contribution": encrypted(node, "settlement", slots)}
-
-        nodes.alter_reply = spoil
-        plan = nodes.play(1)
-        assert stages_of(plan).count("settle") == 4
-        assert plan.notes[0].startswith("12 of 12 nodes refused at settle")
-        assert plan.num_registered == 6
+def test_all_nodes_restarted_without_their_memory() -> None:
+    """They know of no epoch, so that a new one begins, of all."""
+    nodes = federation()
+    first = nodes.play(1)
+    nodes.memories.clear()
+    plan = nodes.play(2)
+    assert plan.epoch != first.epoch
+    assert (plan.num_registered, plan.fallback) == (12, False)
+    assert plan.notes == (
+        "12 of 12 nodes refused at participate; the epoch ends and all register anew.",
+    )
 
 
-class TestForgotten:
-    """Who has forgotten an epoch that held before is no liar: all are asked again."""
+def test_a_server_that_was_set_back_begins_a_new_epoch() -> None:
+    """Nodes have answered those requests before and refuse them; all register anew."""
+    nodes = federation()
+    nodes.play(1)
+    stored = nodes.state
+    nodes.play(2)
+    nodes.play(3)
+    nodes.state = stored
+    plan = nodes.play(2)
+    assert stages_of(plan) == ["participate", *REGISTRATION, "participate", "determine"]
+    assert {type(error) for error in nodes.errors} == {StaleMessageError}
+    assert plan.num_registered == 12
+    assert nodes.play(3).notes == ()
 
-    def test_all_nodes_restarted_without_their_memory(self) -> None:
-        """They know of no epoch, so that a new one begins, of all."""
-        nodes = federation()
-        first = nodes.play(1)
-        nodes.memories.clear()
-        plan = nodes.play(2)
-        assert plan.epoch != first.epoch
-        assert (plan.num_registered, plan.fallback) == (12, False)
-        assert plan.notes == (
-            "12 of 12 nodes refused at participate; the epoch ends and all register anew.",
-        )
 
-    def test_a_server_that_was_set_back_begins_a_new_epoch(self) -> None:
-        """Nodes have answered those requests before and refuse them; all register anew."""
-        nodes = federation()
-        nodes.play(1)
-        stored = nodes.state
-        nodes.play(2)
-        nodes.play(3)
-        nodes.state = stored
-        plan = nodes.play(2)
-        assert stages_of(plan) == ["participate", *REGISTRATION, "participate", "determine"]
-        assert {type(error) for error in nodes.errors} == {StaleMessageError}
-        assert plan.num_registered == 12
-        assert nodes.play(3).notes == ()
-
-    @pytest.mark.parametrize(("refusing", "renewed"), [(6, False), (7, True)])
-    def test_most_nodes_have_to_refuse(self, refusing: int, renewed: bool) -> None:
-        """Up to half of them, the others go on."""
-        nodes = federation()
-        first = nodes.play(1)
-        nodes.alter_reply = at_first(nodes, refusing)
-        plan = nodes.play(2)
-        assert (plan.epoch != first.epoch) == renewed
-        assert plan.num_registered == 12
+@pytest.mark.parametrize(("refusing", "renewed"), [(6, False), (7, True)])
+def test_most_nodes_have_to_refuse(refusing: int, renewed: bool) -> None:
+    """Up to half of them, the others go on."""
+    nodes = federation()
+    first = nodes.play(1)
+    nodes.alter_reply = at_first(nodes, refusing)
+    plan = nodes.play(2)
+    assert (plan.epoch != first.epoch) == renewed
+    assert plan.num_registered == 12
 
 
 def test_only_an_epoch_that_held_ends_the_halving() -> None:

@@ -4,36 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import epoch_of, joined, secret_key
-from protocol.server import COUNTS, PLAIN, SETTINGS, Nodes, altered, failed, federation, lost
+from protocol.federation import joined
+from protocol.server import COUNTS, PLAIN, SETTINGS, altered, failed, federation, lost
 
 from dubhe_flwr.core import Codebook, overall_registry
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
-
-
-def unfit_vectors(nodes: Nodes) -> list[bytes]:
-    """Return what is not a ciphertext, once all have the key."""
-    key = secret_key(joined(nodes, nodes.ids[0]))
-    n, p = key.public_key.n, int.from_bytes(key.to_bytes(), "big")
-    return [number.to_bytes(128, "big") for number in (0, n, n * n, 2**1024 - 1, p, 5 * p)]
-
-
-@pytest.mark.parametrize("field", ["registration", "distribution"])
-def test_what_is_not_a_ciphertext_is_left_out(field: str) -> None:
-    """Out of range or not a unit: the others register all the same."""
-    nodes = federation(max_unregistered=0.5)
-    batch = nodes.until("register")
-    replies: Any = nodes.deliver(batch)
-    unfit = unfit_vectors(nodes)
-    for node_id, vector in zip(nodes.ids, unfit, strict=False):
-        replies[node_id] = {**replies[node_id], field: vector}
-    nodes.step(replies)
-    report = nodes.state.round.reports[-1]
-    assert (report.accepted, report.dropped) == (6, {"invalid ciphertext": 6})
-    epoch = epoch_of(nodes)
-    assert epoch.registered == tuple(nodes.ids[6:])
-    assert list(epoch.distributions) == [replies[n]["distribution"] for n in nodes.ids[6:]]
-    assert (epoch.num_registered, epoch.last_sum.num_clients, epoch.last_sum.exchange) == (6, 6, 0)
 
 
 @pytest.mark.parametrize("settings", [{}, PLAIN], ids=str)
