@@ -3,10 +3,13 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,10 @@ from reproduction.commands import app as paper
 from small_comparison import SMALL
 from typer.main import get_command
 
-from dubhe_flwr.cli import app
+from dubhe_flwr.cli import app, compare
 from dubhe_flwr.cli.options import writable_file, writable_folder
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.progress import StudyProgress
+from dubhe_flwr.experiments.progress import StudyProgress, compare_progress
 
 SMALL_OPTIONS = [
     option
@@ -228,42 +231,41 @@ def test_what_others_may_write_is_refused_too(
         writable_file(tmp_path / "there")
 
 
-STOPPED = """
-import os, signal, sys
-from contextlib import contextmanager
-from dubhe_flwr.cli import compare, main
-moment, original = int(sys.argv.pop(1)), compare.compare_progress
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
-
-@contextmanager
-def counting(console, settings):
-    with original(console, settings) as update:
-        told = 0
-        def count(*arguments):
-            nonlocal told
-            update(*arguments)
-            told += 1
-            if told == moment:
-                os.kill(os.getpid(), signal.SIGINT)
-        yield count
-
-compare.compare_progress = counting
-main()
-"""
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Let Ctrl-C be heard; a shell ignores it for what runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("moment", range(1, 31))
-def test_a_comparison_that_is_stopped_goes_on(moment: int, tmp_path: Path) -> None:
+def test_a_comparison_that_is_stopped_goes_on(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C in any round loses no finished method, and the rest is trained by the next call."""
     arguments = ["compare", *SMALL_OPTIONS, "--methods", "random,dubhe", "--no-figures", "--plain"]
     arguments += ["--out", str(tmp_path), "--rounds", "14"]
-    ended = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", STOPPED, str(moment), *arguments],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 130, ended.stderr
-    assert "the same command goes on from there." in ended.stdout
+
+    @contextmanager
+    def stopping(*given: Any) -> Iterator[Callable[..., None]]:
+        with compare_progress(*given) as update:
+            told = count(1)
+
+            def tell(*what: Any) -> None:
+                update(*what)
+                if next(told) == moment:
+                    signal.raise_signal(signal.SIGINT)
+
+            yield tell
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compare, "compare_progress", stopping)
+        ended = call(*arguments)
+    assert ended.code == 130, ended.err
+    assert "the same command goes on from there." in ended.out
     kept = tmp_path / "results.json"
     before = json.loads(kept.read_text())["methods"] if kept.exists() else {}
     assert ("random" in before) == (moment > 15)  # its rounds, and the initial model
