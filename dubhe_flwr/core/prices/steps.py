@@ -44,6 +44,12 @@ class Problem:
         ridge[: self.numbers.num_classes] = self.pull / kappa
         return ridge
 
+    def duals(self, state: PriceState, seen: Evaluation) -> Floats:
+        """Return the dual at each of the points that were evaluated."""
+        points = state.query().points
+        softplus = seen.softplus / self.num_volunteers - points[:, 0]
+        return np.asarray(softplus + points[:, 1:] ** 2 @ self.ridge(state.kappa) / 2)
+
 
 def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:
     """Return the prices that were right if the probabilities were linear in them.
@@ -94,9 +100,7 @@ def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> Price
     """Return where to go on if the dual is lower after a shorter step; None if it is not."""
     if not state.reach:  # It was shortened before, and a Newton step leads down from anywhere.
         return None
-    ridge, points = problem.ridge(state.kappa), state.query().points
-    softplus = seen.softplus / problem.num_volunteers
-    values = softplus - points[:, 0] + points[:, 1:] ** 2 @ ridge / 2
+    points, values = state.query().points, problem.duals(state, seen)
     values[0] -= max(_BETTER, problem.numbers.softplus_noise(problem.num_volunteers))
     if not (best := int(np.argmin(rounded(values)))):
         return None
@@ -122,9 +126,10 @@ def newton_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
     deviation = max(_deviation(step, seen.covariance), 1e-9)
     part = min(1.0, _LONGEST_STEP / deviation)
     a += shift - missing / weight - part * float(seen.mean @ step)
-    # What is left to gain of F, in relation to the variance of clients.
+    # What is left to gain of F, and F, which is no less: both relative to the variance of clients.
     gain = problem.coverage * float(step @ hessian @ step) / 2.0
-    small = deviation < _SMALL_STEP or gain < _SMALL_GAIN
+    least = -problem.coverage * float(problem.duals(state, seen)[0])
+    small = deviation < _SMALL_STEP or gain < _SMALL_GAIN * max(1.0, least)
     return replace(
         state,
         settled=small and abs(found / wanted - 1.0) < _CLOSE,

@@ -351,6 +351,20 @@ def test_eight_exchanges_settle_small_coverage(num_participants: int, local_skew
     assert probabilities(design, state, clients).sum() == pytest.approx(100, rel=0.05)
 
 
+@pytest.mark.parametrize("local_skew", [0.0, 1.0])
+def test_what_is_left_to_gain_is_small_beside_what_cannot_be_gained(local_skew: float) -> None:
+    """Where F stays far above the variance of clients, a thousandth of F is little."""
+    clients = positions(skewed(400, 10, seed=1, concentration=4.0))
+    design = PriceDesign(100, 200.0, 0.1, local_skew)
+    state = settled(design, PriceNumbers(10, 2000), clients)
+    assert state.settled
+    found = probabilities(design, state, clients)
+    assert found.sum() == pytest.approx(200, rel=0.05)
+    anew = settled(design, PriceNumbers(10, 2000), clients, replace(state, settled=False))
+    best = primal(design, clients, probabilities(design, anew, clients))[0]
+    assert primal(design, clients, found)[0] == pytest.approx(best, rel=0.03)
+
+
 def test_a_step_that_went_too_far_is_shortened() -> None:
     """Where softplus says so, the next point lies on the way to the one that was too far."""
     clients = positions(skewed(200, 4, seed=14, concentration=0.5))
