@@ -13,7 +13,6 @@ from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
     MAX_SAMPLES,
     average_emd,
-    balanced_distribution,
     coverage,
     distance_to_uniform,
     fixed_point_distribution,
@@ -23,7 +22,7 @@ from dubhe_flwr.core.distribution import (
     population_distribution,
     with_square,
 )
-from dubhe_flwr.core.group_choice import best_groups, best_scored_try, scaled_scores
+from dubhe_flwr.core.group_choice import best_groups, best_scored_try, scores_of
 from dubhe_flwr.core.randomness import generator, private_draws, seeded_draws
 from dubhe_flwr.core.registration import (
     MAX_REGISTRY_LENGTH,
@@ -43,7 +42,6 @@ __all__ = [
     "Category",
     "Codebook",
     "average_emd",
-    "balanced_distribution",
     "best_candidate",
     "best_groups",
     "best_scored_try",
@@ -68,7 +66,7 @@ __all__ = [
     "population_distribution",
     "private_draws",
     "registry",
-    "scaled_scores",
+    "scores_of",
     "search_contribution",
     "seeded_draws",
     "tries_of_round",

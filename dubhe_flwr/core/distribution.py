@@ -17,7 +17,6 @@ __all__ = [
     "FIXED_POINT_SCALE",
     "MAX_SAMPLES",
     "average_emd",
-    "balanced_distribution",
     "coverage",
     "distance_to_uniform",
     "fixed_point_distribution",
@@ -116,64 +115,40 @@ def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
     return len({client for selected in selected_sets for client in selected}) / num_clients
 
 
-def fixed_point_distribution(label_counts: ArrayLike) -> NDArray[np.int64]:
-    """Return ``p_l`` in integers of sum ``FIXED_POINT_SCALE``, by the largest remainder.
+def fixed_point_distribution(
+    label_counts: ArrayLike, total: int = FIXED_POINT_SCALE
+) -> NDArray[np.int64]:
+    """Return ``p_l`` in integers of a sum, by the largest remainder.
 
     Only integers are encrypted, so that no exponent of a float travels in the clear. The fixed
-    sum lets whoever decrypts a sum of distributions count how many were added. Ties between
-    remainders go to the lower class. Label counts of shape (C,) that are negative, or not from 1 to
-    below 2**42 in all, are a `SettingsError`.
+    sum lets whoever decrypts a sum of distributions count how many were added; where clients
+    differ in weight, the sum of each is its weight. Ties between remainders go to the lower class.
+    Label counts of shape (C,) that are negative, or not from 1 to below 2**42 in all, are a
+    `SettingsError`.
 
     >>> fixed_point_distribution([1, 1, 1]).tolist()
     [349526, 349525, 349525]
     """
     counts = np.asarray(label_counts, dtype=np.int64)
-    total = sum(counts.tolist())  # Python's integers do not overflow
-    if np.any(counts < 0) or not 0 < total < MAX_SAMPLES:
+    num_samples = sum(counts.tolist())  # Python's integers do not overflow
+    if np.any(counts < 0) or not 0 < num_samples < MAX_SAMPLES:
         raise SettingsError(
             "Label counts must be non-negative with at least one sample and fewer than 2**42 in "
             "all; leave out clients without data."
         )
-    quotients, remainders = np.divmod(counts * FIXED_POINT_SCALE, total)
-    missing = FIXED_POINT_SCALE - int(quotients.sum())
+    quotients, remainders = np.divmod(counts * total, num_samples)
+    missing = total - int(quotients.sum())
     quotients[np.argsort(-remainders, kind="stable")[:missing]] += 1
     return np.asarray(quotients, dtype=np.int64)
 
 
-def with_square(distribution: ArrayLike) -> NDArray[np.int64]:
-    """Return ``p_l`` and behind it ``||p_l||_2^2``, shape (C + 1,), all in rounded fixed point.
+def with_square(shares: ArrayLike) -> NDArray[np.int64]:
+    """Return ``w p_l`` and behind it ``w ||p_l||_2^2``, shape (C + 1,), all in fixed point.
 
     >>> (with_square(fixed_point_distribution([3, 1])) / FIXED_POINT_SCALE).tolist()
     [0.75, 0.25, 0.625]
     """
-    shares = np.asarray(distribution, dtype=np.int64)
-    # Squares are in units of 1 / S**2; half of S rounds to the nearest unit of 1 / S.
-    square = (int(shares @ shares) + FIXED_POINT_SCALE // 2) // FIXED_POINT_SCALE
-    return np.append(shares, square)
-
-
-def balanced_distribution(
-    distribution: ArrayLike, target: ArrayLike, weight: float, largest_weight: float
-) -> NDArray[np.int64]:
-    """Return the distribution that is uniform where that of a client is the wanted one.
-
-    ``q = u + w (p_l - t) / r`` with r such that no share is negative. The q of several clients are
-    as far from uniform together as their weighted data is from the target, up to the factor r.
-    ``p_l`` and q are integers of sum ``FIXED_POINT_SCALE``, shape (C,); the target ``t`` sums to 1;
-    the weight ``w`` says how much the client counts, relative to the mean.
-
-    >>> p_l = fixed_point_distribution([3, 1])
-    >>> bool((balanced_distribution(p_l, [0.5, 0.5], 1.0, 1.0) == p_l).all())
-    True
-    >>> (balanced_distribution(p_l, [0.75, 0.25], 2.0, 4.0) / FIXED_POINT_SCALE).tolist()
-    [0.5, 0.5]
-    """
-    shares = np.asarray(distribution, dtype=np.float64)
-    wanted = np.asarray(target, dtype=np.float64)
-    ratio = largest_weight * wanted.size * wanted.max()
-    exact = FIXED_POINT_SCALE * (1.0 / wanted.size - weight * wanted / ratio)
-    exact = np.maximum(exact + weight * shares / ratio, 0.0)
-    whole = np.floor(exact).astype(np.int64)
-    missing = FIXED_POINT_SCALE - int(whole.sum())
-    whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
-    return np.asarray(whole, dtype=np.int64)
+    integers = np.asarray(shares, dtype=np.int64)
+    total = int(integers.sum())
+    # Half of the total rounds to the nearest unit.
+    return np.append(integers, (int(integers @ integers) + total // 2) // total)

@@ -1,22 +1,22 @@
 """The choice of the groups, or of the try, whose clients together are best for training.
 
-A selection scores ``||p_o - p_u||_1 + local_skew * mean_k ||p_l^k - p_u||_2^2``. The first term is
-the paper's; the second weighs the local skew, the other label term of the bound in eq. 3. Scores
-are multiplied by C and the fixed-point total, and rounded: integers add up over groups and compare
-alike on every platform.
+A selection scores ``||p_o - t||_1 + local_skew * mean_k ||p_l^k - t||_2^2`` where t is what is
+wanted of all, and the means are by the weights of the clients. The first term is the paper's; the
+second weighs the local skew, the other label term of the bound in eq. 3. Both are quotients of
+whole numbers that add up over clients, so that they compare alike on every platform.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 from math import comb, prod
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["best_groups", "best_scored_try", "scaled_scores"]
+__all__ = ["best_groups", "best_scored_try", "scores_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
 """Whole numbers below 2**53, hence exact."""
@@ -34,38 +34,45 @@ _BATCH_ELEMENTS: Final = 500_000
 """Scores of exchanges that are in memory at once."""
 
 
-def scaled_scores(sums: ArrayLike, local_skew: float = 0.0) -> NDArray[np.int64]:
-    """Return the score of each selection, times C and its fixed-point total, shape (H,).
+def scores_of(sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None = None) -> Floats:
+    """Return the score of each selection, shape (H,).
 
     Parameters
     ----------
     sums : array_like of int, shape (H, C + 1)
-        Fixed-point sums of ``p_l`` over the clients of each selection, and behind them the sum
-        of ``||p_l||_2^2``; all selections have as many clients.
+        Fixed-point sums of ``w p_l`` over the clients of each selection, and behind them the sum
+        of ``w ||p_l||_2^2``. The weights w are 1 where all clients count the same.
     local_skew : float (default: 0.0)
-        Price of the local skew, from 0 up. With 0 a score is ``||p_o - p_u||_1``, scaled.
+        Price of the local skew, from 0 up. With 0 a score is ``||p_o - t||_1``.
+    target : array_like of float, shape (C,), optional (default: the uniform one)
+        ``t``: the distribution that is wanted of all who train together.
 
     Examples
     --------
     >>> one_class_each, both_alike = [10, 10, 20], [10, 10, 10]
-    >>> scaled_scores([one_class_each, both_alike], local_skew=0.1).tolist()
-    [2, 0]
+    >>> scores_of([one_class_each, both_alike], local_skew=0.1).tolist()
+    [0.05, 0.0]
     """
-    deviations, costs = _deviations(sums, local_skew)
-    return np.asarray(np.abs(deviations).sum(axis=1) + costs, dtype=np.int64)
+    return _Parts.of(sums, local_skew, target).scores()
 
 
-def best_scored_try(sums: ArrayLike, local_skew: float = 0.0) -> int:
-    """Return the first try with the least of the `scaled_scores`: ``h*`` of section 5.3.
+def best_scored_try(
+    sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None = None
+) -> int:
+    """Return the first try with the least of the `scores_of` all: ``h*`` of section 5.3.
 
     >>> best_scored_try([[10, 10, 20], [10, 10, 10]], local_skew=0.1)
     1
     """
-    return int(np.argmin(scaled_scores(sums, local_skew)))
+    return int(np.argmin(scores_of(sums, local_skew, target)))
 
 
 def best_groups(
-    sums: ArrayLike, sizes: ArrayLike, wanted_sizes: ArrayLike, local_skew: float = 0.0
+    sums: ArrayLike,
+    sizes: ArrayLike,
+    wanted_sizes: ArrayLike,
+    local_skew: float = 0.0,
+    target: ArrayLike | None = None,
 ) -> NDArray[np.int64]:
     """Return the groups whose clients together have the least score, as indices, shape (q,).
 
@@ -76,7 +83,7 @@ def best_groups(
     Parameters
     ----------
     sums : array_like of int, shape (M, C + 1)
-        Of the clients of each group, and `local_skew`, as for `scaled_scores`.
+        Of the clients of each group; `local_skew` and `target` as for `scores_of`.
     sizes : array_like of int, shape (M,)
         Clients in each group.
     wanted_sizes : array_like of int, shape (q,)
@@ -88,7 +95,7 @@ def best_groups(
     >>> best_groups(sums, [4] * 5, [4, 4, 4]).tolist()
     [0, 3, 4]
     """
-    deviations, costs = _deviations(sums, local_skew)
+    parts = _Parts.of(sums, local_skew, target)
     sizes, wanted = np.asarray(sizes, dtype=np.int64), np.asarray(wanted_sizes, dtype=np.int64)
     kinds, quotas = np.unique(wanted, return_counts=True)
     of_kind = sizes == kinds[:, None]
@@ -98,41 +105,63 @@ def best_groups(
                 f"{number} groups of {kind} clients were formed and {quota} are wanted; form more."
             )
     if prod(map(comb, of_kind.sum(axis=1).tolist(), quotas.tolist())) <= _MOST_ENUMERATED:
-        return _best_combination(deviations, costs, of_kind, quotas)
-    return _best_exchanges(deviations, costs, of_kind, quotas)
+        return _best_combination(parts, of_kind, quotas)
+    return _best_exchanges(parts, of_kind, quotas)
 
 
-def _deviations(sums: ArrayLike, local_skew: float) -> tuple[Floats, Floats]:
-    """Return ``sum_k (p_l^k - p_u)`` and the price of the local skew, both scaled."""
-    if not 0.0 <= local_skew <= 1000.0:
-        raise SettingsError(f"local_skew={local_skew} must be from 0 to 1000.")
-    integers = np.asarray(sums, dtype=np.int64)
-    distributions, squares = integers[:, :-1], integers[:, -1]
-    num_classes, totals = distributions.shape[1], distributions.sum(axis=1)
-    deviations = (num_classes * distributions - totals[:, None]).astype(np.float64)
-    return deviations, np.rint(local_skew * (num_classes * squares - totals))
+class _Parts(NamedTuple):
+    """What scores are made of, for some groups or selections; each part adds up over groups."""
+
+    deviations: Floats
+    """``C sum_k w (p_l - t)``, shape (M, C)."""
+    costs: Floats
+    """``C local_skew sum_k w ||p_l - t||^2``, shape (M,)."""
+    weights: Floats
+    """``C sum_k w``, shape (M,)."""
+
+    @classmethod
+    def of(cls, sums: ArrayLike, local_skew: float, target: ArrayLike | None) -> Self:
+        """Return the parts in fixed point, rounded to whole numbers."""
+        if not 0.0 <= local_skew <= 1000.0:
+            raise SettingsError(f"local_skew={local_skew} must be from 0 to 1000.")
+        integers = np.asarray(sums, dtype=np.int64)
+        shares, squares, totals = integers[:, :-1], integers[:, -1], integers[:, :-1].sum(axis=1)
+        number = shares.shape[1]
+        # C t, which is 1 for each class if the target is uniform.
+        wanted = np.ones(number) if target is None else number * np.asarray(target)
+        deviations = number * shares - np.rint(totals[:, None] * wanted)
+        skews = number * squares - 2 * shares @ wanted + totals * (wanted @ wanted / number)
+        return cls(deviations, np.rint(local_skew * skews), (number * totals).astype(np.float64))
+
+    def rows(self, indices: NDArray[np.int64]) -> "_Parts":
+        """Return the parts of some groups."""
+        return _Parts(*(part[indices] for part in self))
+
+    def added(self, groups: NDArray[np.int64]) -> "_Parts":
+        """Return the parts of selections whose groups stand in rows."""
+        return _Parts(*(np.sum([part[column] for column in groups.T], axis=0) for part in self))
+
+    def scores(self) -> Floats:
+        """Return the score of each row."""
+        return np.asarray((np.abs(self.deviations).sum(axis=1) + self.costs) / self.weights)
 
 
 def _best_combination(
-    deviations: Floats, costs: Floats, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
+    parts: _Parts, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     choices = (
         combinations(np.flatnonzero(fitting).tolist(), quota)
         for fitting, quota in zip(of_kind, quotas.tolist(), strict=True)
     )
-    candidates = np.array([sum(parts, ()) for parts in product(*choices)], dtype=np.int64)
-    totals = sum(deviations[column] for column in candidates.T)
-    scores = np.abs(totals).sum(axis=1) + costs[candidates].sum(axis=1)
-    return np.sort(candidates[np.argmin(scores)])
+    candidates = np.array([sum(chosen, ()) for chosen in product(*choices)], dtype=np.int64)
+    return np.sort(candidates[np.argmin(parts.added(candidates).scores())])
 
 
 def _best_exchanges(
-    deviations: Floats, costs: Floats, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
+    parts: _Parts, of_kind: NDArray[np.bool_], quotas: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     fitting = np.flatnonzero(of_kind.any(axis=0))
-    search = _Search(
-        deviations[fitting], costs[fitting], of_kind[:, fitting].argmax(axis=0), quotas
-    )
+    search = _Search(parts.rows(fitting), of_kind[:, fitting].argmax(axis=0), quotas)
     results = [search.run(batch) for batch in search.batches()]
     _, members = min(results, key=lambda result: result[0])
     return np.asarray(fitting[members])
@@ -149,11 +178,8 @@ def _distances(left: Floats, right: Floats) -> Floats:
 class _Search:
     """Local search from many starting points at once: rows are starting points."""
 
-    def __init__(
-        self, deviations: Floats, costs: Floats, kinds: NDArray[np.int64], quotas: NDArray[np.int64]
-    ) -> None:
-        self.deviations = deviations
-        self.costs = costs
+    def __init__(self, parts: _Parts, kinds: NDArray[np.int64], quotas: NDArray[np.int64]) -> None:
+        self.parts = parts
         self.kinds = kinds
         self.quotas = quotas
         self.num_wanted = int(quotas.sum())
@@ -161,7 +187,7 @@ class _Search:
 
     def batches(self) -> Iterator[NDArray[np.int64]]:
         """Yield pairs of groups to start from, each group being the first about equally often."""
-        num_groups, num_classes = self.deviations.shape
+        num_groups, num_classes = self.parts.deviations.shape
         num_starts = max(1, _SEARCH_EFFORT // (self.num_wanted**2 * num_classes))
         stride = max(1, num_groups // num_starts)
         first = np.arange(0, num_groups, stride)
@@ -188,8 +214,7 @@ class _Search:
             chosen[rows[free], column[free]] = True
             left[rows[free], self.kinds[column[free]]] -= 1
         while (open_rows := np.flatnonzero(left.any(axis=1))).size:
-            totals = chosen[open_rows] @ self.deviations
-            scores = _distances(totals, -self.deviations) + self.costs
+            scores = self._joined(chosen[open_rows] @ part for part in self.parts)
             scores[chosen[open_rows] | (left[open_rows][:, self.kinds] == 0)] = np.inf
             added = np.argmin(scores, axis=1)
             chosen[open_rows, added] = True
@@ -198,14 +223,14 @@ class _Search:
 
     def _exchange(self, chosen: NDArray[np.bool_]) -> Floats:
         """Make the best exchange of one group in each row, in place, while that helps."""
-        totals, spent = chosen @ self.deviations, chosen @ self.costs
-        scores = np.abs(totals).sum(axis=1) + spent
-        rows = np.arange(len(chosen))
+        totals = _Parts(*(chosen @ part for part in self.parts))
+        scores, rows = totals.scores(), np.arange(len(chosen))
         while rows.size:
             members = np.nonzero(chosen[rows])[1].reshape(rows.size, self.num_wanted)
-            rest = (totals[rows, None] - self.deviations[members]).reshape(-1, totals.shape[1])
-            rest_spent = (spent[rows, None] - self.costs[members]).reshape(-1, 1)
-            changed = _distances(rest, -self.deviations) + (rest_spent + self.costs)
+            changed = self._joined(
+                (total[rows, None] - part[members]).reshape(-1, *part.shape[1:])
+                for total, part in zip(totals, self.parts, strict=True)
+            )
             barred = chosen[rows, None] | ~self.same_kind[members]
             changed[barred.reshape(changed.shape)] = np.inf
             changed = changed.reshape(rows.size, -1)
@@ -216,7 +241,15 @@ class _Search:
             position, joins = np.divmod(exchange, len(self.kinds))
             leaves = members[np.arange(rows.size), position]
             chosen[rows, leaves], chosen[rows, joins] = False, True
-            totals[rows] += self.deviations[joins] - self.deviations[leaves]
-            spent[rows] += self.costs[joins] - self.costs[leaves]
+            for total, part in zip(totals, self.parts, strict=True):
+                total[rows] += part[joins] - part[leaves]
             scores[rows] = reached[better]
         return np.asarray(scores)
+
+    def _joined(self, selections: Iterable[Floats]) -> Floats:
+        """Return the score of each of some selections with each group added to it."""
+        totals = _Parts(*selections)
+        distances = _distances(totals.deviations, -self.parts.deviations)
+        distances += totals.costs[:, None] + self.parts.costs
+        distances /= totals.weights[:, None] + self.parts.weights
+        return distances

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     average_emd,
-    balanced_distribution,
     coverage,
     distance_to_uniform,
     fixed_point_distribution,
@@ -125,23 +124,27 @@ def test_coverage_counts_each_client_once() -> None:
     assert coverage(iter([(3, 1), {1}, np.array([3, 1])]), num_clients=5) == 0.4
 
 
-@given(counts=counts_of_a_client)
-@example(counts=[2**42 - 1])
-@example(counts=[2**41, 2**41 - 1])
-def test_fixed_point_distribution_is_the_largest_remainder(counts: list[int]) -> None:
+def test_the_scale_is_that_of_the_wire_format() -> None:
+    """Integers sum to 2^20 where clients count the same."""
+    assert fixed_point_distribution([5, 3]).sum() == FIXED_POINT_SCALE == 2**20
+
+
+@given(counts=counts_of_a_client, total=st.integers(2**16, FIXED_POINT_SCALE))
+@example(counts=[2**42 - 1], total=FIXED_POINT_SCALE)
+@example(counts=[2**41, 2**41 - 1], total=FIXED_POINT_SCALE)
+def test_fixed_point_distribution_is_the_largest_remainder(counts: list[int], total: int) -> None:
     """The integers sum to S, each within one of its exact share, the largest remainders up."""
-    integers = fixed_point_distribution(counts)
+    integers = fixed_point_distribution(counts, total)
     assert integers.dtype == np.int64
-    assert integers.sum() == FIXED_POINT_SCALE == 2**20
-    exact = [Fraction(count * FIXED_POINT_SCALE, sum(counts)) for count in counts]
+    assert integers.sum() == total
+    exact = [Fraction(count * total, sum(counts)) for count in counts]
     expected = [int(share) for share in exact]
     by_remainder = sorted(range(len(counts)), key=lambda label: expected[label] - exact[label])
-    for label in by_remainder[: FIXED_POINT_SCALE - sum(expected)]:
+    for label in by_remainder[: total - sum(expected)]:
         expected[label] += 1
     assert integers.tolist() == expected
     assert all(
-        abs(Fraction(int(integer), FIXED_POINT_SCALE) - Fraction(count, sum(counts)))
-        < Fraction(1, FIXED_POINT_SCALE)
+        abs(Fraction(int(integer), total) - Fraction(count, sum(counts))) < Fraction(1, total)
         for integer, count in zip(integers, counts, strict=True)
     )
 
@@ -164,26 +167,12 @@ def test_unfit_counts_have_no_fixed_point(counts: list[int]) -> None:
         fixed_point_distribution(counts)
 
 
-@given(counts=counts_of_a_client)
-def test_the_square_stands_behind_the_distribution(counts: list[int]) -> None:
+@given(counts=counts_of_a_client, total=st.integers(2**16, FIXED_POINT_SCALE))
+def test_the_square_stands_behind_the_distribution(counts: list[int], total: int) -> None:
     """It is the exact one to the nearest unit, at most that of a single class."""
-    fixed = fixed_point_distribution(counts)
+    fixed = fixed_point_distribution(counts, total)
     *shares, square = with_square(fixed).tolist()
     assert shares == fixed.tolist()
-    exact = Fraction(sum(share**2 for share in shares), FIXED_POINT_SCALE)
+    exact = Fraction(sum(share**2 for share in shares), total)
     assert abs(square - exact) <= Fraction(1, 2)
-    assert FIXED_POINT_SCALE // len(counts) - 1 <= square <= FIXED_POINT_SCALE
-
-
-@given(counts=counts_of_a_client, weight=st.sampled_from([0.0, 0.25, 1.0, 4.0]))
-def test_the_balanced_distribution_is_the_definition(counts: list[int], weight: float) -> None:
-    """It is u + w (p_l - t) / r to a unit, of the same sum, with r for the largest weight of 4."""
-    fixed, num_classes = fixed_point_distribution(counts), len(counts)
-    target = np.arange(1, num_classes + 1) / (num_classes * (num_classes + 1) / 2)
-    ratio = 4.0 * num_classes * target.max()
-    exact = FIXED_POINT_SCALE / num_classes + weight * (fixed - FIXED_POINT_SCALE * target) / ratio
-    balanced = balanced_distribution(fixed, target, weight, 4.0)
-    assert balanced.dtype == np.int64
-    assert balanced.sum() == FIXED_POINT_SCALE
-    assert balanced.min() >= 0
-    assert np.abs(balanced - exact).max() <= 1.0
+    assert total // len(counts) - 1 <= square <= total

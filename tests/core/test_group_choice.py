@@ -14,9 +14,11 @@ from dubhe_flwr.core import (
     best_groups,
     best_scored_try,
     cut_into_groups,
+    fixed_point_distribution,
     group_choice,
     group_sizes,
-    scaled_scores,
+    scores_of,
+    with_square,
 )
 from dubhe_flwr.errors import SettingsError
 
@@ -40,9 +42,9 @@ def grouped_sums(
     return np.array([clients[group].sum(axis=0) for group in groups]), [len(g) for g in groups]
 
 
-def score(sums: NDArray[np.int64], chosen: tuple[int, ...] | list[int], local_skew: float) -> int:
-    """Return the scaled score of groups together."""
-    return int(scaled_scores([sums[list(chosen)].sum(axis=0)], local_skew)[0])
+def score(sums: NDArray[np.int64], chosen: tuple[int, ...] | list[int], local_skew: float) -> float:
+    """Return the score of groups together."""
+    return float(scores_of([sums[list(chosen)].sum(axis=0)], local_skew)[0])
 
 
 @given(
@@ -66,13 +68,37 @@ def test_scores_are_those_of_the_definition(
         distance = sum(abs(share - uniform) for share in population)
         local = sum((share - uniform) ** 2 for row in shares for share in row) / num_clients
         scores.append(distance + Fraction(eighths, 8) * local)
-    scale = num_classes * num_clients * FIXED_POINT_SCALE
-    scaled = scaled_scores(tries.sum(axis=1), eighths / 8)
-    assert scaled.dtype == np.int64
-    # Each squared norm is rounded down to a unit, of which there are C for each client.
-    assert scaled == pytest.approx([float(s * scale) for s in scores], abs=3 * scale * 1e-6)
+    found = scores_of(tries.sum(axis=1), eighths / 8)
+    # Each squared norm is rounded down to a unit.
+    assert found == pytest.approx([float(score) for score in scores], abs=3e-6)
     best = scores[best_scored_try(tries.sum(axis=1), eighths / 8)]
     assert float(best) == pytest.approx(float(min(scores)), abs=1e-5)
+
+
+@given(
+    weights=st.lists(st.sampled_from([0.25, 0.5, 1.0, 4.0]), min_size=2, max_size=6),
+    eighths=st.integers(0, 16),
+    seed=st.integers(0, 1000),
+)
+def test_clients_count_by_their_weight(weights: list[float], eighths: int, seed: int) -> None:
+    """With unequal clients and a target, the means of the definition are by the weights."""
+    target = np.array([0.4, 0.3, 0.2, 0.1])
+    shares = np.random.default_rng(seed).dirichlet(np.full(4, 0.3), len(weights))
+    integers = [
+        with_square(fixed_point_distribution(row * 2**40, round(FIXED_POINT_SCALE * weight / 4)))
+        for row, weight in zip(shares, weights, strict=True)
+    ]
+    distance = np.abs(np.average(shares - target, axis=0, weights=weights)).sum()
+    local = np.average(((shares - target) ** 2).sum(axis=1), weights=weights)
+    (found,) = scores_of([np.sum(integers, axis=0)], eighths / 8, target)
+    assert found == pytest.approx(distance + eighths / 8 * local, abs=2e-4)
+
+
+def test_the_lighter_of_two_selections_is_no_better() -> None:
+    """What is as far from the target in proportion scores the same, whatever its weight."""
+    light, heavy = [30, 10, 25], [90, 30, 75]
+    assert scores_of([light, heavy], 0.5).tolist() == [0.5 + 0.5 * 0.125] * 2
+    assert best_groups([[9, 3, 0], [16, 8, 0]], [3, 3], [3]).tolist() == [1]
 
 
 @st.composite
@@ -94,15 +120,13 @@ def without_squares(sums: ArrayLike) -> NDArray[np.int64]:
 
 @given(sums=distribution_sums())
 def test_scores_are_exact_distances(sums: list[list[int]]) -> None:
-    """Without a price of local skew a score is ||p_o - p_u||_1, times C and the total."""
+    """Without a price of local skew a score is ||p_o - p_u||_1, correctly rounded."""
     total, num_classes = sum(sums[0]), len(sums[0])
     exact = [
         sum(abs(Fraction(count, total) - Fraction(1, num_classes)) for count in attempt)
         for attempt in sums
     ]
-    scaled = scaled_scores(without_squares(sums))
-    assert scaled.dtype == np.int64
-    assert scaled.tolist() == [num_classes * total * distance for distance in exact]
+    assert scores_of(without_squares(sums)).tolist() == list(map(float, exact))
     best = best_scored_try(without_squares(sums))
     assert (best, type(best)) == (exact.index(min(exact)), int)
 
@@ -114,8 +138,8 @@ def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
     sums = np.zeros((2, num_classes), dtype=dtype)
     sums[0, 0] = total
     sums[1, :2] = total // 2
-    farthest = 2 * (num_classes - 1) * total
-    assert scaled_scores(without_squares(sums)).tolist() == [farthest, farthest - 2 * total]
+    farthest = [2 * 61 / 62, 2 * 60 / 62]
+    assert scores_of(without_squares(sums)).tolist() == farthest
     assert best_scored_try(without_squares(sums)) == 1
 
 
@@ -156,7 +180,7 @@ def test_search_finds_the_best_of_many_combinations(local_skew: float, seed: int
     every = np.array(list(combinations(range(37), 4)))
     totals = np.sum([sums[column] for column in every.T], axis=0)
     chosen = best_groups(sums, sizes, [4, 4, 4, 4], local_skew).tolist()
-    assert score(sums, chosen, local_skew) == scaled_scores(totals, local_skew).min()
+    assert score(sums, chosen, local_skew) == scores_of(totals, local_skew).min()
 
 
 @pytest.mark.parametrize("effort", [1, group_choice._SEARCH_EFFORT])
@@ -193,7 +217,7 @@ def test_no_exchange_improves_what_the_search_found(
     for leaves in chosen:
         joins = np.setdiff1d(np.flatnonzero(np.array(sizes) == sizes[leaves]), chosen)
         exchanged = sums[chosen].sum(axis=0) - sums[leaves] + sums[joins]
-        assert np.all(scaled_scores(exchanged, local_skew) >= reached)
+        assert np.all(scores_of(exchanged, local_skew) >= reached)
     assert best_groups(sums, sizes, wanted, local_skew).tolist() == chosen
 
 
@@ -212,12 +236,9 @@ def test_search_starts_from_as_many_pairs_as_its_effort_allows(
     num_groups: int, num_classes: int, num_wanted: int, times_first: set[int]
 ) -> None:
     """Groups start equally often, from different pairs; the work and the memory are bounded."""
-    search = group_choice._Search(
-        np.zeros((num_groups, num_classes)),
-        np.zeros(num_groups),
-        np.zeros(num_groups, dtype=np.int64),
-        np.array([num_wanted]),
-    )
+    parts = group_choice._Parts.of(np.ones((num_groups, num_classes + 1)), 0.0, None)
+    kinds = np.zeros(num_groups, dtype=np.int64)
+    search = group_choice._Search(parts, kinds, np.array([num_wanted]))
     batches = list(search.batches())
     pairs = np.concatenate(batches)
     assert set(np.bincount(pairs[:, 0], minlength=num_groups).tolist()) == times_first
@@ -244,9 +265,9 @@ def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyP
 def search_for_three(local_skew: float) -> tuple[NDArray[np.int64], group_choice._Search]:
     """Return the sums of twenty groups, and the search for three of them."""
     sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
-    deviations, costs = group_choice._deviations(sums, local_skew)
+    parts = group_choice._Parts.of(sums, local_skew, None)
     kinds = np.zeros(len(sums), dtype=np.int64)
-    return sums, group_choice._Search(deviations, costs, kinds, np.array([3]))
+    return sums, group_choice._Search(parts, kinds, np.array([3]))
 
 
 @pytest.mark.parametrize("local_skew", [0.0, 3.0])
@@ -285,7 +306,7 @@ def test_choice_among_groups_beats_the_best_of_as_many_tries() -> None:
     rng = np.random.default_rng(7)
     tries = [clients[rng.choice(400, 20, replace=False)].sum(axis=0) for _ in sizes]
     chosen = best_groups(sums, sizes, group_sizes(20, 4)).tolist()
-    assert 3 * score(sums, chosen, 0.0) < scaled_scores(tries).min()
+    assert 3 * score(sums, chosen, 0.0) < scores_of(tries).min()
 
 
 @pytest.mark.parametrize("num_groups", [5, 60])
@@ -317,4 +338,4 @@ def test_too_few_groups_are_refused() -> None:
 def test_price_out_of_range_is_refused(local_skew: float) -> None:
     """A price is a number from 0 up, small enough for exact integers."""
     with pytest.raises(SettingsError, match="local_skew"):
-        scaled_scores([[1, 1, 2]], local_skew)
+        scores_of([[1, 1, 2]], local_skew)

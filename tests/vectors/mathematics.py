@@ -147,19 +147,26 @@ def choices() -> Iterator[Case]:
     tries = sums_of((0, 1, 2, 3), (3, 4, 5, 7), (0, 5, 6, 8), (1, 2, 3, 7))
     groups = sums_of((0, 1), (2, 3), (4, 5), (6, 7), (3, 8))
     uneven = sums_of((0, 1), (2, 3), (4, 5, 7), (6, 8), (2, 7, 8))
-    for name, sums, sizes, wanted, skew in (
-        ("best of four tries", tries, [4] * 4, [], 0.0),
-        ("best of four tries, local skew", tries, [4] * 4, [], 0.5),
-        ("equal tries: the first", [tries[0], tries[0]], [4] * 2, [], 0.5),
-        ("two groups of two", groups, [2] * 5, [2, 2], 0.0),
-        ("two groups of two, local skew", groups, [2] * 5, [2, 2], 0.5),
-        ("a group of two and one of three", uneven, [2, 2, 3, 2, 3], [2, 3], 0.0),
+    heavier = [[number * (1 + index) for number in row] for index, row in enumerate(groups)]
+    target = [0.5, 0.25, 0.125, 0.125]
+    for name, sums, sizes, wanted, skew, aim in (
+        ("best of four tries", tries, [4] * 4, [], 0.0, None),
+        ("best of four tries, local skew", tries, [4] * 4, [], 0.5, None),
+        ("best of four tries, local skew and a target", tries, [4] * 4, [], 0.5, target),
+        ("equal tries: the first", [tries[0], tries[0]], [4] * 2, [], 0.5, None),
+        ("two groups of two", groups, [2] * 5, [2, 2], 0.0, None),
+        ("two groups of two, local skew", groups, [2] * 5, [2, 2], 0.5, None),
+        ("two groups of two, of unequal weight", heavier, [2] * 5, [2, 2], 0.5, target),
+        ("a group of two and one of three", uneven, [2, 2, 3, 2, 3], [2, 3], 0.0, None),
     ):
-        scores = ref.scores(sums, skew)
-        best = ref.best_groups(sums, sizes, wanted, skew) if wanted else [scores.index(min(scores))]
+        scores, best = ref.scores(sums, skew, aim), []
+        if wanted:
+            best = ref.best_groups(sums, sizes, wanted, skew, aim)
+        else:
+            best = [scores.index(min(scores))]
         yield {
             "name": name, "sums": sums, "sizes": sizes, "wanted-sizes": wanted, "local-skew": skew,
-            "scores": scores, "chosen": best,
+            "target": aim, "scores": scores, "chosen": best,
         }  # fmt: skip
     table = [[30, 10, 40], [11, 10, 21], [5, 5, 10], [10, 10, 20]]
     flat = [number for row in table for number in row]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -108,18 +109,18 @@ def registration(announced: Announced, counts: Sequence[int]) -> list[int]:
 # --- fixed point ----------------------------------------------------------------------------------
 
 
-def fixed_point(counts: Sequence[int]) -> list[int]:
-    """Return p_l in integers of sum 2**20, by the largest remainder, ties to the lower class."""
-    exact = [Fraction(count * SCALE, sum(counts)) for count in counts]
+def fixed_point(counts: Sequence[int], total: int = SCALE) -> list[int]:
+    """Return p_l in integers of this sum, by the largest remainder, ties to the lower class."""
+    exact = [Fraction(count * total, sum(counts)) for count in counts]
     floors = [int(share) for share in exact]
-    missing = SCALE - sum(floors)
+    missing = total - sum(floors)
     order = sorted(range(len(counts)), key=lambda label: (floors[label] - exact[label], label))
     return [floor + (label in order[:missing]) for label, floor in enumerate(floors)]
 
 
 def with_square(shares: Sequence[int]) -> list[int]:
-    """Return p_l and behind it its squared norm, rounded half up."""
-    square = Fraction(sum(share**2 for share in shares), SCALE)
+    """Return w p_l and behind it w times its squared norm, rounded half up."""
+    square = Fraction(sum(share**2 for share in shares), sum(shares))
     return [*shares, int(square + Fraction(1, 2))]
 
 
@@ -128,15 +129,16 @@ def weight(size: int, mean: float) -> float:
     return min(max(size / mean, 0.25), 4.0)
 
 
-def balanced(shares: Sequence[int], own: float) -> list[int]:
-    """Return what a node registers in the place of p_l where nodes count by their samples."""
-    uniform, ratio = 1.0 / len(shares), 4.0 * len(shares) * (1.0 / len(shares))
-    given = SCALE * (uniform - own * uniform / ratio)
-    exact = [max(given + own * float(share) / ratio, 0.0) for share in shares]
-    floors = [int(share) for share in exact]
-    order = sorted(range(len(shares)), key=lambda label: (floors[label] - exact[label], label))
-    chosen = order[: SCALE - sum(floors)]
-    return [floor + (label in chosen) for label, floor in enumerate(floors)]
+def mean_size(label_counts: Sequence[Sequence[int]]) -> float:
+    """Return the mean of the samples of nodes, each cut to four times the median."""
+    sizes = [sum(counts) for counts in label_counts]
+    most = 4.0 * median(sizes)
+    return sum(min(size, most) for size in sizes) / len(sizes)
+
+
+def weighted(counts: Sequence[int], own: float) -> list[int]:
+    """Return w p_l, of a node that counts by its samples; the largest w is 4."""
+    return fixed_point(counts, round(SCALE * own / 4))
 
 
 def label_shift(registered: Sequence[int], now: Sequence[int]) -> Fraction:
@@ -400,16 +402,31 @@ def usual_candidate(announced: Announced) -> int:
     return found.index([0.7, 0.1]) if paper else len(found) // 2
 
 
-def scores(sums: Sequence[Sequence[int]], local_skew: float = 0.0) -> list[int]:
+def scores(
+    sums: Sequence[Sequence[int]],
+    local_skew: float = 0.0,
+    target: Sequence[float] | None = None,
+) -> list[float]:
     """Return the score of each try; the last number of a sum is that of the squares."""
-    return [sum(_parts(row, local_skew)) for row in sums]
+    return [_score([row], local_skew, target) for row in sums]
 
 
-def _parts(row: Sequence[int], local_skew: float) -> tuple[int, int]:
-    *shares, square = row
-    total, number = sum(shares), len(shares)
-    uneven = sum(abs(number * share - total) for share in shares)
-    return uneven, round(local_skew * (number * square - total))
+def _score(
+    rows: Sequence[Sequence[int]], local_skew: float, target: Sequence[float] | None
+) -> float:
+    """Return the score of groups together: whole numbers over C times the sum of the weights."""
+    number = len(rows[0]) - 1
+    ratio = [number * share for share in target] if target else [1.0] * number
+    of_all = sum(wanted * wanted for wanted in ratio) / number
+    apart, cost, weight = [0.0] * number, 0, 0
+    for *shares, square in rows:
+        total = sum(shares)
+        across = sum(2 * share * wanted for share, wanted in zip(shares, ratio, strict=True))
+        for label, share in enumerate(shares):
+            apart[label] += number * share - round(total * ratio[label])
+        cost += round(local_skew * (number * square - across + total * of_all))
+        weight += number * total
+    return (sum(map(abs, apart)) + cost) / weight
 
 
 def group_sizes(participants: int, group_size: int) -> list[int]:
@@ -424,21 +441,19 @@ def best_groups(
     sizes: Sequence[int],
     wanted: Sequence[int],
     local_skew: float = 0.0,
+    target: Sequence[float] | None = None,
 ) -> list[int]:
     """Return the groups that are best together: of all, the first of equal ones."""
-    costs = [_parts(row, local_skew)[1] for row in sums]
     of_size = [
         combinations([i for i, size in enumerate(sizes) if size == kind], wanted.count(kind))
         for kind in sorted(set(wanted))
     ]
-
-    def score(chosen: list[int]) -> int:
-        total = [sum(numbers) for numbers in zip(*(sums[index] for index in chosen), strict=True)]
-        return _parts(total, 0.0)[0] + sum(costs[index] for index in chosen)
-
     choices: list[list[int]] = [[i for part in parts for i in part] for parts in product(*of_size)]
-    best = min(choices, key=score)
-    return sorted(best)
+
+    def score(chosen: Iterable[int]) -> float:
+        return _score([sums[index] for index in chosen], local_skew, target)
+
+    return sorted(min(choices, key=score))
 
 
 # --- a round, in the clear ------------------------------------------------------------------------
@@ -447,8 +462,6 @@ def best_groups(
 class Round(NamedTuple):
     """What a round is in plain numbers."""
 
-    overall: list[int]
-    probabilities: list[float]
     selections: list[list[int]]
     sums: list[list[int]]
     """Those that an agent is asked to choose from; none if there is nothing to determine."""
@@ -462,10 +475,28 @@ def lots(seed: int, *path: str | int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
 
 
+def overall_registry(announced: Announced, label_counts: Sequence[Sequence[int]]) -> list[int]:
+    """Return how many clients are in each category."""
+    return _added(registration(announced, counts) for counts in label_counts)
+
+
+def all_probabilities(
+    announced: Announced, label_counts: Sequence[Sequence[int]], overall: Sequence[int]
+) -> list[float]:
+    """Return each client's P by the rule of the paper."""
+    candidate = 0
+    if len(candidates(announced)) > 1:
+        told = _added(expectations(announced, counts, overall) for counts in label_counts)
+        candidate = best_candidate(told, len(label_counts[0]))
+    return [own_probabilities(announced, counts, overall)[candidate] for counts in label_counts]
+
+
 def plain_round(
     announced: Announced,
     label_counts: Sequence[Sequence[int]],
+    probabilities: Sequence[float],
     tries: int,
+    *,
     server_round: int,
     first_round: int,
 ) -> Round:
@@ -474,18 +505,9 @@ def plain_round(
     wanted, group_size = announced["num-participants"], announced.get("group-size")
     shares = [fixed_point(counts) for counts in label_counts]
     if announced["weighted"]:
-        sizes = [sum(counts) for counts in label_counts]
-        weights = [weight(size, sum(sizes) / len(sizes)) for size in sizes]
-        shares = [balanced(row, own) for row, own in zip(shares, weights, strict=True)]
+        mean = mean_size(label_counts)
+        shares = [weighted(counts, weight(sum(counts), mean)) for counts in label_counts]
     fixed = [with_square(row) for row in shares]
-    overall = _added(registration(announced, counts) for counts in label_counts)
-    candidate = 0
-    if len(candidates(announced)) > 1:
-        told = _added(expectations(announced, counts, overall) for counts in label_counts)
-        candidate = best_candidate(told, len(label_counts[0]))
-    probabilities = [
-        own_probabilities(announced, counts, overall)[candidate] for counts in label_counts
-    ]
     # An agent decrypts fewer sums than half the clients.
     num_sums = min(announced["max-sums"], (len(clients) - 1) // 2)
     num_draws, num_chosen = (1 if group_size else max(1, min(tries, num_sums))), 1
@@ -513,14 +535,18 @@ def plain_round(
             for h, names in enumerate(yes)
         ]
     if not has_choice:
-        return Round(overall, probabilities, selections, [], [0], selections[0])
+        return Round(selections, [], [0], selections[0])
     sums = [_added(fixed[k] for k in members) for members in selections]
-    found = scores(sums)
-    best = [found.index(min(found))]
+    aims = json.loads(announced["rule-settings"])
+    prices = aims.get("local_skew", 0.0), aims.get("target")
     if group_size:
-        best = best_groups(sums, [len(s) for s in selections], group_sizes(wanted, group_size))
+        sizes = [len(members) for members in selections]
+        best = best_groups(sums, sizes, group_sizes(wanted, group_size), *prices)
+    else:
+        found = scores(sums, *prices)
+        best = [found.index(min(found))]
     chosen = sorted(k for index in best for k in selections[index])
-    return Round(overall, probabilities, selections, sums, best, chosen)
+    return Round(selections, sums, best, chosen)
 
 
 def _added(rows: Iterable[Sequence[int]]) -> list[int]:

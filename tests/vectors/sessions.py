@@ -163,8 +163,8 @@ def _keys() -> Iterator[Case]:
     yield session("a simulated node registers in the clear", joined(CLEAR), asked_clear)
     for mean in (100.0, 55.0, 1000.0, 1.0, 1e300):
         weight = ref.weight(sum(COUNTS[1]), mean)
-        balanced = ref.with_square(ref.balanced(ref.fixed_point(COUNTS[1]), weight))
-        told = {"registration": ref.registration(WEIGHTED, COUNTS[1]), "distribution": balanced}
+        scaled = ref.with_square(ref.weighted(COUNTS[1], weight))
+        told = {"registration": ref.registration(WEIGHTED, COUNTS[1]), "distribution": scaled}
         values = delivered(announced=WEIGHTED) | {"mean-examples": mean}
         step = ask("register", values, decrypts_to=told)
         yield session(f"a node counts {weight} where the mean is {mean}", joined(WEIGHTED), step)

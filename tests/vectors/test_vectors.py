@@ -25,7 +25,7 @@ from dubhe_flwr.core import (
     expected_volunteers,
     fixed_point_distribution,
     participation_probability,
-    scaled_scores,
+    scores_of,
     seeded_draws,
     with_square,
 )
@@ -272,13 +272,13 @@ def test_what_is_chosen(case: Case) -> None:
     if "expectations" in case:
         assert [best_candidate(case["expectations"])] == case["chosen"]
         return
-    sums, skew = np.array(case["sums"]), case["local-skew"]
-    assert scaled_scores(sums, skew).tolist() == case["scores"]
+    sums, prices = np.array(case["sums"]), (case["local-skew"], case["target"])
+    assert scores_of(sums, *prices).tolist() == case["scores"]
     if case["wanted-sizes"]:
-        found = best_groups(sums, case["sizes"], case["wanted-sizes"], skew)
+        found = best_groups(sums, case["sizes"], case["wanted-sizes"], *prices)
         assert found.tolist() == case["chosen"]
     else:
-        assert [best_scored_try(sums, skew)] == case["chosen"]
+        assert [best_scored_try(sums, *prices)] == case["chosen"]
 
 
 def policy(case: Case) -> NodePolicy:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import (
-    FIXED_POINT_SCALE,
     best_groups,
     best_scored_try,
     group_sizes,
@@ -32,7 +31,7 @@ from dubhe_flwr.protocol.wire.messages import (
     ParticipateReply,
     ParticipateRequest,
 )
-from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms
 
 __all__ = ["determine", "participate"]
 
@@ -73,7 +72,7 @@ def determine(
     keep(replace(joined, registered=registered))
     cipher = joined.cipher(registered)
     found = [
-        _read_sum(cipher, request.sums[row * size : (row + 1) * size], number)
+        _read_sum(joined.terms, cipher, request.sums[row * size : (row + 1) * size], number)
         for row, number in enumerate(num_clients)
     ]
     chosen = [
@@ -109,29 +108,31 @@ def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequen
             raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
 
-def _read_sum(cipher: Cipher, vector: bytes, num_clients: int) -> NDArray[np.int64] | None:
+def _read_sum(
+    terms: Terms, cipher: Cipher, vector: bytes, num_clients: int
+) -> NDArray[np.int64] | None:
     """Return the slots of a sum; None if it does not cover the clients it is said to cover."""
     try:
         found = cipher.decrypt(DISTRIBUTION, vector, num_clients)
     except DecryptionError:
         return None
-    return found if found[:-1].sum() == num_clients * FIXED_POINT_SCALE else None
+    return found if terms.covers(found, num_clients) else None
 
 
 def _best_of_round(
     joined: Joined, found: Sequence[NDArray[np.int64] | None], num_clients: Sequence[int]
 ) -> list[int]:
     """Return the best try or groups among those that add up."""
-    announced, local_skew = joined.announced, joined.terms.local_skew
+    announced, rule = joined.announced, joined.terms.rule
     usable = {index: each for index, each in enumerate(found) if each is not None}
     if not usable:
         raise RefusedError("No sum of a round covers the clients it is said to cover.")
     indices = list(usable)
     sums = np.array(list(usable.values()))
     if announced.group_size is None:
-        return [indices[best_scored_try(sums, local_skew)]]
+        return [indices[best_scored_try(sums, rule.local_skew, rule.target)]]
     if announced.num_wanted > len(sums):
         raise RefusedError("There are fewer groups than are wanted.")
     wanted = group_sizes(announced.num_participants, announced.group_size)
-    best = best_groups(sums, np.array(num_clients)[indices], wanted, local_skew)
+    best = best_groups(sums, np.array(num_clients)[indices], wanted, rule.local_skew, rule.target)
     return [indices[int(index)] for index in best]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     MAX_REGISTRY_LENGTH,
-    balanced_distribution,
+    fixed_point_distribution,
     with_square,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
@@ -64,7 +64,7 @@ class Terms:
         try:
             slots = {
                 REGISTRATION: self.rule.registration_slots(self.frame),
-                DISTRIBUTION: Slots(num_classes + 1, FIXED_POINT_SCALE),  # p_l and ||p_l||^2
+                DISTRIBUTION: Slots(num_classes + 1, FIXED_POINT_SCALE),  # w p_l, w ||p_l||^2
                 SETTLEMENT: self.rule.settlement_slots(self.frame),
             }
             fields = tuple(Field(name, s.number, s.largest) for name, s in slots.items() if s)
@@ -79,27 +79,15 @@ class Terms:
             )
 
     def balance(self, own: Own) -> NDArray[np.int64]:
-        """Return what a node registers for determination: what has to become uniform."""
-        shares = own.distribution
-        if self._spread > 1.0:
-            largest = self.frame.largest_weight
-            shares = balanced_distribution(shares, self._target, own.weight, largest)
-        return with_square(shares)
+        """Return what a node registers for determination: its distribution, by its weight."""
+        total = round(FIXED_POINT_SCALE * own.weight / self.frame.largest_weight)
+        return with_square(fixed_point_distribution(own.label_counts, total))
 
-    @property
-    def local_skew(self) -> float:
-        """Price of the clients' own skew, in the units of what is registered."""
-        return self.rule.local_skew * self._spread
-
-    @property
-    def _target(self) -> NDArray[np.float64]:
-        uniform = [1.0 / self.num_classes] * self.num_classes
-        return np.array(uniform if self.rule.target is None else self.rule.target)
-
-    @property
-    def _spread(self) -> float:
-        """How much smaller the distances of what is registered are than those of the data."""
-        return float(self.frame.largest_weight * self.num_classes * self._target.max())
+    def covers(self, sums: NDArray[np.int64], num_clients: int) -> bool:
+        """Return whether that can be a sum of what so many nodes register for determination."""
+        least = round(FIXED_POINT_SCALE / self.frame.largest_weight**2)
+        total = int(sums[:-1].sum())
+        return num_clients * least <= total <= num_clients * FIXED_POINT_SCALE
 
 
 @lru_cache(maxsize=16)

@@ -269,21 +269,23 @@ def test_a_target_is_what_is_balanced() -> None:
 
 
 def test_weighted_nodes_are_balanced_by_their_samples() -> None:
-    """What counts is the data of those who train together, each with its number of samples."""
+    """What counts is the data of those who train together, each with its number of samples.
+
+    They hold as much as others: a choice of small nodes would not make it more uniform.
+    """
     counts = unequal()
     sizes = counts.sum(axis=1) / counts.sum(axis=1).mean()
     weights, shares = np.clip(sizes, 0.25, 4.0), shares_of(counts)
     found = {}
     for equal in (False, True):
-        nodes = federation(counts=counts, equal_weights=equal)
-        unions = [
-            distance(weights[rows], shares[rows])
-            for plan in play(nodes, 12)
-            for rows in [[int(alias) for alias in plan.aliases]]
-        ]
+        nodes = federation(counts=counts, equal_weights=equal, determination="grouped", tries=4)
+        rounds = [[int(alias) for alias in plan.aliases] for plan in play(nodes, 12)]
+        unions = [distance(weights[rows], shares[rows]) for rows in rounds]
         found[equal] = distance(probabilities(nodes) * weights, shares), np.mean(unions)
-    assert found[False][0] < 0.05 < found[True][0]
-    assert found[False][1] < 0.9 * found[True][1]
+        if not equal:
+            assert weights[rounds].mean() > 0.93 * weights.mean()
+    assert found[False][0] < 0.7 * found[True][0]
+    assert found[False][1] < 0.6 * found[True][1]
     assert registered(nodes, nodes.ids[0]).weight == 1.0
 
 
