@@ -1,0 +1,74 @@
+"""Prices choose whom a second implementation chooses, which adds up plain numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocol.federation import dubhe, joined, registered, skewed_counts
+from vectors import reference, reference_prices
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.protocol import encode
+from dubhe_flwr.rules import Prices
+
+TARGET = (0.4, 0.3, 0.2, 0.1)
+
+
+def unequal_counts(num_clients: int) -> NDArray[np.int64]:
+    """Return label counts of clients of which some have many times the samples of others."""
+    sizes = generator(1, "sizes").choice([1, 2, 10], num_clients)
+    return np.asarray(skewed_counts(num_clients) * sizes[:, None])
+
+
+@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
+@pytest.mark.parametrize(
+    ("counts", "given"),
+    [
+        (skewed_counts(60), {}),
+        (skewed_counts(60), {"determination": "grouped", "tries": 3, "group_size": 4}),
+        (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0), "tries": 4}),
+        (unequal_counts(60), {"rule": Prices(1.0, 0.5, TARGET), "equal_weights": False}),
+        (skewed_counts(26), {}),
+        (skewed_counts(12), {"num_participants": 4}),
+        (np.tile([5, 3, 2, 0], (40, 1)), {}),
+    ],
+    ids=["tries", "groups", "ten classes", "unequal", "one sum", "no sum", "all alike"],
+)
+def test_the_sets_are_those_of_plain_numbers(
+    counts: NDArray[np.int64], given: dict[str, Any], simulation: str
+) -> None:
+    """Bit for bit over three rounds, the last of which begins an epoch with known prices."""
+    settings: dict[str, Any] = {
+        "rule": Prices(),
+        "num_participants": 8,
+        "tries": 10,
+        "simulation": simulation,
+        "registration_interval": 2,
+    }
+    settings |= given
+    nodes, rows = dubhe(counts, **settings), counts.tolist()
+    kept: list[float] = []
+    for server_round in (1, 2, 3):
+        plan = nodes.play(server_round)
+        assert nodes.errors == []
+        first_round = 2 * ((server_round - 1) // 2) + 1
+        place = joined(nodes, nodes.ids[0])
+        announced = encode(place.announced)
+        if server_round == first_round:
+            found, kept, num_sums = reference_prices.epoch(announced, rows, place.sequence, kept)
+        readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
+        assert [reading and reading.probability for reading in readings] == pytest.approx(found)
+        assert {reading and reading.left for reading in readings} == {tuple(kept)}
+        assert nodes.state.epoch is not None
+        assert nodes.state.epoch.last_sum.exchange == max(0, num_sums - 1)
+        plain = reference.plain_round(
+            announced,
+            rows,
+            found,
+            settings["tries"],
+            server_round=server_round,
+            first_round=first_round,
+        )
+        assert list(map(int, plan.aliases)) == plain.chosen
+        assert list(plan.chosen) == plain.best
