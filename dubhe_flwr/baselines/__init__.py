@@ -1,6 +1,16 @@
-"""What Dubhe is compared with: random selection, and a greedy oracle that sees all labels."""
+"""What Dubhe is compared with: random selection, and oracles that see all labels."""
 
+from dubhe_flwr.baselines.fedcbs import FedCbsSelector
+from dubhe_flwr.baselines.fedentopt import FedEntOptSelector
+from dubhe_flwr.baselines.flips import FlipsSelector
 from dubhe_flwr.baselines.greedy import GreedySelector, greedy_selection
 from dubhe_flwr.baselines.roll_call import RandomSelector
 
-__all__ = ["GreedySelector", "RandomSelector", "greedy_selection"]
+__all__ = [
+    "FedCbsSelector",
+    "FedEntOptSelector",
+    "FlipsSelector",
+    "GreedySelector",
+    "RandomSelector",
+    "greedy_selection",
+]

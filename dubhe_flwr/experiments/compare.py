@@ -13,7 +13,7 @@ from dubhe_flwr.experiments.apps import build_client_app, build_server_app, buil
 from dubhe_flwr.experiments.findings import federation_summary, provenance
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.experiments.study import SelectorOf, selector_of
+from dubhe_flwr.experiments.study import selector_of
 from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
 from dubhe_flwr.training import resolve_device
@@ -30,15 +30,13 @@ def compare(
     finished: Mapping[str, MethodResult] | None = None,
     on_method: Callable[[ComparisonResults], None] = lambda _results: None,
     scenario_of: Callable[[CompareSettings], Scenario] = scenario_of,
-    selector_of: SelectorOf = selector_of,
 ) -> ComparisonResults:
     """Train by federated averaging with each method of selection, and tell how they fared.
 
     `on_round` is told method, round and accuracy after each round, None without an evaluation;
     round 0 is the initial model. Accuracies and selected sets repeat with the seed. Methods that
     are `finished` are taken as they are; `on_method` is told the results after each other one.
-    Another `scenario_of` brings data and clients of its own, and has to remember what it made;
-    another `selector_of` brings ways of selecting.
+    Another `scenario_of` brings data and clients of its own, and has to remember what it made.
     """
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)

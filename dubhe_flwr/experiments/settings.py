@@ -33,8 +33,8 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """What the methods that are Dubhe set: the paper's way, searched thresholds, our defaults."""
 
-METHODS: Final = ("random", *DUBHE, "greedy")
-"""All ways of selecting; the last one is an oracle that sees all labels."""
+METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt")
+"""All ways of selecting; the last four are oracles that see all labels."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Those that are compared where nothing else is asked for."""

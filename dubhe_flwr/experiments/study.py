@@ -5,12 +5,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector
+from dubhe_flwr.baselines import (
+    FedCbsSelector,
+    FedEntOptSelector,
+    FlipsSelector,
+    GreedySelector,
+    RandomSelector,
+)
 from dubhe_flwr.core import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
@@ -29,7 +35,6 @@ from dubhe_flwr.protocol import (
 from dubhe_flwr.report import SelectionResult, StudyResults
 
 __all__ = [
-    "SelectorOf",
     "draw_federation",
     "rounds_in_memory",
     "selector_of",
@@ -38,8 +43,12 @@ __all__ = [
 ]
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
-SelectorOf: TypeAlias = Callable[[str, ExperimentSettings, Federation], Selector[Any]]
-"""Makes what selects of a method's name; see `selector_of`."""
+_ORACLES: Final[Mapping[str, Callable[..., Selector[Any]]]] = {
+    "greedy": GreedySelector,
+    "flips": FlipsSelector,
+    "fedcbs": FedCbsSelector,
+    "fedentopt": FedEntOptSelector,
+}
 
 StateT = TypeVar("StateT")
 
@@ -49,13 +58,13 @@ def _tell_nobody(*_what: object) -> None:
 
 
 def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
-    """Return what selects by one of `METHODS`; the oracle sees the federation's label shares."""
+    """Return what selects by one of `METHODS`; oracles see the federation's label shares."""
     if method in DUBHE:
         return Coordinator(settings.protocol_settings(method))
     wanted, seed = settings.selection.num_participants, settings.federation.seed
     if method == "random":
         return RandomSelector(wanted, seed)
-    return GreedySelector(wanted, federation.label_distributions, seed)
+    return _ORACLES[method](wanted, federation.label_distributions, seed)
 
 
 def study(
@@ -65,7 +74,6 @@ def study(
     *,
     methods: Sequence[str] = STUDIED,
     on_method: Callable[[StudyResults], None] = _tell_nobody,
-    selector_of: SelectorOf = selector_of,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
 

@@ -6,9 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies
-from reproduction.peers import FedCbsSelector, FedEntOptSelector, FlipsSelector
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector
+from dubhe_flwr.baselines import (
+    FedCbsSelector,
+    FedEntOptSelector,
+    FlipsSelector,
+    GreedySelector,
+    RandomSelector,
+)
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, NodeFailure

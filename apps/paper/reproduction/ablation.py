@@ -12,13 +12,12 @@ from reproduction.cells import Cell
 from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings, finished, spread
 from reproduction.page import Picture, Section
 from reproduction.panels import draw_balance
-from reproduction.peers import PEERS
 from reproduction.studies import CLIENTS, LETTERS, study_cell, study_cells
 from reproduction.trainings import training_cell
 
 __all__ = ["EXPERIMENT"]
 
-_METHODS: Final = tuple(map(Method, (*METHODS, *PEERS)))
+_METHODS: Final = tuple(map(Method, METHODS))
 _ROUNDS: Final = {"full": 200, "small": 20}
 _SEEDS: Final = (0, 1, 2)
 _PARTICIPANTS: Final = {"full": (10, 20, 50, 100, 200, 500, 1000), "small": (10, 50)}

@@ -12,7 +12,6 @@ from dubhe_flwr.experiments.study import draw_federation, study
 from dubhe_flwr.rules import Paper
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import SKEW, Method, PaperSettings, identity
-from reproduction.peers import selector_of
 
 __all__ = ["CLIENTS", "LETTERS", "registry_cell", "study_cell", "study_cells"]
 
@@ -93,7 +92,6 @@ def _measure_study(
         settings,
         lambda _method, _round: advance(1 / settings.num_rounds),
         methods=(kind,),
-        selector_of=selector_of,
     )
     content = results.to_dict()
     return Measured(

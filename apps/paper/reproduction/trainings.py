@@ -8,14 +8,13 @@ from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments.options import same
-from dubhe_flwr.experiments.settings import METHODS, CompareSettings, MachineSettings
+from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
 from dubhe_flwr.report import ComparisonResults, FederationSummary, MethodResult
 from dubhe_flwr.report.panels import draw_accuracy, draw_emd, draw_local_emd
 from dubhe_flwr.report.picture import Panel, picture
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Found, Method, PaperSettings, finished, identity
 from reproduction.page import Picture
-from reproduction.peers import PEERS, selector_of
 from reproduction.studies import LETTERS
 
 __all__ = [
@@ -42,7 +41,6 @@ class TrainingCellSettings(CompareSettings):
     """A comparison, also of methods and on data that only the reproduction has."""
 
     dataset: str = same(CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits"))
-    methods: tuple[str, ...] = same(CompareSettings, "methods", choices=(*METHODS, *PEERS))
 
 
 _SMALL: Final[Mapping[str, Any]] = {
@@ -221,9 +219,7 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
         "femnist": scenarios.scenario_of_letters,
         "turned-digits": scenarios.scenario_of_turned_digits,
     }.get(settings.dataset, scenario_of)
-    results = compare(
-        replace(settings, machine=machine), on_round, scenario_of=made, selector_of=selector_of
-    ).to_dict()
+    results = compare(replace(settings, machine=machine), on_round, scenario_of=made).to_dict()
     device = resolve_device(machine.device)
     return Measured(
         {name: results[name] for name in ("federation", "methods")},

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reproduction.peers.oracle import OracleSelector, Past
+from dubhe_flwr.baselines.oracle import OracleSelector, Past
 
 __all__ = ["FedCbsSelector", "class_imbalance", "first_probabilities", "next_probabilities"]
 

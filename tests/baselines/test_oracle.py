@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies, skewed_counts
-from reproduction.peers import FedCbsSelector, FedEntOptSelector, FlipsSelector
-from reproduction.peers.oracle import Past
 
-from dubhe_flwr.baselines import GreedySelector, RandomSelector
+from dubhe_flwr.baselines import (
+    FedCbsSelector,
+    FedEntOptSelector,
+    FlipsSelector,
+    GreedySelector,
+    RandomSelector,
+)
+from dubhe_flwr.baselines.oracle import Past
 from dubhe_flwr.core import distance_to_uniform, label_distribution, population_distribution
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol import Plan

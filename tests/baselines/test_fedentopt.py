@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies, skewed_counts
-from reproduction.peers import FedEntOptSelector
-from reproduction.peers.oracle import Past
+
+from dubhe_flwr.baselines import FedEntOptSelector
+from dubhe_flwr.baselines.oracle import Past
 
 
 def test_who_was_chosen_rests() -> None:

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.baselines import greedy_selection
-from reproduction.peers.oracle import OracleSelector, Past
+from dubhe_flwr.baselines.greedy import greedy_selection
+from dubhe_flwr.baselines.oracle import OracleSelector, Past
 
 __all__ = ["FedEntOptSelector"]
 

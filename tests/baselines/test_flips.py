@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies
-from reproduction.peers.flips import FlipsSelector, label_clusters, take_turns
-from reproduction.peers.oracle import Past
 
+from dubhe_flwr.baselines.flips import FlipsSelector, label_clusters, take_turns
+from dubhe_flwr.baselines.oracle import Past
 from dubhe_flwr.core import generator
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.baselines.greedy import label_table
+from dubhe_flwr.baselines.oracle import OracleSelector, Past
 from dubhe_flwr.core import label_distribution
-from reproduction.peers.oracle import OracleSelector, Past
 
 __all__ = ["FlipsSelector", "label_clusters", "take_turns"]
 

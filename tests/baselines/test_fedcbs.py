@@ -4,13 +4,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from reproduction.peers.fedcbs import (
+
+from dubhe_flwr.baselines.fedcbs import (
     FedCbsSelector,
     class_imbalance,
     first_probabilities,
     next_probabilities,
 )
-from reproduction.peers.oracle import Past
+from dubhe_flwr.baselines.oracle import Past
 
 COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
 
