@@ -1,0 +1,74 @@
+"""What the server receives over a whole run tells it nobody's labels, in either API."""
+
+from typing import Any
+
+from apis import Api, in_both_apis
+from disclosure import label_secrets
+from support import LABEL_COUNTS, SELECTION
+
+from dubhe_flwr.protocol import Memory
+
+pytestmark = in_both_apis
+
+HEADER = {"version", "epoch", "stage", "sequence"}
+
+
+def run(api: Api, counts: Any = LABEL_COUNTS) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Run a federation on these label counts; return its grid, and all messages with replies."""
+    grid = api.grid(lambda context: counts[int(context.node_config["partition-id"])])
+    seen: list[tuple[Any, Any]] = []
+    answer = grid._answer
+
+    def watched(message: Any) -> Any:
+        reply = answer(message)
+        if message.metadata.message_type.startswith("evaluate.dubhe"):
+            request, response = (dict(m.content["dubhe"]) for m in (message, reply))
+            seen.append((request, response))
+        return reply
+
+    grid._answer = watched
+    api.run(api.dubhe(), grid)
+    return grid, seen
+
+
+def test_replies_hold_nothing_in_the_clear(api: Api) -> None:
+    """Neither a registry, p_l, R_A nor a secret key; nor is there a field for anything else."""
+    grid, seen = run(api)
+    replies = [reply for _, reply in seen]
+    values = [value for reply in replies for value in reply.values()]
+    received = b"|".join(v if isinstance(v, bytes) else repr(v).encode() for v in values)
+    rule = SELECTION["rule"]
+    secrets = label_secrets(LABEL_COUNTS, rule.codebook.reference_set, rule.candidates[0])
+    for context in grid.contexts.values():
+        joined: Any = Memory.from_fields(context.state.config_records["dubhe"]).joined
+        p = int.from_bytes(joined.registered.key.prime, "big")
+        for prime in (p, int.from_bytes(joined.registered.key.modulus, "big") // p):
+            secrets |= {prime.to_bytes(32, "big"), prime.to_bytes(32, "little")}
+            secrets |= {str(prime).encode(), f"{prime:x}".encode()}
+        secrets.add(joined.delivery_key)
+    assert len(secrets) > 1000
+    assert [secret for secret in secrets if secret in received] == []
+    assert {name for reply in replies for name in reply} - HEADER == {
+        *("status", "alias", "num-classes", "public-key"),
+        *("modulus", "sealed-keys"),
+        *("registration", "distribution"),
+        *("decisions", "unwilling"),
+        "chosen",
+    }
+    assert not any(isinstance(value, float) for value in values)
+
+
+def test_labels_change_neither_number_nor_size_of_messages(api: Api) -> None:
+    """Whatever one client holds, the same messages of the same sizes travel."""
+    other = LABEL_COUNTS.copy()
+    other[5] = [0, 0, 0, 1_000_000]
+    sizes = [
+        [
+            (name, type(value), len(value) if isinstance(value, bytes | str) else None)
+            for exchange in run(api, counts)[1]
+            for fields in exchange
+            for name, value in sorted(fields.items())
+        ]
+        for counts in (LABEL_COUNTS, other)
+    ]
+    assert sizes[0] == sizes[1]

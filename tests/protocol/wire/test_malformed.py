@@ -1,0 +1,148 @@
+"""Whatever comes over the network, a node answers or refuses, and the server goes on or gives up.
+
+Thousands of messages are valid ones spoilt at random: fields lost, swapped, retyped, cut, flipped
+and blown up. Nothing but a typed refusal may come of them, and no refusal or log line may tell a
+secret.
+"""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protocol.accidents import spoilt
+from protocol.eager import Eager
+from protocol.federation import Federation, dubhe, skewed_counts
+from protocol.nodes import only_charged, set_policy, signing_key
+
+from dubhe_flwr.core import fixed_point_distribution
+from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.he import PinnedKeys
+from dubhe_flwr.protocol import (
+    ClientSession,
+    CoordinatorState,
+    Fields,
+    Memory,
+    NodePolicy,
+    Stage,
+)
+from dubhe_flwr.rules import Paper
+
+LogCapture = pytest.LogCaptureFixture
+NUM_MESSAGES = 10_000
+NUM_CLIENTS = 12
+COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
+
+
+def federation(determination: str = "tries") -> Federation[CoordinatorState]:
+    """Return twelve nodes and a server that searches; with groups, pinned keys and prices."""
+    options: dict[str, Any] = {
+        "num_participants": 3,
+        "tries": 3,
+        "group_size": 3,
+        "max_registered": 20,
+    }
+    nodes = dubhe(
+        COUNTS,
+        rule=Eager(0.1, 1.0) if determination == "grouped" else Paper((1, 2, 4), "search"),
+        determination=determination,
+        **options,
+    )
+    if determination == "grouped":
+        keys = [signing_key(number) for number in range(NUM_CLIENTS)]
+        for node_id, key in zip(nodes.ids, keys, strict=True):
+            pinned = PinnedKeys(key, [other.public_key() for other in keys])
+            set_policy(nodes, node_id, pinned=pinned)
+    return nodes
+
+
+Situation = tuple[NodePolicy, Memory | None, Fields]
+
+
+@pytest.fixture(scope="module")
+def situations() -> list[Situation]:
+    """Each request of a round, and the memories of two nodes it can meet."""
+    found: list[Situation] = []
+    for nodes in (federation(), federation("grouped")):
+
+        def note(
+            _stage: str, node_id: int, request: Fields, nodes: Federation[Any] = nodes
+        ) -> Fields:
+            for other in (node_id, nodes.ids[0]):
+                session = nodes.session(other)
+                found.append((session.policy, session.memory, request))
+            return request
+
+        nodes.alter_request = note
+        nodes.play(1)
+    return found
+
+
+def secrets(memories: Iterable[Memory | None]) -> set[str]:
+    """Return what no text may hold, as it would be written."""
+    found = {str(count) for row in COUNTS for count in row}
+    shares = (share for row in COUNTS for share in fixed_point_distribution(row).tolist())
+    found |= {str(share) for share in shares if share > 10_000}
+    for kept in (memory.joined for memory in memories if memory is not None):
+        if kept is None:
+            continue
+        numbers = [int.from_bytes(kept.delivery_key, "big")]
+        if kept.registered is not None and (key := kept.registered.key) is not None:
+            p = int.from_bytes(key.prime, "big")
+            numbers += [p, int.from_bytes(key.modulus, "big") // p]
+        for number in numbers:
+            found |= {str(number), f"{number:x}", repr(number.to_bytes(32, "big"))[2:-1]}
+    return found
+
+
+def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture) -> None:
+    """Send spoilt requests to nodes; check that all they do is answer or refuse."""
+    refusals: Counter[str] = Counter()
+    texts: set[str] = set()
+
+    @settings(max_examples=num_messages, database=None)
+    @given(seed=st.integers(0, 2**64))
+    def send(seed: int) -> None:
+        rng = random.Random(seed)
+        policy, memory, request = rng.choice(situations)
+        session, sent = ClientSession(policy, memory), spoilt(request, rng)
+        try:
+            session.handle(sent)
+        except ProtocolError as error:
+            refusals[type(error).__name__] += 1
+            texts.add(f"{error} {error!r} {error.args}")
+            assert only_charged(memory, session.memory, sent)
+
+    with log.at_level(logging.DEBUG):
+        send()
+    assert refusals.pop("UntrustedError") > 5
+    assert set(refusals) == {"MalformedMessageError", "StaleMessageError", "RefusedError"}
+    assert min(refusals.values()) > num_messages // 50
+    assert refusals.total() > num_messages // 2
+    everything = "\n".join([*texts, log.text])
+    kept = secrets(memory for _, memory, _ in situations)
+    assert not any(secret in everything for secret in kept)
+
+
+@pytest.mark.parametrize(
+    "num_messages", [NUM_MESSAGES, pytest.param(20 * NUM_MESSAGES, marks=pytest.mark.slow)]
+)
+def test_a_node_answers_or_refuses(
+    situations: list[Situation], num_messages: int, caplog: LogCapture
+) -> None:
+    """Nothing but a protocol error comes of any request; a refusal costs what was decrypted."""
+    check_a_node(situations, num_messages, caplog)
+
+
+def test_errors_do_not_show_secrets_in_their_chain() -> None:
+    """The cause that Python would print with a refusal is cut off."""
+    nodes = federation()
+    node_id, request = next(iter(nodes.until(Stage.REGISTER).fields.items()))
+    with pytest.raises(ProtocolError) as refusal:
+        nodes.handle(node_id, {**request, "key.sealed-key": bytes(80)})
+    assert refusal.value.__cause__ is None
+    assert refusal.value.__suppress_context__
