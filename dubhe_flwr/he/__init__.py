@@ -1,6 +1,6 @@
 """Packed Paillier encryption, and the sealed and signed delivery of its secret key."""
 
-from dubhe_flwr.he.layout import Field, Layout
+from dubhe_flwr.he.layout import Layout, Slots
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.he.sealing import (
     RecipientKey,
@@ -14,13 +14,13 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
 
 __all__ = [
     "SIGNATURE_BYTES",
-    "Field",
     "Layout",
     "PinnedKeys",
     "PublicKey",
     "RecipientKey",
     "SealingContext",
     "SecretKey",
+    "Slots",
     "TrustedKeys",
     "Unencrypted",
     "generate_secret_key",

@@ -7,7 +7,7 @@ sum that may ever stand in it: no slot can overflow into the next one.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,36 +16,28 @@ import numpy.typing as npt
 from dubhe_flwr.errors import DecryptionError, SettingsError
 from dubhe_flwr.he.public_key import HEADROOM_BITS, check_key_bits, ciphertext_bytes
 
-__all__ = ["Field", "Layout"]
+__all__ = ["Layout", "Slots"]
 
 MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits a signed 64-bit integer
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """One vector of counters that every client encrypts.
+class Slots:
+    """The shape of a vector of counters that clients add up.
 
     Parameters
     ----------
-    name : str
-        Name of the vector, unique in its layout.
-    num_slots, max_value : int
-        Number of counters, and the largest value that one client may put in a slot; each at least
-        1. It is 1 for the one-hot registry, the fixed sum for a rounded label distribution.
+    number, largest : int
+        How many counters it has, and the largest value that one client may put in each; the least
+        is 0. Both are at least 1, or it is a `SettingsError`.
     """
 
-    name: str
-    num_slots: int
-    max_value: int
+    number: int
+    largest: int
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise SettingsError("A field has an empty name: give it one, such as 'registry'.")
-        if min(self.num_slots, self.max_value) < 1:
-            raise SettingsError(
-                f"Field {self.name!r} has num_slots={self.num_slots} and "
-                f"max_value={self.max_value}: give each at least 1."
-            )
+        if min(self.number, self.largest) < 1:
+            raise SettingsError(f"{self} holds nothing: give number and largest at least 1.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +54,12 @@ class Layout:
         Size of the Paillier modulus; `key_bits - 3` bits of a plaintext carry slots.
     max_clients : int
         Largest number of vectors that are ever summed.
-    fields : tuple of Field
-        The vectors, with different names.
+    fields : mapping of str to Slots
+        The vectors by name.
 
     Examples
     --------
-    >>> layout = Layout(2048, 1000, (Field("registry", 56, 1), Field("distribution", 10, 2**20)))
+    >>> layout = Layout(2048, 1000, {"registry": Slots(56, 1), "distribution": Slots(10, 2**20)})
     >>> layout.slot_bits("registry"), layout.num_ciphertexts("registry")
     (10, 1)
     >>> layout.field_bytes("registry")
@@ -76,7 +68,7 @@ class Layout:
 
     key_bits: int
     max_clients: int
-    fields: tuple[Field, ...]
+    fields: Mapping[str, Slots]
 
     def __post_init__(self) -> None:
         check_key_bits(self.key_bits)
@@ -84,27 +76,24 @@ class Layout:
             raise SettingsError(f"max_clients={self.max_clients}: give it at least 1.")
         if not self.fields:
             raise SettingsError("A layout has no field: give it at least one.")
-        names = [field.name for field in self.fields]
-        if len(set(names)) < len(names):
-            raise SettingsError(f"A layout names a field twice in {names}: rename one of them.")
-        for name in names:
+        for name in self.fields:
             if self.slot_bits(name) > MAX_SLOT_BITS:
                 raise SettingsError(
                     f"Field {name!r} needs slots of {self.slot_bits(name)} bits where "
-                    f"{MAX_SLOT_BITS} is the most: lower its max_value or max_clients."
+                    f"{MAX_SLOT_BITS} is the most: lower its largest value or max_clients."
                 )
 
-    def field(self, name: str) -> Field:
-        """Return the field of that name; `SettingsError` if there is none."""
-        for field in self.fields:
-            if field.name == name:
-                return field
-        names = [field.name for field in self.fields]
-        raise SettingsError(f"The layout has no field {name!r}: choose one of {names}.")
+    def field(self, name: str) -> Slots:
+        """Return the shape of the field of that name; `SettingsError` if there is none."""
+        if name not in self.fields:
+            raise SettingsError(
+                f"The layout has no field {name!r}: choose one of {list(self.fields)}."
+            )
+        return self.fields[name]
 
     def slot_bits(self, name: str) -> int:
         """Width of a slot in bits: that of the largest sum of `max_clients` counters."""
-        return (self.max_clients * self.field(name).max_value).bit_length()
+        return (self.max_clients * self.field(name).largest).bit_length()
 
     def slots_per_ciphertext(self, name: str) -> int:
         """Return how many slots of the field one ciphertext can carry."""
@@ -112,7 +101,7 @@ class Layout:
 
     def num_ciphertexts(self, name: str) -> int:
         """Return how many ciphertexts the field spans."""
-        return -(-self.field(name).num_slots // self.slots_per_ciphertext(name))
+        return -(-self.field(name).number // self.slots_per_ciphertext(name))
 
     def field_bytes(self, name: str) -> int:
         """Size of the encrypted field in bytes."""
@@ -121,19 +110,19 @@ class Layout:
     def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
         """Pack the counters of one client, one plaintext for each ciphertext that the field spans.
 
-        The counters are integers in 0..max_value, shape (num_slots,), or it is a `SettingsError`.
+        The counters are integers in 0..largest, shape (number,), or it is a `SettingsError`.
         It names no value, since the counters are the client's secret.
         """
         field = self.field(name)
         counters = np.asarray(values)
-        if counters.shape != (field.num_slots,) or not np.issubdtype(counters.dtype, np.integer):
+        if counters.shape != (field.number,) or not np.issubdtype(counters.dtype, np.integer):
             raise SettingsError(
                 f"Field {name!r} got {counters.dtype} values of shape {counters.shape}: give "
-                f"integers of shape ({field.num_slots},)."
+                f"integers of shape ({field.number},)."
             )
-        if counters.min() < 0 or counters.max() > field.max_value:
+        if counters.min() < 0 or counters.max() > field.largest:
             raise SettingsError(
-                f"A counter of field {name!r} lies outside 0..{field.max_value}: clip or scale "
+                f"A counter of field {name!r} lies outside 0..{field.largest}: clip or scale "
                 "the counters before they are packed."
             )
         width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
@@ -146,13 +135,13 @@ class Layout:
     def unpack(
         self, name: str, plaintexts: Sequence[int], num_addends: int
     ) -> npt.NDArray[np.int64]:
-        """Unpack the sum of the counters of so many clients, shape (num_slots,).
+        """Unpack the sum of the counters of so many clients, shape (number,).
 
         If the plaintexts, one for each ciphertext, cannot be such a sum, it is a `DecryptionError`:
         wrong in number, with bits outside the slots, or with a slot above what so many clients can
         add up to. It carries no detail. More than `max_clients` are a `SettingsError`.
 
-        >>> layout = Layout(512, 7, (Field("registry", 3, 1),))
+        >>> layout = Layout(512, 7, {"registry": Slots(3, 1)})
         >>> layout.pack("registry", np.array([1, 0, 1])) == [0b_001_000_001]
         True
         >>> layout.unpack("registry", [0b_010_000_001], num_addends=2)
@@ -170,11 +159,11 @@ class Layout:
         mask = (1 << width) - 1
         slots: list[int] = []
         for plaintext in plaintexts:
-            num_here = min(step, field.num_slots - len(slots))
+            num_here = min(step, field.number - len(slots))
             if not 0 <= plaintext < 1 << (num_here * width):
                 raise DecryptionError
             slots += [(plaintext >> (index * width)) & mask for index in range(num_here)]
-        if max(slots) > num_addends * field.max_value:
+        if max(slots) > num_addends * field.largest:
             raise DecryptionError
         return np.array(slots, dtype=np.int64)
 
@@ -183,6 +172,6 @@ class Layout:
         description = {
             "key_bits": self.key_bits,
             "max_clients": self.max_clients,
-            "fields": [[field.name, field.num_slots, field.max_value] for field in self.fields],
+            "fields": [[name, slots.number, slots.largest] for name, slots in self.fields.items()],
         }
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).digest()

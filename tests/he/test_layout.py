@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DecryptionError, SettingsError
-from dubhe_flwr.he import Field, Layout, SecretKey
+from dubhe_flwr.he import Layout, SecretKey, Slots
 
 Counters = npt.NDArray[np.int64]
 
-REGISTRY = Field("registry", 56, 1)
-DISTRIBUTION = Field("distribution", 62, 2**20)
-LAYOUT = Layout(2048, 8962, (REGISTRY, DISTRIBUTION))
+REGISTRY = Slots(56, 1)
+DISTRIBUTION = Slots(62, 2**20)
+LAYOUT = Layout(2048, 8962, {"registry": REGISTRY, "distribution": DISTRIBUTION})
 
 
 @st.composite
@@ -27,27 +27,25 @@ def layouts(draw: st.DrawFn) -> Layout:
     return Layout(
         draw(st.sampled_from([512, 768, 2048])),
         max_clients,
-        tuple(Field(f"field{index}", *field) for index, field in enumerate(fields)),
+        {f"field{index}": Slots(*field) for index, field in enumerate(fields)},
     )
 
 
-def draw_counters(data: st.DataObject, field: Field) -> Counters:
+def draw_counters(data: st.DataObject, slots: Slots) -> Counters:
     """Draw the counters of one client."""
-    slots = st.lists(
-        st.integers(0, field.max_value), min_size=field.num_slots, max_size=field.num_slots
-    )
-    return np.array(data.draw(slots), dtype=np.int64)
+    counters = st.lists(st.integers(0, slots.largest), min_size=slots.number, max_size=slots.number)
+    return np.array(data.draw(counters), dtype=np.int64)
 
 
 @given(layout=layouts(), data=st.data())
 def test_unpack_returns_what_was_packed(layout: Layout, data: st.DataObject) -> None:
     """Packing and unpacking are inverse for every layout and every field of it."""
-    for field in layout.fields:
-        counters = draw_counters(data, field)
-        plaintexts = layout.pack(field.name, counters)
-        assert len(plaintexts) == layout.num_ciphertexts(field.name)
+    for name, slots in layout.fields.items():
+        counters = draw_counters(data, slots)
+        plaintexts = layout.pack(name, counters)
+        assert len(plaintexts) == layout.num_ciphertexts(name)
         assert all(0 <= plaintext < 1 << (layout.key_bits - 3) for plaintext in plaintexts)
-        unpacked = layout.unpack(field.name, plaintexts, num_addends=1)
+        unpacked = layout.unpack(name, plaintexts, num_addends=1)
         assert unpacked.dtype == np.int64
         np.testing.assert_array_equal(unpacked, counters)
 
@@ -55,38 +53,36 @@ def test_unpack_returns_what_was_packed(layout: Layout, data: st.DataObject) -> 
 @given(layout=layouts())
 def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
     """The largest possible sum, of all clients with all slots full, unpacks to itself."""
-    for field in layout.fields:
-        counters = np.full(field.num_slots, field.max_value)
-        plaintexts = [
-            plaintext * layout.max_clients for plaintext in layout.pack(field.name, counters)
-        ]
+    for name, slots in layout.fields.items():
+        counters = np.full(slots.number, slots.largest)
+        plaintexts = [plaintext * layout.max_clients for plaintext in layout.pack(name, counters)]
         assert max(plaintexts) < 1 << (layout.key_bits - 3)
-        total = layout.unpack(field.name, plaintexts, layout.max_clients)
+        total = layout.unpack(name, plaintexts, layout.max_clients)
         np.testing.assert_array_equal(total, counters * layout.max_clients)
 
 
 @pytest.mark.parametrize(
-    ("field", "max_clients", "slot_bits", "num_ciphertexts"),
+    ("slots", "max_clients", "slot_bits", "num_ciphertexts"),
     [
         (REGISTRY, 1000, 10, 1), (REGISTRY, 8962, 14, 1), (REGISTRY, 1_000_000, 20, 1),
-        (Field("registry", 53, 1), 8962, 14, 1), (Field("distribution", 10, 2**20), 1000, 30, 1),
-        (DISTRIBUTION, 8962, 34, 2), (Field("full", 204, 1), 1000, 10, 1),
-        (Field("overfull", 205, 1), 1000, 10, 2), (Field("power of two", 1, 1), 1024, 11, 1),
+        (Slots(53, 1), 8962, 14, 1), (Slots(10, 2**20), 1000, 30, 1),
+        (DISTRIBUTION, 8962, 34, 2), (Slots(204, 1), 1000, 10, 1),
+        (Slots(205, 1), 1000, 10, 2), (Slots(1, 1), 1024, 11, 1),
     ],
 )  # fmt: skip
 def test_sizes_of_reference_fields(
-    field: Field, max_clients: int, slot_bits: int, num_ciphertexts: int
+    slots: Slots, max_clients: int, slot_bits: int, num_ciphertexts: int
 ) -> None:
     """Fields of the paper's experiments take the expected room at 2048 bits."""
-    layout = Layout(2048, max_clients, (field,))
-    assert layout.slot_bits(field.name) == slot_bits
-    assert layout.num_ciphertexts(field.name) == num_ciphertexts
-    assert layout.field_bytes(field.name) == 512 * num_ciphertexts
+    layout = Layout(2048, max_clients, {"any": slots})
+    assert layout.slot_bits("any") == slot_bits
+    assert layout.num_ciphertexts("any") == num_ciphertexts
+    assert layout.field_bytes("any") == 512 * num_ciphertexts
 
 
 def test_first_slot_takes_the_lowest_bits() -> None:
     """The place of a slot is fixed, so that two implementations agree."""
-    layout = Layout(512, 7, (Field("first", 2, 1), Field("wide", 9, 2**59 - 1)))
+    layout = Layout(512, 7, {"first": Slots(2, 1), "wide": Slots(9, 2**59 - 1)})
     assert layout.pack("first", np.array([1, 1])) == [0b001_001]
     values = np.arange(1, 10)
     assert layout.pack("wide", values) == [
@@ -135,7 +131,7 @@ def test_refusal_names_no_counter() -> None:
 )
 def test_what_is_no_sum_is_not_unpacked(change: Callable[..., list[int]]) -> None:
     """Plaintexts that no two clients can have added up to are refused without detail."""
-    full = LAYOUT.pack("distribution", np.full(62, DISTRIBUTION.max_value))
+    full = LAYOUT.pack("distribution", np.full(62, DISTRIBUTION.largest))
     first, last = (2 * part for part in full)
     assert LAYOUT.unpack("distribution", [first, last], 2).sum() == 124 * 2**20
     with pytest.raises(DecryptionError) as refusal:
@@ -152,7 +148,7 @@ def test_number_of_addends_is_bounded(num_addends: int) -> None:
 
 def test_foreign_ciphertext_is_not_unpacked(secret_key: SecretKey, foreign_key: SecretKey) -> None:
     """A ciphertext under another key decrypts to noise, which the layout refuses."""
-    layout = Layout(512, 3, (Field("registry", 10, 1),))
+    layout = Layout(512, 3, {"registry": Slots(10, 1)})
     vector = foreign_key.encrypt(layout.pack("registry", np.ones(10, dtype=int)))
     vector = (int.from_bytes(vector, "big") % (secret_key.public_key.n_square - 1)).to_bytes(
         len(vector), "big"
@@ -164,7 +160,7 @@ def test_foreign_ciphertext_is_not_unpacked(secret_key: SecretKey, foreign_key: 
 @given(bit=st.integers(0, 1022))
 def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
     """One flipped bit of a ciphertext makes it noise, if it is a ciphertext at all."""
-    layout = Layout(512, 3, (Field("registry", 10, 1),))
+    layout = Layout(512, 3, {"registry": Slots(10, 1)})
     vector = secret_key.encrypt(layout.pack("registry", np.ones(10, dtype=int)))
     flipped = (int.from_bytes(vector, "big") ^ 1 << bit).to_bytes(len(vector), "big")
     with pytest.raises(DecryptionError):
@@ -175,14 +171,13 @@ def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
     ("make", "named"),
     [
         (lambda: Field("", 1, 1), "empty name"),
-        (lambda: Field("registry", 0, 1), "num_slots=0"),
-        (lambda: Field("registry", 1, 0), "max_value=0"),
-        (lambda: Layout(2048, 0, (REGISTRY,)), "max_clients=0"),
-        (lambda: Layout(2048, 10, ()), "no field"),
-        (lambda: Layout(2048, 10, (REGISTRY, REGISTRY)), "twice"),
-        (lambda: Layout(496, 10, (REGISTRY,)), "key_bits=496"),
-        (lambda: Layout(2056, 10, (REGISTRY,)), "key_bits=2056"),
-        (lambda: Layout(2048, 8, (Field("wide", 1, 2**59),)), "63 bits"),
+        (lambda: Slots(0, 1), "number=0"),
+        (lambda: Slots(1, 0), "largest=0"),
+        (lambda: Layout(2048, 0, {"registry": REGISTRY}), "max_clients=0"),
+        (lambda: Layout(2048, 10, {}), "no field"),
+        (lambda: Layout(496, 10, {"registry": REGISTRY}), "key_bits=496"),
+        (lambda: Layout(2056, 10, {"registry": REGISTRY}), "key_bits=2056"),
+        (lambda: Layout(2048, 8, {"wide": Slots(1, 2**59)}), "63 bits"),
         (lambda: LAYOUT.field("moments"), "moments"),
     ],
 )

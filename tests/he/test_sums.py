@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, SettingsError
-from dubhe_flwr.he import Field, Layout, PublicKey, SecretKey, Unencrypted
+from dubhe_flwr.he import Layout, PublicKey, SecretKey, Slots, Unencrypted
 
 PLAIN = Unencrypted(512)
 LARGEST = 2**509 - 1
@@ -38,7 +38,7 @@ def test_the_order_of_addends_does_not_matter(secret_key: SecretKey, data: st.Da
 
 def test_a_packed_field_comes_back(secret_key: SecretKey) -> None:
     """What a layout packs adds up alike in both; it has the same number of bytes."""
-    layout = Layout(512, 9, (Field("share", 62, 2**20),))
+    layout = Layout(512, 9, {"share": Slots(62, 2**20)})
     rows = np.random.default_rng(7).multinomial(2**20, np.full(62, 1 / 62), size=9)
     for cipher, key in ((secret_key, secret_key.public_key), (PLAIN, PLAIN)):
         vectors = [cipher.encrypt(layout.pack("share", row)) for row in rows]

@@ -112,7 +112,7 @@ def with_liars(
             return reply
         lies.append(nodes.state.run.server_round)
         node = joined(nodes, node_id)
-        values: NDArray[np.int64] = np.zeros(node.terms.layout.field(field).num_slots, np.int64)
+        values: NDArray[np.int64] = np.zeros(node.terms.layout.field(field).number, np.int64)
         own = registered(nodes, node_id)
         if own.key is None:  # in the clear, where no more than honest numbers are packed
             return {**reply, field: node.cipher(own).encrypt(field, spoil(values))}

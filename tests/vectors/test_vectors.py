@@ -133,14 +133,14 @@ def test_a_layout(case: Case) -> None:
     assert [list(sigma.values()) for sigma in rule.candidates] == case["candidates"]
     assert [
         {
-            "name": field.name,
-            "slots": field.num_slots,
-            "max-value": field.max_value,
-            "slot-bits": layout.slot_bits(field.name),
-            "slots-per-ciphertext": layout.slots_per_ciphertext(field.name),
-            "ciphertexts": layout.num_ciphertexts(field.name),
+            "name": name,
+            "slots": slots.number,
+            "max-value": slots.largest,
+            "slot-bits": layout.slot_bits(name),
+            "slots-per-ciphertext": layout.slots_per_ciphertext(name),
+            "ciphertexts": layout.num_ciphertexts(name),
         }
-        for field in layout.fields
+        for name, slots in layout.fields.items()
     ] == case["fields"]
     assert layout.digest().hex() == case["digest"]
 

@@ -15,11 +15,11 @@ from bench.measuring import BenchResults, environment, interleaved
 from dubhe_flwr.experiments.options import Options, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
 from dubhe_flwr.he import (
-    Field,
     Layout,
     RecipientKey,
     SealingContext,
     SecretKey,
+    Slots,
     generate_secret_key,
     open_sealed,
     seal,
@@ -54,7 +54,7 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
     """Time encryption, sums and sealed keys, beside phe element by element and a floor."""
     key_bits, length = settings.key_bits, settings.length
     key = generate_secret_key(key_bits)
-    layout = Layout(key_bits, _NUM_CLIENTS, (Field("registry", length, 1),))
+    layout = Layout(key_bits, _NUM_CLIENTS, {"registry": Slots(length, 1)})
     registry = np.eye(length, dtype=np.int64)[3]
     public, secret = _as_phe(key)
     by_element = [public.encrypt(value) for value in registry.tolist()]

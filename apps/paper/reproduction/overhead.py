@@ -11,7 +11,7 @@ import phe
 
 from dubhe_flwr.core import FIXED_POINT_SCALE
 from dubhe_flwr.experiments.settings import MachineSettings
-from dubhe_flwr.he import Field, Layout, SecretKey, generate_secret_key
+from dubhe_flwr.he import Layout, SecretKey, Slots, generate_secret_key
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings
@@ -31,13 +31,14 @@ _GREEDY_IN_PAPER: Final[dict[int, float]] = {1000: 0.13, 8962: 1.69}
 """Section 6.1: time of greedy selection beside all other time, by number of clients."""
 
 _VECTORS: Final = {
-    "registry of 56": (1000, Field("registry", 56, 1)),
-    "registry of 53": (8962, Field("registry", 53, 1)),
-    "p_l of 10 classes": (1000, Field("distribution", 10, FIXED_POINT_SCALE)),
-    "p_l of 52 classes": (8962, Field("distribution", 52, FIXED_POINT_SCALE)),
+    "registry of 56": (1000, Slots(56, 1)),
+    "registry of 53": (8962, Slots(53, 1)),
+    "p_l of 10 classes": (1000, Slots(10, FIXED_POINT_SCALE)),
+    "p_l of 52 classes": (8962, Slots(52, FIXED_POINT_SCALE)),
 }
 """What a client encrypts, and the number of clients for which it is laid out."""
 
+_FIELD: Final = "registry"
 _REPETITIONS: Final = {"full": 30, "small": 5}
 _KEY_BITS: Final = 2048
 _TIMED: Final = (Method("dubhe-paper", 10), Method("dubhe"), Method("greedy"))
@@ -61,12 +62,12 @@ def _measure_encryption(
     began = time.perf_counter()
     key = generate_secret_key(key_bits)
     result: dict[str, Any] = {"key_generation_seconds": time.perf_counter() - began}
-    for name, (num_clients, field) in _VECTORS.items():
-        layout = Layout(key_bits, num_clients, (field,))
-        values = np.zeros(field.num_slots, dtype=np.int64)
-        values[3] = field.max_value
+    for name, (num_clients, slots) in _VECTORS.items():
+        layout = Layout(key_bits, num_clients, {_FIELD: slots})
+        values = np.zeros(slots.number, dtype=np.int64)
+        values[3] = slots.largest
         result[name] = {
-            "packed": _packed(key, layout, field, values, repetitions),
+            "packed": _packed(key, layout, values, repetitions),
             "by_element": _by_element(key, values.tolist(), max(1, repetitions // 10)),
         }
         advance(1 / len(_VECTORS))
@@ -74,10 +75,10 @@ def _measure_encryption(
 
 
 def _packed(
-    key: SecretKey, layout: Layout, field: Field, values: np.ndarray[Any, Any], repetitions: int
+    key: SecretKey, layout: Layout, values: np.ndarray[Any, Any], repetitions: int
 ) -> dict[str, Any]:
-    vector = key.encrypt(layout.pack(field.name, values))
-    encrypt = partial(_seconds, lambda: key.encrypt(layout.pack(field.name, values)))
+    vector = key.encrypt(layout.pack(_FIELD, values))
+    encrypt = partial(_seconds, lambda: key.encrypt(layout.pack(_FIELD, values)))
     return {
         "bytes": len(vector),
         "encrypt_seconds": encrypt(repetitions),

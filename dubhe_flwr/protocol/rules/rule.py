@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core import fixed_point_distribution, generator
 from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import Slots
 
 __all__ = [
     "Frame",
@@ -30,22 +31,6 @@ __all__ = [
     "announced_rule",
     "register_rule",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """The shape of a vector that nodes add up.
-
-    Parameters
-    ----------
-    number : int
-        How many whole numbers it has.
-    largest : int
-        The largest value of each; the least is 0.
-    """
-
-    number: int
-    largest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +129,7 @@ class Unsettled:
     ----------
     probability : float
         With which the node volunteers where no further sum comes.
-    contribution : ndarray of int64, shape (slots.number,)
+    contribution : ndarray of int64, shape (Slots.number,)
         What the node adds to the next sum.
     memory : tuple of float (default: empty)
         What the node keeps until then.
@@ -201,7 +186,7 @@ class Rule(ABC):
 
         Returns
         -------
-        ndarray of int64, shape (slots.number,)
+        ndarray of int64, shape (Slots.number,)
         """
 
     @abstractmethod
@@ -222,7 +207,7 @@ class Rule(ABC):
             What is known of the federation.
         memory : tuple of float or None
             What `Unsettled` kept; None where the sum is that of the registrations.
-        sums : ndarray of int64, shape (slots.number,)
+        sums : ndarray of int64, shape (Slots.number,)
             The sum.
 
         Raises

@@ -13,8 +13,8 @@ from dubhe_flwr.core import (
     with_square,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Field, Layout, SealingContext
-from dubhe_flwr.protocol.rules import Frame, Own, Rule, Slots, announced_rule
+from dubhe_flwr.he import Layout, SealingContext, Slots
+from dubhe_flwr.protocol.rules import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 
@@ -67,11 +67,11 @@ class Terms:
                 DISTRIBUTION: Slots(num_classes + 1, FIXED_POINT_SCALE),  # w p_l, w ||p_l||^2
                 SETTLEMENT: self.rule.settlement_slots(self.frame),
             }
-            fields = tuple(Field(name, s.number, s.largest) for name, s in slots.items() if s)
+            fields = {name: shape for name, shape in slots.items() if shape is not None}
             self.layout = Layout(announced.key_bits, announced.max_clients, fields)
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch cannot work: {error}") from None
-        most = max(self.layout.num_ciphertexts(field.name) for field in fields)
+        most = max(map(self.layout.num_ciphertexts, fields))
         if most > _MAX_CIPHERTEXTS:
             raise RefusedError(
                 f"The rule takes {most} ciphertexts of each node at once, above "
@@ -104,7 +104,7 @@ def terms_of(announced: JoinRequest, num_classes: int) -> Terms:
     --------
     >>> rule = '{"reference_set": [1, 2, 10], "thresholds": {"1": 0.7, "2": 0.1}}'
     >>> announced = JoinRequest("paper", rule, 20, 2048, 1000, 3, 1000, 500)
-    >>> terms_of(announced, 10).layout.field(REGISTRATION).num_slots
+    >>> terms_of(announced, 10).layout.field(REGISTRATION).number
     56
     """
     return Terms(announced, num_classes)

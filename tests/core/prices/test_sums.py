@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dubhe_flwr.core.prices import Position, PriceNumbers, PriceState
 from dubhe_flwr.core.prices.sums import Evaluation
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Field, Layout
+from dubhe_flwr.he import Layout, Slots
 
 
 def state_at(numbers: PriceNumbers, point: Floats, kappa: float = 2.0) -> PriceState:
@@ -196,8 +196,8 @@ def test_ciphertexts_of_an_exchange_and_of_the_opening(
     """They take no more than this; up to 2047 nodes of one weight with ten classes it is one."""
     numbers = PriceNumbers(num_classes, num_clients, largest_weight)
     for opening, largest in zip((False, True), most, strict=True):
-        field = Field("prices", numbers.num_slots(opening=opening), numbers.max_value)
-        assert Layout(2048, num_clients, (field,)).num_ciphertexts("prices") <= largest
+        slots = Slots(numbers.num_slots(opening=opening), numbers.max_value)
+        assert Layout(2048, num_clients, {"prices": slots}).num_ciphertexts("prices") <= largest
 
 
 @pytest.mark.parametrize(

@@ -337,8 +337,8 @@ class TestLies:
             lies.append(1)
             node = joined(nodes, node_id)
             field = node.terms.layout.field("settlement")
-            values = np.zeros(field.num_slots, np.int64)
-            values[self.WEIGHT + 4] = int(share * 60 * field.max_value)
+            values = np.zeros(field.number, np.int64)
+            values[self.WEIGHT + 4] = int(share * 60 * field.largest)
             return {**reply, "contribution": encrypted(node, "settlement", values)}
 
         nodes.alter_reply = alter

@@ -25,7 +25,7 @@ def test_rule_and_layout() -> None:
     assert terms.rule.announced() == Paper((1, 2, 10), {1: 0.7, 2: 0.1}).announced()
     layout = terms.layout
     assert (layout.key_bits, layout.max_clients) == (2048, 1000)
-    fields = [(field.name, field.num_slots, field.max_value) for field in layout.fields]
+    fields = [(name, slots.number, slots.largest) for name, slots in layout.fields.items()]
     assert fields == [("registration", 56, 1), ("distribution", 11, 2**20)]
     assert layout.field_bytes("registration") == layout.field_bytes("distribution") == 512
 
@@ -33,7 +33,7 @@ def test_rule_and_layout() -> None:
 def test_a_search_has_one_more_field() -> None:
     """A registry for each candidate, and then the expected data of each."""
     terms = terms_of(announced(Paper((1, 2, 10), "search")), 10)
-    fields = [(field.name, field.num_slots) for field in terms.layout.fields]
+    fields = [(name, slots.number) for name, slots in terms.layout.fields.items()]
     assert fields == [("registration", 504), ("distribution", 11), ("settlement", 99)]
     numbers = map(terms.layout.num_ciphertexts, ("registration", "distribution"))
     assert sum(numbers) == 4
