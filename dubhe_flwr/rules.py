@@ -1,14 +1,14 @@
 """Participation rules: how likely a node volunteers."""
 
-from dubhe_flwr.protocol.rules import (
+from dubhe_flwr.he import Slots
+from dubhe_flwr.protocol.rules.paper import Paper
+from dubhe_flwr.protocol.rules.prices import Prices
+from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,
-    Paper,
     Population,
-    Prices,
     Rule,
     Settled,
-    Slots,
     Unsettled,
     register_rule,
 )

@@ -158,7 +158,7 @@ class FaultyGrid(ForwardingGrid):
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the nodes that are still there."""
-        return [node_id for node_id in self._grid.get_node_ids() if node_id not in self.killed]
+        return [node_id for node_id in self.other.get_node_ids() if node_id not in self.killed]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -171,7 +171,7 @@ class FaultyGrid(ForwardingGrid):
             shuffled = any("reorder" in hits for _, hits in batch)
             if shuffled:
                 sent = self._shuffled(sent)
-        answers = list(self._grid.send_and_receive([out.message for out in sent], timeout=timeout))
+        answers = list(self.other.send_and_receive([out.message for out in sent], timeout=timeout))
         with self._lock:
             by_id = {out.message.metadata.message_id: out for out in sent}
             for answer in answers:

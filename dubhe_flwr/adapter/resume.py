@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from logging import ERROR, INFO, WARNING
-from os import PathLike
 from typing import Any, Final
 
+from dubhe_flwr.adapter.arguments import Options
 from dubhe_flwr.adapter.checkpoint import Checkpoint, CheckpointDirectory
 from dubhe_flwr.adapter.packing import generator_states, pack, restore_generators, unpack
 from dubhe_flwr.adapter.transport import log
@@ -32,19 +32,13 @@ class Run:
         one that was completed.
     """
 
-    def __init__(
-        self,
-        wrapped: Any,
-        selector: Selector[Any],
-        checkpoint_dir: str | PathLike[str] | None,
-        *,
-        must_keep: bool = False,
-    ) -> None:
-        self._must_keep = must_keep
+    def __init__(self, wrapped: Any, selector: Selector[Any], options: Options) -> None:
+        self._must_keep = options.on_checkpoint_failure == "raise"
         self._wrapped = wrapped
         self._selector = selector
         self._left_was_asked = False
-        self._directory = CheckpointDirectory(checkpoint_dir) if checkpoint_dir else None
+        path = options.checkpoint_dir
+        self._directory = CheckpointDirectory(path) if path else None
         self._forget()
 
     def _forget(self) -> None:

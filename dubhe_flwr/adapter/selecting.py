@@ -31,8 +31,7 @@ class SelectionDriver:
         self.options = options
         expected = options.expected_nodes
         self.expected_nodes = selector.num_participants if expected is None else expected
-        must_keep = options.on_checkpoint_failure == "raise"
-        self.run = Run(owner.strategy, selector, options.checkpoint_dir, must_keep=must_keep)
+        self.run = Run(owner.strategy, selector, options)
         self._owner = owner
         self._override_logged = False
         self._trained: set[str] = set()

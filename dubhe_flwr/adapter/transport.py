@@ -1,14 +1,14 @@
 """How requests and replies travel as messages of Flower, and a batch of them over its Grid."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import NO_ANSWER, Run, batch_size, config_record
+from dubhe_flwr.adapter._compat import NO_ANSWER, batch_size, config_record
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Replies, Stage
 
@@ -105,46 +105,21 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
     return replies
 
 
+def _of_other(name: str) -> Any:
+    """Return what a Grid has in the place of its own method or property: that of the other Grid."""
+    return property(lambda grid: getattr(grid.other, name))
+
+
 class ForwardingGrid(Grid):
     """Passes everything on to another Grid, for those that change a part of it."""
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
+    def __init__(self, other: Grid) -> None:
+        self.other = other
 
-    def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes."""
-        return self._grid.get_node_ids()
-
-    def set_run(self, run: Run) -> None:
-        """Set the run."""
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Run:
-        """The run."""
-        return self._grid.run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        """Create a message."""
-        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Send messages."""
-        return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Return the replies that are there."""
-        return self._grid.pull_messages(message_ids)
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        """Send messages and wait for the replies."""
-        return self._grid.send_and_receive(messages, timeout=timeout)
+    get_node_ids = _of_other("get_node_ids")
+    set_run = _of_other("set_run")
+    run = _of_other("run")
+    create_message = _of_other("create_message")
+    push_messages = _of_other("push_messages")
+    pull_messages = _of_other("pull_messages")
+    send_and_receive = _of_other("send_and_receive")

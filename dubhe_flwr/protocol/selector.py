@@ -66,19 +66,10 @@ class Selector(ABC, Generic[StateT]):
 
     @abstractmethod
     def step(self, state: StateT, replies: Replies) -> tuple[StateT, Batch | Plan]:
-        """Go on with the replies to the last batch.
+        """Go on with the replies to the last batch; take and return what `begin_round` does.
 
-        Parameters
-        ----------
-        state : StateT
-            What the last call returned.
-        replies : mapping
-            As received; missing, erroneous and unfit ones are dropped and counted.
-
-        Raises
-        ------
-        QuorumError
-            If too few of them can be used.
+        Missing, erroneous and unfit replies are dropped and counted. It is a `QuorumError` if too
+        few of them can be used.
         """
 
     def state_dict(self, state: StateT) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he import TrustedKeys, sealed_bytes
-from dubhe_flwr.protocol.rules import Prices, Rule
+from dubhe_flwr.protocol.rules.prices import Prices
+from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
 from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
 from dubhe_flwr.protocol.wire.terms import terms_of
@@ -116,7 +117,7 @@ class Settings:
 
     Examples
     --------
-    >>> from dubhe_flwr.protocol.rules import Paper
+    >>> from dubhe_flwr.rules import Paper
     >>> Settings(num_participants=20, rule=Paper((1, 2, 10))).least_nodes
     3
     >>> Settings(num_participants=2, rule=Paper((1, 2, 10)))

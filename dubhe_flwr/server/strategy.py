@@ -96,16 +96,7 @@ class Selection(Selecting[Strategy], Strategy):
 class Dubhe(SelectingByDubhe[Strategy], Selection):
     """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
 
-    Wraps any strategy with `configure_fit`. Implementation based on the paper by Zhang et al.,
-    ICPP 2021 (https://doi.org/10.1145/3472456.3473513).
-
-    Parameters
-    ----------
-    strategy : Strategy
-        As for `Selection`.
-    **arguments
-        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants`, and of
-        `dubhe_flwr.adapter.Options`. A value that cannot work is a `SettingsError`.
+    Wraps any strategy with `configure_fit`, and takes what `dubhe_flwr.serverapp.Dubhe` takes.
 
     Examples
     --------

@@ -170,7 +170,6 @@ def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: Field("", 1, 1), "empty name"),
         (lambda: Slots(0, 1), "number=0"),
         (lambda: Slots(1, 0), "largest=0"),
         (lambda: Layout(2048, 0, {"registry": REGISTRY}), "max_clients=0"),

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dubhe_flwr.protocol.rules import register_rule
-from dubhe_flwr.rules import Frame, Prices
+from dubhe_flwr.rules import Frame, Prices, register_rule
 
 NUM_SUMS = 3
 

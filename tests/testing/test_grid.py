@@ -46,7 +46,7 @@ def faulty(journal: Journal, *faults: Fault, seed: int = 0) -> FaultyGrid:
 def exchange(grid: FaultyGrid, number: int = 0, stage: str = "join") -> dict[int, list[Any]]:
     """Send a number to all nodes; return what came back from each, by its partition."""
     kind = "query" if stage == "query" else message_type(stage)
-    nodes = list(grid._grid.get_node_ids())
+    nodes = list(grid.other.get_node_ids())
     messages = [Message(to_records({"number": number}), node_id, kind) for node_id in nodes]
     replies = list(grid.send_and_receive(messages, timeout=1.0))
     asked = {m.metadata.message_id: nodes.index(m.metadata.dst_node_id) for m in messages}
@@ -69,7 +69,7 @@ def test_without_faults_nothing_changes(journal: Journal) -> None:
     assert exchange(grid) == ALL
     assert [partition for partition, _ in journal.got] == list(range(NUM_NODES))
     assert grid.injected == Counter()
-    assert list(grid.get_node_ids()) == list(grid._grid.get_node_ids())
+    assert list(grid.get_node_ids()) == list(grid.other.get_node_ids())
 
 
 @pytest.mark.parametrize(

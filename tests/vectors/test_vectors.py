@@ -41,7 +41,7 @@ from dubhe_flwr.he import (
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy, decode
 from dubhe_flwr.protocol.node.memory import Allowance, EpochKey, Joined, Registered
-from dubhe_flwr.protocol.rules import Frame, Own, Population, Settled
+from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_request, reply_reader
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core import FIXED_POINT_SCALE
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import PinnedKeys
-from dubhe_flwr.protocol.rules import Own
+from dubhe_flwr.protocol.rules.rule import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
@@ -21,6 +21,7 @@ __all__ = [
     "NodePolicy",
     "has_moved",
     "is_willing",
+    "logger",
     "read_label_counts",
     "where_raised",
 ]
@@ -88,20 +89,13 @@ class NodePolicy(Limits):
 
     Parameters
     ----------
-    label_counts : callable () -> array_like of int, shape (C,)
-        The node's samples of each class; called anew at each registration.
+    label_counts, willing, simulated
+        As of `dubhe_flwr.clientapp.DubheMod`, for this node: without the Context.
     alias : str
         The node's name in results; stays the same from run to run.
-    willing : callable (int) -> bool, optional (default: always)
-        Whether the node trains in that round; asked with round 0 it says whether the node takes
-        part at all.
-    simulated : bool (default: False)
-        Whether this is one of the nodes of a simulation, which has nothing to hide: it draws from
-        a seed that the server knows, and sends its numbers in the clear where the server does not
-        ask for encryption.
     pinned : PinnedKeys, optional (default: none)
-        The node's key for signatures, and those of the nodes that it trusts. With them it takes
-        part only where every other one proves to be trusted.
+        Its key for signatures, and those of the nodes that it trusts. With them it takes part only
+        where every other one proves to be trusted.
     """
 
     label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts

@@ -1,6 +1,5 @@
 """A node's session: from one request to its reply."""
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -9,7 +8,7 @@ from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMess
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import price_of, spend_day
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Keep, Memory
-from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, where_raised
+from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
 from dubhe_flwr.protocol.wire.codec import Fields
@@ -27,9 +26,6 @@ from dubhe_flwr.protocol.wire.messages import (
 )
 
 __all__ = ["ClientSession"]
-
-# Flower's own log, by its name alone.
-logger = logging.getLogger("flwr")
 
 _ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any, Keep], Message]]] = {
     KeygenRequest: make_key,

@@ -1,6 +1,5 @@
 """A node settles the rule: it reads sums over all nodes, each one once, and answers them."""
 
-import logging
 import secrets
 from dataclasses import replace
 from typing import Final
@@ -11,15 +10,12 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Joined, Keep, Reading, Registered
-from dubhe_flwr.protocol.node.policy import NodePolicy, where_raised
-from dubhe_flwr.protocol.rules import Own, Population, Settled, Unsettled
+from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
+from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 __all__ = ["own_of", "read_sum", "settle"]
-
-# Flower's own log, by its name alone.
-logger = logging.getLogger("flwr")
 
 _IS_ANOTHER: Final = "The sum is not what it is said to be."
 """Says the same whatever check failed, which would tell something of what was decrypted."""

@@ -28,13 +28,13 @@ from dubhe_flwr.core import (
     search_contribution,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.he import Slots
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,
     Population,
     Rule,
     Settled,
-    Slots,
     Unsettled,
     register_rule,
 )

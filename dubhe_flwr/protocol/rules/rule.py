@@ -26,7 +26,6 @@ __all__ = [
     "Population",
     "Rule",
     "Settled",
-    "Slots",
     "Unsettled",
     "announced_rule",
     "register_rule",

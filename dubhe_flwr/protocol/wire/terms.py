@@ -14,7 +14,7 @@ from dubhe_flwr.core import (
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Layout, SealingContext, Slots
-from dubhe_flwr.protocol.rules import Frame, Own, Rule, announced_rule
+from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 

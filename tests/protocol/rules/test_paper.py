@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.core import default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol.rules import announced_rule
+from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.rules import Frame, Own, Paper, Population, Settled, Slots
 
 GIVEN = Paper((1, 2, 3), {1: 0.6, 2: 0.3})

@@ -22,7 +22,7 @@ from dubhe_flwr.core import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import CoordinatorState, Plan, Stage
 from dubhe_flwr.protocol.node.memory import Reading
-from dubhe_flwr.protocol.rules import announced_rule
+from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Unsettled
 
 Nodes = Federation[CoordinatorState]

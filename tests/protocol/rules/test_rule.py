@@ -10,7 +10,7 @@ from protocol.nodes import Exchanges, federation
 
 from dubhe_flwr.core.prices import Position
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol.rules import announced_rule
+from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.rules import Frame, Own, Paper, Rule, Settled, Unsettled, register_rule
 
 NAME = Exchanges.name
