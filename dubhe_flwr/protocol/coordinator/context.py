@@ -23,60 +23,29 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What lasts from round to round.
+    """What lasts from round to round."""
 
-    Parameters
-    ----------
-    seed : int
-        Fixes the server's own choices.
-    sequence : int
-        Number of the last batch.
-    server_round : int
-        The last round that began.
-    aliases : mapping of int to str
-        Last known alias of each node that was there at the last join, by node id.
-    declined : frozenset of int
-        Ids of the nodes whose last answer to a request to join was no.
-    num_refused : int
-        Epochs in a row that the nodes refused: each halves the nodes that the next one asks.
-    """
-
-    seed: int
-    sequence: int = 0
-    server_round: int = 0
+    seed: int  # of the server's own choices
+    sequence: int = 0  # number of the last batch
+    server_round: int = 0  # the last one that began
+    # The last known ones, by node id, of the nodes that were there at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
-    declined: frozenset[int] = frozenset()
-    num_refused: int = 0
+    declined: frozenset[int] = frozenset()  # nodes whose last answer to a request to join was no
+    num_refused: int = 0  # epochs in a row that nodes refused: each halves whom the next one asks
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The round that is being planned.
-
-    Parameters
-    ----------
-    present, eligible : frozenset of int
-        Ids of the nodes that are there, and of those that may be chosen.
-    willing, unwilling : frozenset of int
-        Ids of those that said yes and no for this round.
-    heeded : frozenset of int
-        Ids of the nodes whose answer as an agent of an epoch of this round was used.
-    num_renewals : int
-        How often an epoch was ended in this round because the nodes refused it.
-    notes : tuple of str
-        What did not go as planned.
-    reports : tuple of StageReport
-        The exchanges so far.
-    """
+    """The round that is being planned. Its sets are of node ids."""
 
     present: frozenset[int] = frozenset()
-    eligible: frozenset[int] = frozenset()
-    willing: frozenset[int] = frozenset()
-    unwilling: frozenset[int] = frozenset()
-    heeded: frozenset[int] = frozenset()
-    num_renewals: int = 0
-    notes: tuple[str, ...] = ()
-    reports: tuple[StageReport, ...] = ()
+    eligible: frozenset[int] = frozenset()  # those that may be chosen
+    willing: frozenset[int] = frozenset()  # those that said yes for this round
+    unwilling: frozenset[int] = frozenset()  # those that said no
+    heeded: frozenset[int] = frozenset()  # those whose answer as agent was used in this round
+    num_renewals: int = 0  # how often an epoch was ended in this round because nodes refused it
+    notes: tuple[str, ...] = ()  # on what did not go as planned
+    reports: tuple[StageReport, ...] = ()  # of the exchanges so far
 
 
 @dataclass(frozen=True, slots=True)

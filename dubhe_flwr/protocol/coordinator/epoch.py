@@ -17,27 +17,14 @@ __all__ = ["Epoch", "Invitation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Invitation:
-    """Who was asked to join an epoch, and to what terms.
+    """Who was asked to join an epoch, and to what terms. Its sets are of node ids."""
 
-    Parameters
-    ----------
-    identity : bytes
-        Random identity of the epoch.
-    announced : JoinRequest
-        What the nodes were told.
-    num_classes : int
-        ``C``, what most of them said.
-    asked, left_out, declined : frozenset of int
-        Ids of the nodes that were asked to join, of those that were not by lot, and of those
-        that said no.
-    """
-
-    identity: bytes
+    identity: bytes  # random
     announced: JoinRequest
-    num_classes: int
+    num_classes: int  # ``C``, what most nodes said
     asked: frozenset[int]
-    left_out: frozenset[int]
-    declined: frozenset[int]
+    left_out: frozenset[int]  # not asked, by lot
+    declined: frozenset[int]  # those that said no
 
     @property
     def terms(self) -> Terms:
@@ -47,45 +34,20 @@ class Invitation:
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch(Invitation):
-    """One registration, settled.
+    """One registration, settled."""
 
-    Parameters
-    ----------
-    first_round : int
-        The round in which it began.
-    aliases : mapping of int to str
-        Alias of each registered node, by node id in the order of the aliases.
-    public_key : PublicKey or Unencrypted
-        The epoch's key.
-    distributions : tuple of bytes
-        Encrypted ``p_l`` of each registered node, in that order.
-    last_sum : SettleRequest
-        The last sum of the rule, which nodes are given when they draw.
-    num_registered : int
-        Clients that the sum of the registrations covers.
-    finding : tuple of float
-        What the rule found.
-    budget : Budget
-        What was spent.
-    rounds : mapping of int to ReadyRound
-        The rounds that were drawn and determined and have not begun.
-    refused : frozenset of int (default: none)
-        Ids of registered nodes that answered the last draw with an error.
-    moved : frozenset of int (default: none)
-        Ids of registered nodes that said that their labels have moved since.
-    """
-
-    first_round: int
-    aliases: Mapping[int, str]
+    first_round: int  # in which it began
+    aliases: Mapping[int, str]  # of each registered node, by node id in the order of the aliases
     public_key: PublicKey | Unencrypted
+    # Encrypted p_l of each registered node, in that order.
     distributions: tuple[bytes, ...] = field(repr=False)
-    last_sum: SettleRequest = field(repr=False)
-    num_registered: int
-    finding: tuple[float, ...] = ()
-    budget: Budget = field(default_factory=Budget)
-    rounds: Mapping[int, ReadyRound] = field(default_factory=dict)
-    refused: frozenset[int] = frozenset()
-    moved: frozenset[int] = frozenset()
+    last_sum: SettleRequest = field(repr=False)  # of the rule; nodes are given it when they draw
+    num_registered: int  # clients that the sum of the registrations covers
+    finding: tuple[float, ...] = ()  # of the rule
+    budget: Budget = field(default_factory=Budget)  # what was spent
+    rounds: Mapping[int, ReadyRound] = field(default_factory=dict)  # those that have not begun
+    refused: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
+    moved: frozenset[int] = frozenset()  # nodes that said that their labels have moved since
 
     @cached_property
     def registered(self) -> tuple[int, ...]:

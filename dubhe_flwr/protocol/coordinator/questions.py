@@ -15,28 +15,14 @@ __all__ = ["Question", "question_of"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A drawn round with its tries or groups.
-
-    Parameters
-    ----------
-    drawn : DrawnRound
-        The draws.
-    agent : int, optional
-        Id of the node to ask, whose own data is in none of the selections; None where there is
-        nothing to determine or nobody to ask.
-    has_choice : bool
-        Whether there is anything to determine.
-    selections : tuple of ndarray of int64
-        The clients of each try or group, by index.
-    first : tuple of int
-        The selections that are taken if no agent answers: the first try, or the first groups.
-    """
+    """A drawn round with its tries or groups."""
 
     drawn: DrawnRound
+    # The node to ask, whose own data is in no selection; None without a choice or anybody to ask.
     agent: int | None
-    has_choice: bool
-    selections: tuple[NDArray[np.int64], ...]
-    first: tuple[int, ...]
+    has_choice: bool  # whether there is anything to determine
+    selections: tuple[NDArray[np.int64], ...]  # the clients of each try or group, by index
+    first: tuple[int, ...]  # what is taken if no agent answers: the first try, or the first groups
 
     def is_answer(self, chosen: Sequence[int]) -> bool:
         """Return whether these are distinct selections that make up as many clients as wanted."""

@@ -16,44 +16,26 @@ __all__ = ["DrawnRound", "ReadyRound", "drawn_rounds"]
 class DrawnRound:
     """One round for which the nodes have drawn.
 
-    Parameters
-    ----------
-    decisions : ndarray of bool, shape (N, H)
-        The nodes' own draws, in the order of `Epoch.registered`.
-    available : ndarray of bool, shape (N,)
-        Which nodes answered, are willing and may be chosen.
-    unwilling : tuple of int
-        Nodes that said no for this round, by index.
+    Nodes are in the order of `Epoch.registered`, and given by their index in it.
     """
 
-    decisions: NDArray[np.bool_]
-    available: NDArray[np.bool_]
-    unwilling: tuple[int, ...]
+    decisions: NDArray[np.bool_]  # their own draws, shape (N, H)
+    available: NDArray[np.bool_]  # which answered, are willing and may be chosen, shape (N,)
+    unwilling: tuple[int, ...]  # those that said no
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyRound:
     """A round whose participants are known.
 
-    Parameters
-    ----------
-    members : tuple of int
-        Who trains, by index into `Epoch.registered`, ascending.
-    available : tuple of int
-        Who may take the place of a member that has vanished since, by index, ascending.
-    unwilling : tuple of int
-        Who said no for this round, by index.
-    num_selections : int
-        Tries or groups among which an agent chose.
-    chosen : tuple of int
-        Indices of the best try or groups.
+    Nodes are given by index into `Epoch.registered`, ascending.
     """
 
-    members: tuple[int, ...]
-    available: tuple[int, ...]
-    unwilling: tuple[int, ...]
-    num_selections: int
-    chosen: tuple[int, ...]
+    members: tuple[int, ...]  # those that train
+    available: tuple[int, ...]  # those that may take the place of a member that has vanished since
+    unwilling: tuple[int, ...]  # those that said no
+    num_selections: int  # tries or groups among which an agent chose
+    chosen: tuple[int, ...]  # indices of the best try or groups
 
     def participants(
         self, registered: Sequence[int], present: frozenset[int], seed: int, server_round: int

@@ -48,30 +48,14 @@ class _Hidden:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reading(_Hidden):
-    """What the node read of the rule's sums.
+    """What the node read of the rule's sums."""
 
-    Parameters
-    ----------
-    digests : bytes
-        SHA-256 of each sum with the number of its clients, end to end.
-    num_registered : int
-        Clients that the sum of the registrations covers.
-    is_refused : bool
-        Whether one of them was refused, so that the node draws no more in this epoch.
-    probability : float
-        ``P``, the node's participation probability by then.
-    memory : tuple of float, optional
-        What the rule keeps until the next sum; None if it takes no other one.
-    left : tuple of float
-        What a settled rule leaves to later epochs.
-    """
-
-    digests: bytes
-    num_registered: int
-    is_refused: bool = True
-    probability: float = 0.0
-    memory: tuple[float, ...] | None = None
-    left: tuple[float, ...] = ()
+    digests: bytes  # SHA-256 of each sum with the number of its clients, end to end
+    num_registered: int  # clients that the sum of the registrations covers
+    is_refused: bool = True  # whether a sum was refused: the node then draws no more in this epoch
+    probability: float = 0.0  # ``P`` by then
+    memory: tuple[float, ...] | None = None  # of the rule, until the next sum, if it takes one
+    left: tuple[float, ...] = ()  # what a settled rule leaves to later epochs
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,58 +68,26 @@ class EpochKey(_Hidden):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Registered(_Hidden):
-    """What a node has once it registered.
+    """What a node has once it registered."""
 
-    Parameters
-    ----------
-    key : EpochKey, optional
-        The epoch's Paillier key; None in a simulation that does not encrypt.
-    weight : float
-        How much the node counts.
-    reading : Reading, optional
-        What it read of the rule's sums; None before the first one.
-    num_draws, num_sums : int
-        What is spent of the budgets of the epoch.
-    """
-
-    key: EpochKey | None = None
-    weight: float = 1.0
-    reading: Reading | None = None
-    num_draws: int = 0
+    key: EpochKey | None = None  # None in a simulation that does not encrypt
+    weight: float = 1.0  # how much the node counts
+    reading: Reading | None = None  # None before the first sum of the rule
+    num_draws: int = 0  # spent of the budget of the epoch, as are the sums
     num_sums: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Joined(_Hidden):
-    """A node's place in the epoch that it joined.
+    """A node's place in the epoch that it joined."""
 
-    Parameters
-    ----------
-    epoch : bytes
-        Identity of the epoch.
-    sequence : int
-        Number of the request to join.
-    announced : JoinRequest
-        What the node was told of it.
-    delivery_key : bytes
-        Private half of the key for sealed delivery.
-    label_counts : tuple of int, length C
-        As they were read when the node joined.
-    remembered : tuple of float (default: empty)
-        What the rule left to later epochs when the node last settled on it.
-    has_made_key : bool (default: False)
-        Whether it was the agent that made a key; it makes one in an epoch.
-    registered : Registered, optional
-        None before registration.
-    """
-
-    epoch: bytes
-    sequence: int
+    epoch: bytes  # its identity
+    sequence: int  # number of the request to join
     announced: JoinRequest
-    delivery_key: bytes
-    label_counts: tuple[int, ...]
-    remembered: tuple[float, ...] = ()
-    has_made_key: bool = False
+    delivery_key: bytes  # private half of the key for sealed delivery
+    label_counts: tuple[int, ...]  # length C, as they were read when the node joined
+    remembered: tuple[float, ...] = ()  # what the rule left when the node last settled on it
+    has_made_key: bool = False  # whether it was the agent; it makes one key in an epoch
     registered: Registered | None = None
 
     @property

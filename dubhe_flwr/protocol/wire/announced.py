@@ -25,51 +25,21 @@ class JoinStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest(Message):
-    """What is announced of an epoch; every node checks it before it joins.
+    """What is announced of an epoch; every node checks it before it joins."""
 
-    Parameters
-    ----------
-    rule : str
-        Name of the participation rule.
-    rule_settings : str
-        Its settings, as JSON.
-    num_participants : int
-        ``K``.
-    key_bits : int
-        Size of the Paillier modulus.
-    max_clients : int
-        Largest number of clients whose counters fit a slot.
-    min_cohort : int
-        Fewest clients that any decrypted sum covers.
-    max_draws : int
-        Most draws that a node makes in this epoch; they reveal its probability bit by bit.
-    max_sums : int
-        Most sums that one agent decrypts in this epoch.
-    volunteer_tries : int (default: 1)
-        How many times K clients shall draw a yes, on average; above 1 only for groups.
-    group_size : int, optional (default: tries are determined)
-        Fewest clients in a group, if groups are determined.
-    draw_seed : int, optional (default: private draws)
-        Seed for the draws of simulated clients.
-    weighted : bool (default: False)
-        Whether nodes count by their number of samples.
-    encrypted : bool (default: True)
-        False where all nodes are simulated and send their numbers in the clear.
-    """
-
-    rule: str
-    rule_settings: str
-    num_participants: int
-    key_bits: int
-    max_clients: int
-    min_cohort: int
-    max_draws: int
-    max_sums: int
-    volunteer_tries: int = 1
-    group_size: int | None = None
-    draw_seed: int | None = None
-    weighted: bool = False
-    encrypted: bool = True
+    rule: str  # its name
+    rule_settings: str  # as JSON
+    num_participants: int  # ``K``
+    key_bits: int  # size of the Paillier modulus
+    max_clients: int  # most clients whose counters fit a slot
+    min_cohort: int  # fewest clients that any decrypted sum covers
+    max_draws: int  # most draws of a node in this epoch; they reveal its probability bit by bit
+    max_sums: int  # most sums that one agent decrypts in this epoch
+    volunteer_tries: int = 1  # how many times K clients draw a yes on average; above 1 for groups
+    group_size: int | None = None  # fewest clients in a group; None where tries are determined
+    draw_seed: int | None = None  # of the draws of simulated clients; others draw by themselves
+    weighted: bool = False  # whether nodes count by their number of samples
+    encrypted: bool = True  # False where all nodes are simulated and send numbers in the clear
 
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES

@@ -96,30 +96,14 @@ class HelloReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class JoinReply(Message):
-    """Whether the node joins, under which alias, and its key for sealed delivery.
+    """Whether the node joins, under which alias, and its key for sealed delivery."""
 
-    Parameters
-    ----------
-    status : int
-        One of `JoinStatus`.
-    alias : str
-        The node's name in results.
-    num_classes : int
-        ``C``, the length of the node's label counts; 0 from a node that does not join.
-    public_key : bytes
-        For sealed delivery.
-    num_examples : int, optional
-        Samples that the node has, where nodes count by them; None where all count the same.
-    signature : bytes, optional
-        Of the key, by a node with pinned keys.
-    """
-
-    status: int
-    alias: str
-    num_classes: int
-    public_key: bytes
-    num_examples: int | None = None
-    signature: bytes | None = None
+    status: int  # a `JoinStatus`
+    alias: str  # the node's name in results
+    num_classes: int  # ``C``, the length of its label counts; 0 from a node that does not join
+    public_key: bytes  # for sealed delivery
+    num_examples: int | None = None  # its samples, where nodes count by them
+    signature: bytes | None = None  # of the key, by a node with pinned keys
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")

@@ -17,24 +17,12 @@ __all__ = ["Determine"]
 
 @dataclass(frozen=True)
 class Determine(Awaiting):
-    """Agents were asked about rounds.
+    """Agents were asked about rounds."""
 
-    Parameters
-    ----------
-    epoch : Epoch
-        The epoch, with the rounds that are determined and the sums that agents were given.
-    questions : mapping of int to mapping of int to Question
-        The rounds that each agent was asked about, by node id and round.
-    failed : frozenset of int
-        Ids of agents that did not answer.
-    num_asked : int
-        How many times agents were asked in this exchange.
-    """
-
-    epoch: Epoch
-    questions: Mapping[int, Mapping[int, Question]]
-    failed: frozenset[int]
-    num_asked: int
+    epoch: Epoch  # with the rounds that are determined, and the sums that agents were given
+    questions: Mapping[int, Mapping[int, Question]]  # by agent and round
+    failed: frozenset[int]  # agents that did not answer
+    num_asked: int  # how many times agents were asked in this exchange
 
     @classmethod
     def begin(cls, context: Context, drawn: Drawn) -> tuple[Context, "Determine | Determined"]:

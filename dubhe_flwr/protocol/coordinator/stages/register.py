@@ -17,27 +17,13 @@ __all__ = ["Register", "Registered"]
 
 @dataclass(frozen=True)
 class Registered:
-    """The nodes that registered, and have missed no exchange since.
+    """The nodes that registered, and have missed no exchange since."""
 
-    Parameters
-    ----------
-    joined : Joined
-        Those that joined.
-    public_key : PublicKey or Unencrypted
-        The epoch's key.
-    distributions : mapping of int to bytes
-        Encrypted ``p_l`` of each registered node, in the order of the aliases.
-    num_registered : int
-        Clients that the sum of the registrations covers.
-    last_sum : SettleRequest
-        What the nodes are given next: the sum of what they told last.
-    """
-
-    joined: Joined
+    joined: Joined  # the nodes that joined, these among them
     public_key: PublicKey | Unencrypted
-    distributions: Mapping[int, bytes]
-    num_registered: int
-    last_sum: SettleRequest
+    distributions: Mapping[int, bytes]  # encrypted p_l by node id, in the order of the aliases
+    num_registered: int  # clients that the sum of the registrations covers
+    last_sum: SettleRequest  # what the nodes are given next: the sum of what they told last
 
 
 @dataclass(frozen=True)
