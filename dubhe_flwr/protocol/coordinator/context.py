@@ -50,24 +50,12 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """Where the server is, between two batches or two rounds. It holds no key and no label.
-
-    Parameters
-    ----------
-    run : Run
-        What lasts.
-    round : Round
-        The round that is being planned.
-    epoch : Epoch, optional
-        The epoch that is settled.
-    stage : Awaiting, optional
-        What awaits replies; None between two rounds.
-    """
+    """Where the server is, between two batches or two rounds. It holds no key and no label."""
 
     run: Run
     round: Round = Round()
-    epoch: Epoch | None = None
-    stage: "Awaiting | None" = None
+    epoch: Epoch | None = None  # the one that is settled
+    stage: "Awaiting | None" = None  # what awaits replies; None between two rounds
 
 
 class GivenUpError(QuorumError):

@@ -151,24 +151,12 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Memory(_Hidden):
-    """All that a node keeps. It never leaves the node.
+    """All that a node keeps. It never leaves the node."""
 
-    Parameters
-    ----------
-    sequence : int
-        Number of the last request that was answered.
-    epochs : bytes
-        Identities of the epochs that the node was asked to join, the present one last.
-    allowance : Allowance
-        What it did today.
-    joined : Joined, optional
-        Its place in the present epoch; None if it did not join.
-    """
-
-    sequence: int
-    epochs: bytes
-    allowance: Allowance
-    joined: Joined | None = None
+    sequence: int  # number of the last request that was answered
+    epochs: bytes  # identities of those that it was asked to join, the present one last
+    allowance: Allowance  # what it did today
+    joined: Joined | None = None  # its place in the present epoch; None if it did not join
 
     @property
     def epoch(self) -> bytes:

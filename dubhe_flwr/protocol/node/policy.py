@@ -125,12 +125,7 @@ def read_label_counts(
 ) -> tuple[JoinStatus, tuple[int, ...] | None]:
     """Decide whether to join an epoch, and read the label counts anew if so.
 
-    Returns
-    -------
-    status : JoinStatus
-        The answer for the server, which tells no label.
-    label_counts : tuple of int, length C, or None
-        The node's samples of each class, if it joins.
+    The status is the answer for the server, and tells no label.
     """
     if not _accepts(policy, request):
         return JoinStatus.REFUSES_PARAMETERS, None

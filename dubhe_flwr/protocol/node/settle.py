@@ -44,17 +44,10 @@ def own_of(policy: NodePolicy, joined: Joined, registered: Registered, exchange:
 def read_sum(
     policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Keep
 ) -> tuple[Registered, Settled | Unsettled | None]:
-    """Read a sum over all nodes, unless it was read before.
+    """Read a sum over all nodes, and return what the rule makes of it; None if it was read before.
 
     A sum that is not what it is said to be counts as read all the same, and in this epoch the node
     then draws no more.
-
-    Returns
-    -------
-    registered : Registered
-        Which remembers that it was read.
-    outcome : Settled, Unsettled or None
-        What the rule makes of it; None if it was read before.
     """
     registered = registration_of(joined)
     reading = registered.reading

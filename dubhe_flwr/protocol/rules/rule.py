@@ -268,22 +268,10 @@ def register_rule(rule: RuleT) -> RuleT:
 
 
 def announced_rule(name: str, settings: str) -> Rule:
-    """Return the rule that a server announces.
+    """Return the rule that a server announces, with settings as `Rule.to_json` gave them.
 
-    Parameters
-    ----------
-    name : str
-        Of the rule.
-    settings : str
-        As `Rule.to_json` gave them.
+    It is a `RefusedError` if the rule is not known here, or its settings cannot work.
 
-    Raises
-    ------
-    RefusedError
-        If it is not known here, or its settings cannot work.
-
-    Examples
-    --------
     >>> announced_rule("nearest", "{}")
     Traceback (most recent call last):
     dubhe_flwr.errors.RefusedError: The rule 'nearest' is not known here; import the module that \

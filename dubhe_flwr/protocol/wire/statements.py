@@ -28,8 +28,6 @@ __all__ = [
 def parameters_digest(announced: JoinRequest) -> bytes:
     """Return the SHA-256 of everything that a node was told of an epoch.
 
-    Examples
-    --------
     >>> announced = JoinRequest("paper", "{}", 20, 2048, 1000, 3, 1000, 500)
     >>> parameters_digest(announced) == parameters_digest(announced)
     True
