@@ -50,7 +50,7 @@ def test_each_measurement_says_where_it_comes_from(path: Path) -> None:
     """Seed, device, versions and a command without anybody's folders."""
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     provenance = content["provenance"]
-    assert provenance["seed"] in {0, 1, 2}
+    assert provenance["seed"] in range(5)
     assert provenance["device"]
     assert {"torch", "flwr", "dubhe_flwr"} <= provenance["versions"].keys()
     commands = ("python apps/paper leaderboard", "dubhe reproduce")
