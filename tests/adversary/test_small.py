@@ -1,4 +1,4 @@
-"""Small ways in: what a node's Context shows, two nodes with one name, late and foreign replies."""
+"""Small ways in: what a node's Context shows, and two nodes with one name."""
 
 import copy
 import pickle

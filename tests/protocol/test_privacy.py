@@ -44,6 +44,11 @@ KINDS = {
     "search": TRIES | SEARCH,
     "search and groups": GROUPS | SEARCH,
 }
+REPLIED = {
+    *("status", "alias", "num-classes", "public-key", "modulus", "sealed-keys", "registration"),
+    *("distribution", "contribution", "finding", "decisions", "unwilling", "chosen"),
+}
+"""Names, keys, ciphertexts, bits, an index, and what all nodes find alike."""
 OTHER_LABELS = {
     "one sample": [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     "one class": [0, 0, 0, 0, 0, 0, 0, 0, 0, 10**9],
@@ -144,7 +149,10 @@ def secrets_of_search(rule: Paper) -> set[bytes]:
 
 @pytest.mark.parametrize("kind", ["tries", "groups", "search"])
 def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
-    """No registry, R_A, p_l, P, expectations, p_o, EMD or key, however it may be written."""
+    """No registry, R_A, p_l, P, expectations, p_o, EMD or key, however it may be written.
+
+    Nor is there a field for anything else.
+    """
     settings = KINDS[kind]
     nodes = dubhe(COUNTS, policy={"simulated": False}, **settings)
     secrets: set[bytes] = set()
@@ -179,6 +187,16 @@ def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
         for reply in replies
         for value in reply.values()
     )
+    names = {name for reply in replies for name in reply} - {
+        "version",
+        "epoch",
+        "stage",
+        "sequence",
+    }
+    assert names <= REPLIED
+    assert {type(value) for reply in replies for value in reply.values()} <= {bytes, str, int}
+    findings = {reply["finding"] for reply in replies_of(nodes, "settle")}
+    assert len(findings) == (2 if kind == "search" else 0)  # none yet, and what all find alike
     assert len(secrets) > 700
     assert [secret for secret in secrets if secret in received] == []
     # The search itself finds what is there.
@@ -187,13 +205,14 @@ def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
 
 
 def test_the_servers_state_holds_no_key() -> None:
-    """What the server keeps or stores can decrypt nothing."""
+    """What the server keeps or stores can decrypt nothing, and opens no sealed key."""
     nodes = run(**GROUPS | SEARCH)
-    key = secret_key(joined(nodes, nodes.ids[0]))
+    own = joined(nodes, nodes.ids[0])
+    key = secret_key(own)
     written = repr(fingerprint(nodes.state)).encode()
     p = int.from_bytes(key.to_bytes(), "big")
-    for prime in (p, key.public_key.n // p):
-        for way in ways_to_write(prime, 32):
+    for secret in (p, key.public_key.n // p, int.from_bytes(own.delivery_key, "big")):
+        for way in ways_to_write(secret, 32):
             assert repr(way)[2:-1].encode() not in written
     assert str(key.public_key.n).encode() in written
 
