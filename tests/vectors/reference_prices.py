@@ -49,8 +49,9 @@ class Terms:
         self.volunteers = float(ref.volunteers(announced, num_clients))
         self.participants = max(2, announced["num-participants"])
         self.most = 2**20 - 1
-        if not self.weighted and num_classes <= 10 and announced["max-clients"] <= 2047:
-            self.most = (2**26 - 1) // announced["max-clients"]
+        later = sum(size for _, size, _, _ in slots(self, replace(first(self), evaluations=1)))
+        if 2045 // later >= 24 and announced["max-clients"] <= 2047:
+            self.most = (2 ** min(26, 2045 // later) - 1) // announced["max-clients"]
 
     def ridge(self, kappa: float) -> Floats:
         """Return what the dual has beside softplus, for each feature."""

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
-from dubhe_flwr.core.prices.sums import SHORTER_STEPS, Floats, PriceNumbers, Query
+from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Floats, Query
+from dubhe_flwr.core.prices.sums import PriceNumbers
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 

@@ -5,8 +5,9 @@ from typing import Final
 
 import numpy as np
 
+from dubhe_flwr.core.prices.evaluation import Evaluation, Floats
 from dubhe_flwr.core.prices.state import PriceState, directions, rounded
-from dubhe_flwr.core.prices.sums import Evaluation, Floats, PriceNumbers
+from dubhe_flwr.core.prices.sums import PriceNumbers
 
 __all__ = ["Problem", "first_guess", "newton_step", "shorter_step"]
 

@@ -1,4 +1,4 @@
-"""What nodes are asked at a point, their numbers in fixed point, and what the sums of these say.
+"""The numbers of nodes in fixed point, and how their sums are read.
 
 Each number has a range that is known beforehand and takes the whole width of its slot: the lower
 end of the range is 0, the upper end the largest number of the field. So negative numbers pack, and
@@ -13,14 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.prices.covariance import modelled_covariance
+from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Evaluation, Floats, Query
 from dubhe_flwr.errors import RefusedError, SettingsError
 
-__all__ = ["SHORTER_STEPS", "Evaluation", "Floats", "PriceNumbers", "Query"]
-
-Floats = NDArray[np.float64]
-
-SHORTER_STEPS: Final = (0.5, 0.2)
-"""Parts of a step after which the dual is evaluated beside its end."""
+__all__ = ["PriceNumbers"]
 
 _WHOLE_MATRIX_UP_TO: Final = 32
 """Classes. There it takes ten ciphertexts, and images of four directions four."""
@@ -33,71 +29,16 @@ _ENOUGH: Final = 0.25
 """Of the nodes, who have to remember prices: one that lies is then one of many."""
 
 _BITS: Final = 20
-"""Of a number. With fewer, noise costs exchanges; more would cost ciphertexts."""
+"""Of a number where it does not matter: with fewer, noise costs exchanges."""
 
-_ONE_CIPHERTEXT: Final = (10, 2047, 26)
-"""Classes and nodes up to which the 77 numbers fill one of 2048 bits, with slots so wide."""
+_ONE_CIPHERTEXT: Final = 2045
+"""Bits of slots in one of 2048 bits."""
 
+_SLOT_BITS: Final = (24, 26)
+"""Least and most of a slot that is made narrow for an exchange to fit one ciphertext."""
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What all nodes are to evaluate.
-
-    Parameters
-    ----------
-    points : ndarray, shape (3, 1 + n)
-        ``(a, b)`` of the point and of the `SHORTER_STEPS` towards it; at the opening the point
-        alone.
-    kappa : float
-        Price of s, the squared length of x.
-    radius : float
-        In the curvature, features that are longer count as if they had this length.
-    probes : ndarray, shape (n, m)
-        Directions of length 1 of which images are wanted; none where the whole matrix is summed.
-    opening : bool
-        Whether this travels with the registration.
-    """
-
-    points: Floats
-    kappa: float
-    radius: float
-    probes: Floats
-    opening: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What the sums over all nodes say of a point, with ``q_i = P_i (1 - P_i)`` and features f.
-
-    Parameters
-    ----------
-    softplus : ndarray, shape (3,)
-        Sum of the softplus of the logits at each of the points; at the opening empty.
-    volunteers, weight : float
-        ``sum P_i`` and ``sum q_i``.
-    moment : ndarray, shape (n,)
-        ``sum P_i f_i``; at the opening empty.
-    mean, covariance : ndarray, shapes (n,) and (n, n)
-        Of the features under the weights q. Above 32 classes the covariance is a model, exact
-        along the probes.
-    trace : float
-        Sum of the variances of x, which the model need not have.
-    spread : ndarray, shape (1 + n,)
-        At the opening the sums of ``s_i (s_i, f_i)``; else empty.
-    remembered : ndarray, shape (1 + n,)
-        At the opening the mean of the prices that clients remember, where enough of them do; else
-        empty.
-    """
-
-    softplus: Floats
-    volunteers: float
-    moment: Floats
-    weight: float
-    mean: Floats
-    covariance: Floats
-    trace: float
-    spread: Floats
-    remembered: Floats
+_MOST_CLIENTS: Final = 2047
+"""Of whom a number keeps 13 bits in such a slot."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +91,9 @@ class PriceNumbers:
     @property
     def max_value(self) -> int:
         """Largest number that a node may put in a slot."""
-        classes, nodes, slot_bits = _ONE_CIPHERTEXT
-        if self.weighted or self.num_classes > classes or self.max_clients > nodes:
+        least, most = _SLOT_BITS
+        slot_bits = min(most, _ONE_CIPHERTEXT // self.num_slots(opening=False))
+        if slot_bits < least or self.max_clients > _MOST_CLIENTS:
             return int(2**_BITS - 1)
         return int((2**slot_bits - 1) // self.max_clients)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dubhe_flwr.core.prices import Position, PriceNumbers, PriceState
-from dubhe_flwr.core.prices.sums import Evaluation
+from dubhe_flwr.core.prices.evaluation import Evaluation
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Layout, Slots
 
@@ -182,7 +182,8 @@ def test_rounding_is_right_on_average() -> None:
         (10, 100, 1.0, (1, 1)),
         (10, 1000, 1.0, (1, 1)),
         (10, 2000, 1.0, (1, 1)),
-        (10, 2000, 4.0, (2, 2)),
+        (10, 2000, 4.0, (1, 2)),
+        (11, 2000, 1.0, (1, 2)),
         (10, 10_000, 1.0, (2, 2)),
         (10, 2**17, 4.0, (2, 2)),
         (52, 10_000, 1.0, (7, 7)),
@@ -193,7 +194,7 @@ def test_rounding_is_right_on_average() -> None:
 def test_ciphertexts_of_an_exchange_and_of_the_opening(
     num_classes: int, num_clients: int, largest_weight: float, most: tuple[int, int]
 ) -> None:
-    """They take no more than this; up to 2047 nodes of one weight with ten classes it is one."""
+    """They take no more than this; up to 2047 nodes of ten classes an exchange is one."""
     numbers = PriceNumbers(num_classes, num_clients, largest_weight)
     for opening, largest in zip((False, True), most, strict=True):
         slots = Slots(numbers.num_slots(opening=opening), numbers.max_value)

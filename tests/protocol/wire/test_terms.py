@@ -8,12 +8,12 @@ import pytest
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.rules import Paper, Prices
 
 
-def announced(rule: Paper, **changes: Any) -> JoinRequest:
-    """Return what is announced of an epoch under the paper's rule."""
-    return replace(JoinRequest("paper", rule.to_json(), 20, 2048, 1000, 3, 1000, 500), **changes)
+def announced(rule: Paper | Prices, **changes: Any) -> JoinRequest:
+    """Return what is announced of an epoch under a rule."""
+    return replace(JoinRequest(rule.name, rule.to_json(), 20, 2048, 1000, 3, 1000, 500), **changes)
 
 
 ANNOUNCED = announced(Paper((1, 2, 10)))
@@ -37,6 +37,18 @@ def test_a_search_has_one_more_field() -> None:
     assert fields == [("registration", 504), ("distribution", 11), ("settlement", 99)]
     numbers = map(terms.layout.num_ciphertexts, ("registration", "distribution"))
     assert sum(numbers) == 4
+
+
+@pytest.mark.parametrize(("weighted", "first"), [(False, 2), (True, 3)])
+@pytest.mark.parametrize("max_clients", [1000, 2000])
+def test_prices_of_ten_classes_take_one_ciphertext_an_exchange(
+    max_clients: int, first: int, *, weighted: bool
+) -> None:
+    """Beside two or three to register: five where prices are known, ten with seven exchanges."""
+    layout = terms_of(announced(Prices(), max_clients=max_clients, weighted=weighted), 10).layout
+    numbers = {field.name: layout.num_ciphertexts(field.name) for field in layout.fields}
+    assert numbers["registration"] + numbers["distribution"] == first
+    assert numbers["settlement"] == 1
 
 
 @pytest.mark.parametrize(
