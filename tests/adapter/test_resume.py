@@ -296,6 +296,19 @@ def test_who_starts_a_finished_run_again_is_told(
         assert "all 2 rounds of the run" in caplog.text
 
 
+def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
+    """What was exchanged before the failure is forgotten, also if the nodes remember it."""
+    strategy, grid = api.dubhe(), api.grid()
+    grid.stop_after = "evaluate.dubhe_determine"
+    with pytest.raises(Killed):
+        api.run(strategy, grid, 3)
+    if api.is_fit:
+        strategy.strategy.initial_parameters = initial_parameters()
+    api.run(strategy, grid, 3)
+    assert strategy.plans[0].stages[0].stage == "join"
+    assert [plan.server_round for plan in strategy.plans] == [1, 2, 3]
+
+
 def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
