@@ -46,7 +46,7 @@ def test_prices_of_ten_classes_take_one_ciphertext_an_exchange(
 ) -> None:
     """Beside two or three to register: five where prices are known, ten with seven exchanges."""
     layout = terms_of(announced(Prices(), max_clients=max_clients, weighted=weighted), 10).layout
-    numbers = {field.name: layout.num_ciphertexts(field.name) for field in layout.fields}
+    numbers = {name: layout.num_ciphertexts(name) for name in layout.fields}
     assert numbers["registration"] + numbers["distribution"] == first
     assert numbers["settlement"] == 1
 
