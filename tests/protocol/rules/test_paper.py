@@ -110,3 +110,16 @@ def test_a_refusal_does_not_depend_on_the_own_labels(slots: list[int], own: Own)
     else:
         with pytest.raises(RefusedError, match="overall registry is not the sum"):
             GIVEN.settle(own, POPULATION, None, np.array(slots))
+
+
+@pytest.mark.parametrize(
+    ("reference_set", "usual"), [((1, 2, 10), {1: 0.7, 2: 0.1}), ((1, 2, 4), {1: 0.7, 2: 0.2})]
+)
+def test_until_thresholds_are_found_the_papers_own_hold(reference_set: Any, usual: Any) -> None:
+    """Where it gives some; else the candidate in the middle."""
+    rule = Paper(reference_set, "search")
+    frame = Frame(rule.num_classes, 10)
+    counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1
+    sums: Any = sum(rule.contribution(Own(row), frame) for row in counts)
+    outcome: Any = rule.settle(Own(counts[0]), Population(frame, len(counts), 2, 2), None, sums)
+    assert outcome.probability == outcome.memory[rule.candidates.index(usual)]
