@@ -116,6 +116,7 @@ class ForwardingGrid(Grid):
     def __init__(self, other: Grid) -> None:
         self.other = other
 
+    is_complete = _of_other("is_complete")
     get_node_ids = _of_other("get_node_ids")
     set_run = _of_other("set_run")
     run = _of_other("run")

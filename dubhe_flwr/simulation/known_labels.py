@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core import distance_to_uniform, generator, global_distribution
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
 __all__ = ["known_labels"]
@@ -20,7 +21,7 @@ def known_labels(
     """Return what tells how far from uniform a round's data is, to be given as `on_selection`.
 
     The metrics of each round then have `selection-distance`, from 0 to 2, and `random-distance`,
-    the mean of twenty random selections of as many clients.
+    the mean of twenty random selections of as many clients. A round that goes by chance has none.
 
     Parameters
     ----------
@@ -30,6 +31,11 @@ def known_labels(
     seed : int (default: 0)
         Fixes the random selections.
 
+    Raises
+    ------
+    SettingsError
+        If it is no such table; in a round, if a client has no row in it.
+
     Examples
     --------
     >>> from flwr.serverapp.strategy import FedAvg
@@ -38,13 +44,23 @@ def known_labels(
     >>> strategy = Dubhe(FedAvg(), num_participants=5, on_selection=known_labels(counts))
     """
     weighted = np.asarray(label_counts, dtype=np.float64)
+    if weighted.ndim != 2:
+        raise SettingsError("label_counts must be a table: a row for each partition-id.")
+    rows = {str(row): row for row in range(len(weighted))}
     rng = generator(seed, "known-labels")
 
     def distance(clients: Sequence[int] | NDArray[np.int64]) -> float:
         return distance_to_uniform(global_distribution(weighted[list(clients)]))
 
     def tell(plan: Plan, _seconds: float) -> dict[str, float]:
-        chosen = [int(alias) for alias in plan.aliases]
+        if plan.fallback:  # perhaps of nobody, or of nodes that have told no alias
+            return {}
+        if unknown := [alias for alias in plan.aliases if alias not in rows]:
+            raise SettingsError(
+                f"label_counts has {len(rows)} rows, and none for client {unknown[0]!r}; give "
+                "known_labels a row for each partition-id."
+            )
+        chosen = [rows[alias] for alias in plan.aliases]
         draws = (rng.choice(len(weighted), len(chosen), replace=False) for _ in range(_DRAWS))
         return {
             "selection-distance": distance(chosen),

@@ -89,6 +89,21 @@ def test_a_simulation_has_the_distances() -> None:
     assert told["random-distance"] == pytest.approx(np.mean(every), abs=0.15)
 
 
+def test_a_round_by_chance_has_no_distances() -> None:
+    """Its nodes may have told no alias, and nobody may be there at all."""
+    tell = known_labels([[9, 2, 1]] * 4)
+    for aliases in ((), ("7023958471",)):
+        assert tell(Plan(1, tuple(range(len(aliases))), aliases, fallback=True), 0.1) == {}
+
+
+def test_labels_that_are_not_those_of_the_clients_are_refused() -> None:
+    """A sentence says what is wrong with the table."""
+    with pytest.raises(SettingsError, match="must be a table"):
+        known_labels([9, 2, 1])
+    with pytest.raises(SettingsError, match="2 rows, and none for client '3'"):
+        known_labels([[9, 2], [2, 9]])(Plan(1, (5,), ("3",)), 0.1)
+
+
 def test_what_is_no_function_is_refused() -> None:
     """With an example of one."""
     with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):

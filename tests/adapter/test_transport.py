@@ -10,7 +10,13 @@ from flwr.serverapp import Grid
 
 from dubhe_flwr.adapter import transport
 from dubhe_flwr.adapter._compat import new_run
-from dubhe_flwr.adapter.transport import ForwardingGrid, message_type, send_over_grid, to_records
+from dubhe_flwr.adapter.transport import (
+    ForwardingGrid,
+    message_type,
+    more_may_come,
+    send_over_grid,
+    to_records,
+)
 from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest
@@ -64,6 +70,13 @@ def grid() -> InProcessGrid:
         return Message(to_records({"alias": "3", "willing": True}), reply_to=message)
 
     return InProcessGrid(app, 6)
+
+
+def test_whether_more_may_come_is_asked_of_the_grid_below(grid: InProcessGrid) -> None:
+    """Nobody waits for more nodes of a process, whatever their Grid is wrapped in."""
+    assert not more_may_come(ForwardingGrid(grid))
+    grid.is_complete = False
+    assert more_may_come(ForwardingGrid(grid))
 
 
 @pytest.mark.parametrize(
