@@ -1,28 +1,44 @@
 """The same apps under Flower's Ray simulation."""
 
 import logging
+from typing import Any
 
 import pytest
-from apis import Api, in_both_apis
-from support import NUM_NODES, main_server_app, strategy_server_app
+from apis import FIT, TRAIN, Api
+from flwr.app import Context
+from support import SELECTION, main_server_app, skewed_label_counts, strategy_server_app
+
+from dubhe_flwr.rules import Prices, Rule
+
+NUM_NODES = 40
+"""So many that prices need more than the sums of the registration."""
 
 pytestmark = pytest.mark.runtime
 
 
-@in_both_apis
-def test_ray_selects_the_same_sets_as_in_process(api: Api) -> None:
+@pytest.mark.parametrize(
+    ("api", "rule"), [(FIT, SELECTION["rule"]), (TRAIN, Prices())], ids=["paper", "prices"]
+)
+def test_ray_selects_the_same_sets_as_in_process(api: Api, rule: Rule) -> None:
     """Round by round, both runtimes select the same sets from the same seed."""
     from flwr.simulation import run_simulation
 
     logging.getLogger("flwr").setLevel(logging.WARNING)
-    strategy, in_process = (api.dubhe(expected_nodes=NUM_NODES) for _ in range(2))
+    label_counts = skewed_label_counts(NUM_NODES)
+
+    def own_counts(context: Context) -> Any:
+        return label_counts[int(context.node_config["partition-id"])]
+
+    strategy, in_process = (api.dubhe(expected_nodes=NUM_NODES, rule=rule) for _ in range(2))
     server_app = strategy_server_app if api.is_fit else main_server_app
     run_simulation(
         server_app(strategy, 3),
-        api.client_app(),
+        api.client_app(own_counts),
         num_supernodes=NUM_NODES,
         backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
-    api.run(in_process, api.grid())
+    api.run(in_process, api.grid(own_counts, num_nodes=NUM_NODES))
     assert len(strategy.selected) == 3
     assert strategy.selected == in_process.selected
+    stages = [report.stage for plan in strategy.plans for report in plan.stages]
+    assert ("settle" in stages) == isinstance(rule, Prices)

@@ -22,6 +22,7 @@ from protocol.server import (
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch
+from dubhe_flwr.rules import Prices
 
 LARGE = 20_000
 
@@ -56,22 +57,33 @@ def test_the_sample_is_uniform() -> None:
     assert all(abs(count - 50) < 5 * 5 for count in counts)
 
 
-def test_a_round_costs_the_same_however_many_nodes_there_are() -> None:
-    """20,000 or 60 that are there: the same messages and the same bytes."""
+@pytest.mark.parametrize(
+    ("rule", "large"), [({}, LARGE), ({"rule": Prices()}, 600)], ids=["paper", "prices"]
+)
+def test_a_round_costs_the_same_however_many_nodes_there_are(
+    rule: dict[str, Any], large: int
+) -> None:
+    """20,000 or 60 that are there: the same messages and the same bytes, in each exchange."""
     costs = []
-    counts = skewed_counts(LARGE)
-    for num_nodes in (60, LARGE):
-        selector = federation(max_registered=60, registration_interval=2, tries=2).selector
+    counts = skewed_counts(large)
+    for num_nodes in (60, large):
+        selector = federation(max_registered=60, registration_interval=2, tries=2, **rule).selector
         policies = [
             replace(policy, alias=f"{row:05}")
             for row, policy in enumerate(node_policies(counts[:num_nodes]))
         ]
         nodes: Nodes = Federation(selector, policies)
         plans = [nodes.play(server_round) for server_round in (1, 2, 3)]
-        messages = [(r.stage, r.sent, r.accepted) for plan in plans for r in plan.stages]
-        costs.append((messages, [(plan.bytes_down, plan.bytes_up) for plan in plans]))
+        spent = [
+            (plan.server_round, r.stage, r.sent, r.accepted, r.bytes_down, r.bytes_up)
+            for plan in plans
+            for r in plan.stages
+        ]
+        # How many exchanges prices need depends on the nodes, what each one costs does not.
+        costs.append(list(dict.fromkeys(spent)))
         assert (len(nodes.memories) > 60) == (num_nodes > 60)
     assert costs[0] == costs[1]
+    assert ("settle" in {stage for _, stage, *_ in costs[0]}) == bool(rule)
 
 
 class TestWhoStaysOut:
