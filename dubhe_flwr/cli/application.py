@@ -17,7 +17,7 @@ _WELCOME = """\
 close to uniform, and nobody sees a client's labels.
 
 Begin with a comparison of random selection, Dubhe and a greedy oracle. It
-trains a small model on handwritten digits and takes about a minute:
+trains a small model on handwritten digits and takes a minute or two:
 
     [bold]dubhe compare[/bold]
 

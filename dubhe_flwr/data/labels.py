@@ -156,7 +156,7 @@ def _read(path: Path) -> NDArray[Any]:
         return readers[path.suffix.lower()](path)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
-        raise DataError(f"{path} cannot be read ({why}).") from None
+        raise DataError(f"{path} cannot be read ({why}); give the path of a table.") from None
 
 
 def _read_npy(path: Path) -> NDArray[Any]:
@@ -170,7 +170,7 @@ def _read_csv(path: Path) -> NDArray[Any]:
     lines = enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1)
     rows = [(at, [cell.strip(' "') for cell in re.split("[,;\t]", line)]) for at, line in lines]
     rows = [(at, cells) for at, cells in rows if any(cells)]
-    heading = rows.pop(0)[1][0].lower() if rows and _are_names(rows[0][1][1:]) else None
+    heading = rows.pop(0)[1][0].lower() if rows and _is_heading(rows[0][1]) else None
     first = int(heading in _OF_NAMES or _are_names([cells[0] for _, cells in rows]))
     for at, cells in rows:
         if len(cells) != len(rows[0][1]) or not all(map(_is_number, cells[first:])):
@@ -180,6 +180,11 @@ def _read_csv(path: Path) -> NDArray[Any]:
                 "samples of each class, separated by commas."
             )
     return np.array([[float(cell) for cell in cells[first:]] for _, cells in rows])
+
+
+def _is_heading(cells: list[str]) -> bool:
+    """Return whether a line names the classes; a client with 30 and 0 samples does not."""
+    return _are_names(cells) or (not _is_number(cells[0]) and _are_names(cells[1:]))
 
 
 def _are_names(cells: list[str]) -> bool:

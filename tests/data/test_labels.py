@@ -115,6 +115,15 @@ def test_csv_as_programs_write_it(text: str, tmp_path: Path) -> None:
     assert load_label_counts(path).tolist() == TABLE
 
 
+@pytest.mark.parametrize("first", [[30, 0], [30, 1], [5, 0, 1], [5, 1, 2]])
+def test_first_client_is_not_taken_for_names(first: list[int], tmp_path: Path) -> None:
+    """Few samples that count up look like numbered classes, but the line is a client's."""
+    table = [first, [20] * len(first)]
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(",".join(map(str, row)) for row in table), encoding="utf-8")
+    assert load_label_counts(path).tolist() == table
+
+
 def test_npy_and_array(tmp_path: Path) -> None:
     """The counts themselves, and a file that NumPy saved."""
     np.save(tmp_path / "counts.npy", np.array(TABLE, dtype=np.float32))
@@ -151,12 +160,12 @@ def test_partitioner() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("none.csv", None, "cannot be read (No such file"),
+        ("none.csv", None, "cannot be read (No such file or directory); give the path"),
         ("counts.txt", "1,2", "give a file that ends in .csv, .npy, .parquet."),
         ("a.csv", "", "a.csv is empty; give a row for each client"),
         ("a.csv", "3,4\n5\n", "line 2: '5' is no row of 2 numbers"),
         ("a.csv", "a,b\n3,4\n\n5,many\n", "line 4: '5,many' is no row of 2 numbers"),
-        ("a.csv", "3\n5\n", "at least two classes"),
+        ("a.csv", "3\n5\n", "has shape (2, 1) of float64; give numbers"),
         ("a.csv", "0.4,0.6\n", "row 1 has 0.4 samples of class 0; give whole numbers"),
         ("a.csv", "4,6\n3,nan", "row 2 has nan samples of class 1"),
         ("a.csv", "4,6\n3,-1", "row 2 has -1.0 samples of class 1"),
