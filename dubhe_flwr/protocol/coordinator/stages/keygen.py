@@ -83,12 +83,10 @@ class Keygen(Awaiting):
         ((agent, reply),) = accepted.items()
         sealed = split(reply.sealed_keys, sealed_bytes(key_bits))
         signed = split(reply.signatures or b"", SIGNATURE_BYTES)
+        of_agent, mean_examples = joined.members[agent].public_key, joined.mean_examples
         requests = {
             node_id: RegisterRequest(
-                DeliveredKey(
-                    reply.modulus, joined.members[agent].public_key, key, next(signed, None)
-                ),
-                joined.mean_examples,
+                DeliveredKey(reply.modulus, of_agent, key, next(signed, None)), mean_examples
             )
             for node_id, key in zip(joined.members, sealed, strict=True)
         }

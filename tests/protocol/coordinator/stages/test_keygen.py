@@ -4,6 +4,7 @@ import pytest
 from protocol.server import agents_in_turn, altered, asked, federation, lost
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol.coordinator.stages.join import Joined
 
 
 @pytest.mark.parametrize(("attempts", "number"), [(1, 1), (3, 3), (50, 12)])
@@ -15,3 +16,16 @@ def test_agents_are_not_asked_for_ever(attempts: int, number: int) -> None:
         nodes.play(1)
     assert asked(nodes, "keygen") == agents_in_turn(nodes, purpose="keygen")[:number]
     assert len(nodes.play(2).participants) == 4
+
+
+def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for all nodes: for each one, the time would grow with the square of their number."""
+    computed: list[float | None] = []
+
+    def told(joined: Joined) -> float | None:
+        computed.append(12.0)
+        return computed[-1]
+
+    monkeypatch.setattr(Joined, "mean_examples", property(told))
+    federation(equal_weights=False).play(1)
+    assert len(computed) == 1
