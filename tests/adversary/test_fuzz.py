@@ -60,14 +60,14 @@ def record(fields: Any) -> RecordDict | None:
 def told() -> Iterator[io.StringIO]:
     """Yield what Flower's log says; pytest would keep all of it, and more, in memory."""
     text, logger = io.StringIO(), logging.getLogger("flwr")
-    handler, level = logging.StreamHandler(text), logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
+
+    def keep(record: logging.LogRecord) -> bool:
+        text.write(f"{record.getMessage()}\n")
+        return False
+
+    logger.addFilter(keep)
     yield text
-    logger.propagate = True
-    logger.setLevel(level)
-    logger.removeHandler(handler)
+    logger.removeFilter(keep)
 
 
 SIZES = pytest.mark.parametrize("share", [1, pytest.param(100, marks=pytest.mark.slow)])
