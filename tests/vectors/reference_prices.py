@@ -323,4 +323,4 @@ def epoch(
         told = [numbers(terms, state, *pair, kept) for pair in zip(nodes, draws, strict=True)]
         seen = read(terms, state, [sum(column) for column in zip(*told, strict=True)])
         state = (advanced if exchange else opened)(terms, state, seen)
-    return found, state.prices()[0].tolist() if state.kappa else [], state.evaluations
+    return found, state.prices()[0].tolist() if state.evaluations > 1 else [], state.evaluations

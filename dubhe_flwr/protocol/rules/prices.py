@@ -132,8 +132,9 @@ class Prices(Rule):
             raise RefusedError("The sums are not those of prices.") from None
         probability = design.probability(state, position, num_clients, own.rng.random())
         if state.settled or state.evaluations >= self.num_sums(frame, num_clients):
-            prices = tuple(state.prices()[0].tolist()) if state.kappa else ()
-            return Settled(probability, left=prices)
+            # A single step is too rough a guess for the next epoch to begin with.
+            left = tuple(state.prices()[0].tolist()) if state.evaluations > 1 else ()
+            return Settled(probability, left=left)
         contribution = state.contribution(numbers, position, own.rng)
         return Unsettled(probability, contribution, state.as_floats())
 
