@@ -18,7 +18,7 @@ from disclosure import label_secrets
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "numpy_app"
 NUM_NODES = 6
-STAGE_TIMEOUT = 120.0
+STAGE_TIMEOUT = 60.0
 """On a busy machine a healthy node may take a minute to begin."""
 
 pytestmark = pytest.mark.deployment
@@ -77,6 +77,7 @@ def test_a_run_survives_nodes_that_die_or_stall(
     check_record(record, monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_supernode_runs_no_app_that_nobody_reviewed(tmp_path: Path) -> None:
     """One that is submitted from a folder has no signature: all nodes answer with an error."""
     with Federation(tmp_path / "home", 3) as federation:
