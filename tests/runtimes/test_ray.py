@@ -17,7 +17,11 @@ pytestmark = pytest.mark.runtime
 
 
 @pytest.mark.parametrize(
-    ("api", "rule"), [(FIT, SELECTION["rule"]), (TRAIN, Prices())], ids=["paper", "prices"]
+    ("api", "rule"),
+    [
+        pytest.param(FIT, SELECTION["rule"], id="paper"),
+        pytest.param(TRAIN, Prices(), id="prices", marks=pytest.mark.slow),
+    ],
 )
 def test_ray_selects_the_same_sets_as_in_process(api: Api, rule: Rule) -> None:
     """Round by round, both runtimes select the same sets from the same seed."""
