@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NoReturn
 
 import numpy as np
@@ -109,14 +110,10 @@ class Joined(_Hidden):
 
     def cipher(self, registered: Registered) -> "Cipher":
         """Return what encrypts and decrypts the fields of the epoch."""
-        kept, layout = registered.key, self.terms.layout
-        if kept is None:
-            return Cipher(Unencrypted(layout.key_bits), layout)
-        public_key = PublicKey.from_bytes(kept.modulus, layout.key_bits)
-        return Cipher(SecretKey(public_key, int.from_bytes(kept.prime, "big")), layout)
+        return _cipher(registered.key, self.terms)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Cipher(_Hidden):
     """The key of an epoch, ready for use, and its layout."""
 
@@ -130,6 +127,16 @@ class Cipher(_Hidden):
     def encrypt(self, field: str, values: NDArray[np.int64]) -> bytes:
         """Pack and encrypt a field."""
         return self.key.encrypt(self.layout.pack(field, values))
+
+
+@lru_cache(maxsize=1)
+def _cipher(kept: EpochKey | None, terms: Terms) -> Cipher:
+    """Return what is kept of a key, ready for use; all nodes of a simulation share it."""
+    layout = terms.layout
+    if kept is None:
+        return Cipher(Unencrypted(layout.key_bits), layout)
+    public_key = PublicKey.from_bytes(kept.modulus, layout.key_bits)
+    return Cipher(SecretKey(public_key, int.from_bytes(kept.prime, "big")), layout)
 
 
 Keep = Callable[[Joined], None]

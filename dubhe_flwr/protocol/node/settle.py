@@ -2,20 +2,22 @@
 
 import secrets
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import read_before, registration_of
-from dubhe_flwr.protocol.node.memory import Joined, Keep, Reading, Registered
+from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
-__all__ = ["own_of", "read_sum", "settle"]
+__all__ = ["decrypted_sum", "own_of", "read_sum", "settle"]
 
 _IS_ANOTHER: Final = "The sum is not what it is said to be."
 """Says the same whatever check failed, which would tell something of what was decrypted."""
@@ -98,10 +100,16 @@ def _outcome(
         own_of(policy, joined, registered, request.exchange + 1),
         Population(terms.frame, request.num_clients, announced.num_participants, num_volunteers),
         None if reading is None else reading.memory,
-        joined.cipher(registered).decrypt(field, request.sums, request.num_clients),
+        decrypted_sum(joined.cipher(registered), field, request.sums, request.num_clients).copy(),
     )
     is_last = request.exchange + 1 >= num_sums
     return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
+
+
+@lru_cache(maxsize=1)
+def decrypted_sum(cipher: Cipher, field: str, vector: bytes, num_clients: int) -> NDArray[np.int64]:
+    """Decrypt a sum, once for all nodes of a simulation; a real node is alone in its process."""
+    return cipher.decrypt(field, vector, num_clients)
 
 
 def _check_number(joined: Joined, registered: Registered, request: SettleRequest) -> None:

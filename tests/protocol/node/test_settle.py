@@ -7,9 +7,27 @@ from protocol.federation import registered
 from protocol.nodes import Exchanges, federation, next_request, refuses, with_slots
 
 from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.he import SecretKey
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.terms import terms_of
 from dubhe_flwr.rules import Settled, Unsettled
+
+
+def test_nodes_of_one_process_decrypt_a_sum_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them have the same key; the next sum is another one."""
+    decrypted: list[bytes] = []
+    decrypt = SecretKey.decrypt
+
+    def counted(key: SecretKey, vector: bytes) -> list[int]:
+        decrypted.append(vector)
+        return decrypt(key, vector)
+
+    nodes = federation(rule=Exchanges(2), tries=1)
+    monkeypatch.setattr(SecretKey, "decrypt", counted)
+    nodes.play(1)
+    sums = {e.request["sums"] for e in nodes.exchanges if "sums" in e.request}
+    assert len(sums) == 3
+    assert sorted(decrypted) == sorted(sums)
 
 
 class TestAnyRule:
