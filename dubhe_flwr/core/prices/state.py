@@ -1,7 +1,7 @@
 """What there is to know of prices in the middle of an epoch: the same for all nodes, and public."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
 import numpy as np
@@ -174,7 +174,7 @@ class PriceState:
 
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on the numbers alone."""
-        *scalars, base, point, probes = astuple(self)
+        *scalars, base, point, probes = (getattr(self, field.name) for field in fields(self))
         return (*map(float, scalars), *base, *point, *probes)
 
     @classmethod

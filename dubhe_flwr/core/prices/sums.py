@@ -7,6 +7,7 @@ no sum overflows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -88,7 +89,7 @@ class PriceNumbers:
         """Directions whose images are summed; 0 where the whole matrix is."""
         return 0 if self.num_classes <= _WHOLE_MATRIX_UP_TO else _NUM_PROBES
 
-    @property
+    @cached_property
     def max_value(self) -> int:
         """Largest number that a node may put in a slot."""
         least, most = _SLOT_BITS
@@ -96,6 +97,16 @@ class PriceNumbers:
         if slot_bits < least or self.max_clients > _MOST_CLIENTS:
             return int(2**_BITS - 1)
         return int((2**slot_bits - 1) // self.max_clients)
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        """Indices of the features that are sent."""
+        return np.delete(np.arange(self.num_features), self.num_classes - 1)
+
+    @cached_property
+    def _triangle(self) -> tuple[NDArray[np.intp], ...]:
+        """Indices of the upper triangle of a matrix of them."""
+        return np.triu_indices(self._places.size)
 
     @property
     def largest_radius(self) -> float:
@@ -150,16 +161,17 @@ class PriceNumbers:
             "moment": share * self._sent(features),
             "weight": weight,
             "mean": weight * sent,
-            "matrix": weight * np.outer(sent, sent)[np.triu_indices(sent.size)],
+            "matrix": weight * np.outer(sent, sent)[self._triangle],
             "squares": weight * near**2,
             "images": weight * np.outer(near, near @ query.probes),
             "spread": square * np.append(square, self._sent(features)),
         }
-        scaled = [
-            (np.ravel(numbers[name]) - lower) / (upper - lower)
-            for name, (_, lower, upper) in self._blocks(query.opening, query.radius).items()
-        ]
-        units = np.clip(np.concatenate(scaled), 0.0, 1.0) * self.max_value
+        blocks = self._blocks(query.opening, query.radius)
+        sizes, lower, upper = zip(*blocks.values(), strict=True)
+        lowest, highest = np.repeat([lower, upper], sizes, axis=1)
+        values = np.concatenate([np.ravel(numbers[name]) for name in blocks])
+        shares = np.minimum(np.maximum((values - lowest) / (highest - lowest), 0.0), 1.0)
+        units = shares * self.max_value
         whole = np.floor(units + rng.random(units.size))
         return np.asarray(np.minimum(whole, self.max_value), dtype=np.int64)
 
@@ -252,7 +264,7 @@ class PriceNumbers:
 
     def _sent(self, features: Floats) -> Floats:
         """Leave out the last class, since the components of x sum to 0."""
-        return np.delete(features, self.num_classes - 1)
+        return features[self._places]
 
     def _all(self, sent: Floats) -> Floats:
         """Undo `_sent`, along the first axis."""
@@ -262,7 +274,7 @@ class PriceNumbers:
     def _matrix(self, triangle: Floats) -> Floats:
         sent = self.num_features - 1
         matrix = np.zeros((sent, sent))
-        matrix[np.triu_indices(sent)] = triangle
+        matrix[self._triangle] = triangle
         matrix += np.triu(matrix, 1).T
         return self._all(self._all(matrix).T)
 

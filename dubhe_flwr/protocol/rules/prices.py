@@ -169,10 +169,12 @@ def _advanced(
     return design.advance(numbers, state, np.frombuffer(sums, dtype=np.int64), num_clients)
 
 
+@lru_cache(maxsize=8)
 def _numbers(frame: Frame) -> PriceNumbers:
     return PriceNumbers(frame.num_classes, frame.max_clients, frame.largest_weight)
 
 
+@lru_cache(maxsize=16)
 def _slots(frame: Frame, *, opening: bool) -> Slots:
     numbers = _numbers(frame)
     return Slots(numbers.num_slots(opening=opening), numbers.max_value)
