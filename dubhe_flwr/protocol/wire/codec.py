@@ -11,7 +11,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from dubhe_flwr.errors import MalformedMessageError
 
@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 _NUMBER_FORMATS = {tuple[int, ...]: "q", tuple[float, ...]: "d"}
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-_MISSING = object()
 MAX_BYTES = 2**24
 _MAX_NUMBERS = 2**16
 """Longest values that are looked at; all sealed keys of an epoch have to fit into one."""
@@ -50,8 +49,7 @@ def require(condition: bool, sentence: str) -> None:
         raise MalformedMessageError(sentence)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(NamedTuple):
     """One field of a dataclass: its name, its key, and what its value is."""
 
     name: str
@@ -103,18 +101,23 @@ def encode(message: object) -> Fields:
     {'first-person.name': 'Ada'}
     """
     encoded: Fields = {}
-    for field in _kinds(cast("Any", type(message))):
-        value = getattr(message, field.name)
+    _encode(message, "", encoded)
+    return encoded
+
+
+def _encode(message: object, prefix: str, encoded: Fields) -> None:
+    """Add the fields of a message, with keys that begin with the prefix."""
+    hashable: Any = type(message)
+    for name, key, _, number_format, _, is_nested in _kinds(hashable):
+        value = getattr(message, name)
         if value is None:
             continue
-        if field.is_nested:
-            for key, inner in encode(value).items():
-                encoded[f"{field.key}.{key}"] = inner
-        elif field.number_format:
-            encoded[field.key] = struct.pack(f">{len(value)}{field.number_format}", *value)
+        if is_nested:
+            _encode(value, f"{prefix}{key}.", encoded)
+        elif number_format:
+            encoded[prefix + key] = struct.pack(f">{len(value)}{number_format}", *value)
         else:
-            encoded[field.key] = value
-    return encoded
+            encoded[prefix + key] = value
 
 
 def decode(message_class: type[T], fields: Mapping[str, object], num_others: int = 0) -> T:
@@ -145,41 +148,38 @@ def decode(message_class: type[T], fields: Mapping[str, object], num_others: int
     Traceback (most recent call last):
     dubhe_flwr.errors.MalformedMessageError: Greeting: field 'age' is not of type int.
     """
+    message: T
     message, num_read = _decode(message_class, fields, "")
     if num_unknown := len(fields) - num_read - num_others:
         raise MalformedMessageError(f"{message_class.__name__}: {num_unknown} fields are unknown.")
     return message
 
 
-def _decode(message_class: type[T], fields: Mapping[str, object], prefix: str) -> tuple[T, int]:
+def _decode(message_class: Any, fields: Mapping[str, object], prefix: str) -> tuple[Any, int]:
     """Return the message whose keys begin with the prefix, and how many fields it has."""
-    name, get, num_read = message_class.__name__, fields.get, 0
-    hashable: Any = message_class
+    title, get, num_read = message_class.__name__, fields.get, 0
     values: list[object] = []
-    for field in _kinds(hashable):
-        key, kind = prefix + field.key, field.kind
-        if field.is_nested:
-            value: object = None
-            if not field.is_optional or f"{key}.{_first_key(kind)}" in fields:
+    for _, own_key, kind, number_format, is_optional, is_nested in _kinds(message_class):
+        key = prefix + own_key
+        value: Any = None
+        if is_nested:
+            if not is_optional or f"{key}.{_first_key(kind)}" in fields:
                 value, num_inner = _decode(kind, fields, f"{key}.")
                 num_read += num_inner
-            values.append(value)
-            continue
-        value = get(key, _MISSING)
-        if value is _MISSING and field.is_optional:
-            values.append(None)
-            continue
-        if field.number_format:
+        elif type(value := get(key)) is kind:
+            if kind is int and not _INT_MIN <= value <= _INT_MAX:
+                raise MalformedMessageError(f"{title}: field {key!r} does not fit 64 bits.")
+            if (kind is bytes or kind is str) and len(value) > MAX_BYTES:
+                raise MalformedMessageError(f"{title}: field {key!r} is too long.")
+            num_read += 1
+        elif key in fields or not is_optional:
+            if not number_format:
+                name = kind.__name__
+                raise MalformedMessageError(f"{title}: field {key!r} is not of type {name}.")
             if type(value) is not bytes or len(value) % 8 or len(value) > 8 * _MAX_NUMBERS:
-                raise MalformedMessageError(f"{name}: field {key!r} holds no whole numbers.")
-            value = struct.unpack(f">{len(value) // 8}{field.number_format}", value)
-        elif type(value) is not kind:
-            raise MalformedMessageError(f"{name}: field {key!r} is not of type {kind.__name__}.")
-        elif kind in {bytes, str} and len(cast("bytes", value)) > MAX_BYTES:
-            raise MalformedMessageError(f"{name}: field {key!r} is too long.")
-        elif kind is int and not _INT_MIN <= cast("int", value) <= _INT_MAX:
-            raise MalformedMessageError(f"{name}: field {key!r} does not fit 64 bits.")
-        num_read += 1
+                raise MalformedMessageError(f"{title}: field {key!r} holds no whole numbers.")
+            value = struct.unpack(f">{len(value) // 8}{number_format}", value)
+            num_read += 1
         values.append(value)
     return message_class(*values), num_read
 
