@@ -8,15 +8,28 @@ random numbers, and a run repeats on every runtime. Keys and obfuscation never c
 import hashlib
 import json
 import secrets
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["generator", "private_draws", "seeded_draws"]
 
 _TRIES_IN_BLOCK: Final = 32
 """Seeded tries come in blocks, each of them one stream of random numbers for all rounds."""
+
+
+class _Key(ISeedSequence):
+    """A key of Philox, which without a seed sequence asks the operating system for a seed."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = np.frombuffer(key, dtype=">u8")[::-1].astype(np.uint64)
+
+    def generate_state(self, n_words: int, dtype: DTypeLike = np.uint32) -> NDArray[Any]:
+        """Return the key, two words of 64 bits."""
+        del n_words, dtype
+        return self._key
 
 
 def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator:
@@ -34,8 +47,8 @@ def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator
     True
     """
     digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
-    key = int.from_bytes(digest[:16], "big")
-    return np.random.Generator(np.random.Philox(key=key, counter=skip // 4))
+    key: Any = _Key(digest[:16])  # numpy's stubs know of one kind of seed sequence only
+    return np.random.Generator(np.random.Philox(key, counter=skip // 4))
 
 
 def seeded_draws(
@@ -59,7 +72,7 @@ def seeded_draws(
         )
         for block in range(-(-tries // _TRIES_IN_BLOCK))
     ]
-    return np.hstack(blocks)[:, :tries]
+    return np.concatenate(blocks, axis=1)[:, :tries]
 
 
 def private_draws(tries: int) -> NDArray[np.float64]:

@@ -1,7 +1,6 @@
 """A node's session: from one request to its reply."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
@@ -100,9 +99,8 @@ class ClientSession:
         if isinstance(request, ParticipateRequest):
             price = price_of(joined, joined.registered, request)
         allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=price)
-        memory = replace(memory, sequence=header.sequence, allowance=allowance)
 
         def keep(joined: Joined) -> None:
-            self.memory = replace(memory, joined=joined)
+            self.memory = Memory(header.sequence, memory.epochs, allowance, joined)
 
         return _ANSWERS[type(request)](self.policy, joined, request, keep)
