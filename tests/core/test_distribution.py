@@ -124,11 +124,6 @@ def test_coverage_counts_each_client_once() -> None:
     assert coverage(iter([(3, 1), {1}, np.array([3, 1])]), num_clients=5) == 0.4
 
 
-def test_the_scale_is_that_of_the_wire_format() -> None:
-    """Integers sum to 2^20 where clients count the same."""
-    assert fixed_point_distribution([5, 3]).sum() == FIXED_POINT_SCALE == 2**20
-
-
 @given(counts=counts_of_a_client, total=st.integers(2**16, FIXED_POINT_SCALE))
 @example(counts=[2**42 - 1], total=FIXED_POINT_SCALE)
 @example(counts=[2**41, 2**41 - 1], total=FIXED_POINT_SCALE)

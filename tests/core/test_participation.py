@@ -12,7 +12,6 @@ from scipy.stats import chi2
 from dubhe_flwr.core import (
     Codebook,
     average_emd,
-    distance_to_uniform,
     global_distribution,
     imbalance_ratio,
     label_distribution,
@@ -121,14 +120,3 @@ def test_clients_and_tries_are_independent(
     assert volunteers.var() / expected_variance == pytest.approx(1, abs=5 * standard_error)
     correlation = np.corrcoef(volunteers[:-1], volunteers[1:])[0, 1]
     assert abs(correlation) < 5 / np.sqrt(NUM_DRAWS)
-
-
-def test_participation_balances_the_data(
-    label_counts: NDArray[np.int64], overall_and_slots: Registered
-) -> None:
-    """The expected population is less than half as far from uniform as the global data are."""
-    overall, slots = overall_and_slots
-    probability = participation_probability(overall, NUM_PARTICIPANTS)[slots]
-    expected = probability @ label_distribution(label_counts) / NUM_PARTICIPANTS
-    to_uniform = distance_to_uniform(global_distribution(label_counts))
-    assert distance_to_uniform(expected) < 0.5 * to_uniform

@@ -42,47 +42,6 @@ def test_equal_paths_and_only_they_share_numbers(
     assert (numbers[0] == numbers[1]) == (one == other)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ((7, "a", "b"), (7, "ab")), ((7, "a", "b"), (7, "b", "a")), ((7, "1"), (7, 1)),
-        ((7, 1), (71,)), ((7, 1, 2), (7, 12)), ((7, "a,1"), (7, "a", 1)), ((7, ""), (7,)),
-        ((7, 'a", "b'), (7, "a", "b")),
-    ],
-)  # fmt: skip
-def test_similar_paths_are_told_apart(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Paths that read alike when run together have generators of their own."""
-    assert generator(*one).random() != generator(*other).random()
-
-
-def test_generators_share_no_state() -> None:
-    """Two generators of one path, used in turns, do not move each other on."""
-    one, other = generator(7, "x"), generator(7, "x")
-    assert [one.random(), other.random()] == [generator(7, "x").random()] * 2
-
-
-def test_neighbouring_paths_are_uncorrelated() -> None:
-    """The first numbers of 4000 consecutive rounds look uniform and uncorrelated.
-
-    Mean and correlation within five standard errors.
-    """
-    numbers = np.array([generator(7, "participation", "3", r).random() for r in range(4000)])
-    assert abs(numbers.mean() - 0.5) < 5 * np.sqrt(1 / 12 / 4000)
-    assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 5 / np.sqrt(4000)
-
-
-@pytest.mark.parametrize(
-    ("other_seed", "alias", "server_round"), [(8, "3", 1), (7, "4", 1), (7, "3", 2), (7, "31", 0)]
-)
-def test_seeded_draws_belong_to_one_node_and_round(
-    other_seed: int, alias: str, server_round: int
-) -> None:
-    """The same seed, alias and round give the same draws; any other one gives others."""
-    draws = seeded_draws(7, "3", 1, 1, 5)
-    assert draws.tolist() == seeded_draws(7, "3", 1, 1, 5).tolist()
-    assert not np.isin(seeded_draws(other_seed, alias, server_round, 1, 5), draws).any()
-
-
 def test_more_tries_and_rounds_keep_the_first_draws() -> None:
     """Few draws are the first of many, for comparisons over H and for any T."""
     many = seeded_draws(7, "3", 1, 9, 70)

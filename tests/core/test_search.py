@@ -40,11 +40,6 @@ def test_a_grid_is_not_endless() -> None:
             candidate_grid(Codebook(reference_set))
 
 
-def test_grid_has_the_thresholds_of_the_paper() -> None:
-    """The paper's best thresholds are among the candidates."""
-    assert {1: 0.7, 2: 0.1} in candidate_grid(Codebook((1, 2, 10)))
-
-
 @settings(max_examples=20)
 @given(seed=st.integers(0, 500), num_participants=st.integers(1, 30))
 def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> None:
@@ -89,12 +84,6 @@ def test_candidates_are_compared_by_their_distance_not_by_their_total() -> None:
     assert best_candidate([[2, 0, 2], [30, 20, 50], [300, 200, 500]]) == 1
     assert best_candidate([[3, 1, 2, 6], [1, 2, 3, 6], [300, 100, 200, 600]]) == 0
     assert type(best_candidate([[1, 1, 2]])) is int
-
-
-def test_sums_are_not_bounded_by_floats() -> None:
-    """Two candidates that differ by one unit in 2**62 are told apart."""
-    half = 2**61
-    assert best_candidate([[half - 1, half + 1, 2 * half], [half, half, 2 * half]]) == 1
 
 
 def test_candidate_without_participants_is_refused() -> None:

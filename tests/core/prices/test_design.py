@@ -71,23 +71,6 @@ def test_the_exchanges_minimise_the_primal(local_skew: float, *, unequal: bool) 
     )
 
 
-def test_prices_of_equal_clients_are_those_of_the_distributions_themselves() -> None:
-    """With p in place of x, and -2 K u.m in place of its part in x, F is the same up to a sum."""
-    p = skewed(30, 5, seed=3)
-    clients, design = positions(p), PriceDesign(4, 9.0, local_skew=0.5)
-    rng, uniform = np.random.default_rng(0), np.full(5, 0.2)
-    c = 0.3 * np.trace(np.cov(p.T, bias=True))
-
-    def by_distributions(x: Floats) -> float:
-        moment, squares = x @ p / 9.0, (p**2).sum(axis=1)
-        value = 3 * moment @ moment - 2 * 4 * uniform @ moment + 1.5 * x @ squares / 9.0
-        return float(value - c / 9.0 * (entr(x) + entr(1.0 - x)).sum())
-
-    draws = rng.dirichlet(np.full(30, 30.0), 6) * 9.0
-    apart = [by_distributions(x) - primal(design, clients, x)[0] for x in draws]
-    assert np.ptp(apart) < 1e-12
-
-
 @given(
     num_clients=st.integers(30, 80),
     num_classes=st.integers(2, 6),
@@ -116,61 +99,6 @@ def test_what_holds_for_any_clients(
     others = positions(distributions[:, order])
     moved = probabilities(design, settled(design, numbers, others), others)
     assert moved == pytest.approx(found, abs=0.02)
-
-
-def test_who_holds_what_is_scarce_is_asked_more_often() -> None:
-    """Of clients with one class each, the price and the probability fall with its frequency."""
-    counts = [40, 25, 10, 5]
-    distributions = np.repeat(np.eye(4), counts, axis=0)
-    clients = positions(distributions)
-    design = PriceDesign(5, 15.0)
-    state = settled(design, PriceNumbers(4, 80), clients)
-    found = probabilities(design, state, clients)[np.cumsum(counts) - 1]
-    assert np.all(np.diff(found) > 0)
-    assert np.all(np.diff(state.prices()[0][1:]) > 0)
-    assert found[0] < 15 / 80 / 1.5
-
-
-def test_the_price_of_skew_and_coverage_do_what_they_say() -> None:
-    """A price of skew calls clients of mixed labels; coverage brings probabilities together."""
-    distributions = skewed(200, 5, seed=4, concentration=1.0)
-    clients, numbers = positions(distributions), PriceNumbers(5, 200)
-    squares = np.array([client.square for client in clients])
-
-    def figures(**prices: float) -> tuple[float, float]:
-        design = PriceDesign(10, 40.0, **prices)
-        found = probabilities(design, settled(design, numbers, clients), clients)
-        return float(found @ squares / found.sum()), float(found.std())
-
-    assert figures(local_skew=2.0)[0] < figures()[0] - 0.02
-    assert figures(coverage=3.0)[1] < figures()[1] < figures(coverage=0.1)[1]
-
-
-def test_where_weights_differ_those_who_train_hold_as_much_data_as_others() -> None:
-    """The condition on the weights is met, and the weighted data is nearer to uniform."""
-    rng = np.random.default_rng(5)
-    distributions = skewed(300, 4, seed=5, concentration=1.0)
-    weights = np.clip(rng.lognormal(size=300), 0.25, 4.0)
-    clients, design = positions(distributions, weights), PriceDesign(10, 60.0)
-    numbers = PriceNumbers(4, 300, largest_weight=4.0)
-    state = settled(design, numbers, clients)
-    found = probabilities(design, state, clients)
-    assert state.settled
-    assert found @ weights / found.sum() == pytest.approx(weights.mean(), rel=0.03)
-    union = found * weights @ distributions / (found @ weights)
-    before = weights @ distributions / weights.sum()
-    assert np.abs(union - 0.25).sum() < 0.3 * np.abs(before - 0.25).sum()
-
-
-def test_another_target_is_met() -> None:
-    """With a target, the volunteers together come near to it and not to uniform."""
-    target = np.array([0.6, 0.3, 0.1])
-    p = np.round(skewed(150, 3, seed=6) * 2**20)
-    p[:, 0] = 2**20 - p[:, 1:].sum(axis=1)
-    clients = [Position.of(own, target) for own in p]
-    design = PriceDesign(20, 40.0)
-    found = probabilities(design, settled(design, PriceNumbers(3, 150), clients), clients)
-    assert found @ p / 2**20 / found.sum() == pytest.approx(target, abs=0.02)
 
 
 @pytest.mark.parametrize(("num_classes", "unequal"), [(5, False), (5, True), (40, False)])
@@ -230,19 +158,6 @@ def test_prices_are_settled_from_wherever_they_begin(factor: float) -> None:
     )
 
 
-def test_a_later_epoch_takes_up_another_spread() -> None:
-    """Where clients differ much more than before, kappa is that of a first epoch among them."""
-    design, numbers = PriceDesign(10, 50.0), PriceNumbers(5, 200)
-    before = settled(design, numbers, positions(skewed(200, 5, seed=9, concentration=4.0)))
-    others = positions(skewed(200, 5, seed=9, concentration=0.5))
-    after = settled(design, numbers, others, remembered=[before.prices()[0]] * 200)
-    fresh = settled(design, numbers, others)
-    assert after.kappa == fresh.kappa
-    assert probabilities(design, after, others) == pytest.approx(
-        probabilities(design, fresh, others), abs=0.02
-    )
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_where_clients_are_alike_all_are_equally_likely(*, weighted: bool) -> None:
     """There is nothing to choose, and no exchange after the opening."""
@@ -275,20 +190,6 @@ def test_any_number_of_evaluations_gives_an_answer(evaluations: int, local_skew:
     assert found.sum() == pytest.approx(75, rel=0.25)
     union, before = found @ stands / found.sum(), stands.mean(axis=0)
     assert np.linalg.norm(union) < 0.9 * np.linalg.norm(before)
-
-
-def test_v_is_corrected_wherever_the_exchanges_stop() -> None:
-    """Where prices are hard to find, V is about met all the same after each evaluation."""
-    rng = np.random.default_rng(0)
-    weights = np.clip(rng.lognormal(size=300), 0.25, 4.0)
-    clients = positions(skewed(300, 6, seed=10, concentration=0.5), weights)
-    design, numbers = PriceDesign(15, 75.0, 0.1, local_skew=1.0), PriceNumbers(6, 300, 4.0)
-    state = PriceState.first(numbers)
-    sums = []
-    while not state.settled and state.evaluations < 6:
-        state = design.advance(numbers, state, summed(numbers, state, clients), 300)
-        sums.append(probabilities(design, state, clients).sum() / 75)
-    assert sums == pytest.approx([1.0] * len(sums), abs=0.3)
 
 
 def test_levels_are_sixteen_and_right_on_average() -> None:

@@ -32,8 +32,18 @@ def unequal_counts(num_clients: int) -> NDArray[np.int64]:
         (skewed_counts(26), {}),
         (skewed_counts(12), {"num_participants": 4}),
         (np.tile([5, 3, 2, 0], (40, 1)), {}),
+        (skewed_counts(30), {"num_participants": 30}),
     ],
-    ids=["tries", "groups", "ten classes", "unequal", "one sum", "no sum", "all alike"],
+    ids=[
+        "tries",
+        "groups",
+        "ten classes",
+        "unequal",
+        "one sum",
+        "no sum",
+        "all alike",
+        "all wanted",
+    ],
 )
 def test_the_sets_are_those_of_plain_numbers(
     counts: NDArray[np.int64], given: dict[str, Any], simulation: str
