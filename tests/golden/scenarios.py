@@ -1,10 +1,10 @@
-"""What is played: every setting in good and in bad weather, and every fault on its own."""
+"""What is played: every setting in good and in bad weather, and nodes that are not like others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from golden.federation import Fault, Scenario
+from golden.federation import Scenario
 
 SEEDS: Final = (1, 2, 3)
 
@@ -27,13 +27,8 @@ def _groups(tries: int, num_participants: int, group_size: int, **more: Any) -> 
     return _tries(tries, num_participants, **more)
 
 
-def _run(settings: Mapping[str, Any], *faults: Fault, **more: Any) -> Scenario:
-    return Scenario(settings=settings, faults=faults, **more)
-
-
-def _each(stage: str, *, stale: bool = False) -> Iterator[Fault]:
-    rows = {"request lost": 0, "error": 3, "garbage": 4} | ({"stale": 7} if stale else {})
-    return (Fault(kind, stage, rows=(row,)) for kind, row in rows.items())
+def _run(settings: Mapping[str, Any], **more: Any) -> Scenario:
+    return Scenario(settings=settings, **more)
 
 
 def _name(row: int) -> str:
@@ -125,9 +120,7 @@ _BAD_WEATHER: Final = {
     for name, scenario in _SETTINGS.items()
 }
 
-
 _RANDOM: Final = {**_T, "on_failure": "random"}
-_EIGHT: Final = range(1, 9)
 _MOST: Final = range(3, 9)
 
 
@@ -215,167 +208,5 @@ _NODES: Final[dict[str, Scenario]] = {
     "some may be chosen, groups": _run(_G, num_nodes=20, eligible={1: range(12), 3: range(8, 20)}),
 }
 
-_MESSAGES: Final[dict[str, Scenario]] = {
-    # A stage with all nodes
-    "join: lost, error, garbage": _run(_T, *_each("join")),
-    "join: a key twice": _run(_T, Fault("another's", "join", rows=(2, 5))),
-    "join: all lost": _run(_T, Fault("request lost", "join")),
-    "join: all lost once, random": _run(_RANDOM, Fault("request lost", "join", rounds=(1,))),
-    "join: all errors": _run(_T, Fault("error", "join")),
-    "register: lost, error, garbage, stale": _run(_T, *_each("register", stale=True)),
-    "register: another's": _run(_T, Fault("another's", "register", rows=(1, 2, 6))),
-    "register: most lost once": _run(
-        _T, Fault("request lost", "register", rows=_EIGHT, batches=(1,))
-    ),
-    "register: all lost": _run(_T, Fault("reply lost", "register")),
-    "register: lost later, random": _run(
-        _RANDOM, Fault("request lost", "register", rounds=(4,)), num_rounds=6
-    ),
-    "participate: lost, error, garbage, stale": _run(_T, *_each("participate", stale=True)),
-    "participate: all lost in a round": _run(
-        _RANDOM, Fault("reply lost", "participate", rounds=(2,)), num_rounds=5
-    ),
-    "participate: all lost, error": _run(_T, Fault("request lost", "participate", rounds=(2,))),
-    "participate: most lost": _run(_RANDOM, Fault("reply lost", "participate", (2,), range(7))),
-    "participate: lost, groups": _run(
-        _G, Fault("reply lost", "participate", (2,), range(9)), num_nodes=20
-    ),
-    "participate: some always refuse": _run(
-        _LONG, Fault("error", "participate", rows=(2, 3, 4)), num_rounds=5
-    ),
-    "participate: most lost, drawn before": _run(
-        _tries(3, rounds_per_draw=3, on_failure="random"),
-        Fault("reply lost", "participate", (1,), range(7)),
-        num_rounds=3,
-    ),
-    "participate: lost, and who drew goes": _run(
-        _FEW_AHEAD,
-        Fault("reply lost", "participate", (1,), range(5)),
-        num_rounds=3,
-        away={2: (6, 7, 8)},
-    ),
-    "participate: all draws are spent in vain": _run(
-        _tries(4, rounds_per_draw=3, max_draws_per_epoch=12, on_failure="random"),
-        Fault("request lost", "participate", (1,)),
-        num_rounds=3,
-    ),
-    "participate: some draws are spent in vain": _run(
-        _tries(4, rounds_per_draw=2, max_draws_per_epoch=12, on_failure="random"),
-        Fault("request lost", "participate", (1,)),
-        num_rounds=3,
-    ),
-    # A stage with an agent
-    "keygen: first agent silent": _run(_T, Fault("request lost", "keygen", batches=(1,))),
-    "keygen: two agents fail": _run(_T, Fault("error", "keygen", rounds=(1,), batches=(1, 2))),
-    "keygen: garbage": _run(_T, Fault("garbage", "keygen", batches=(1,))),
-    "keygen: all fail": _run(_T, Fault("error", "keygen")),
-    "keygen: all fail in a round, random": _run(
-        _RANDOM, Fault("error", "keygen", rounds=(4,)), num_rounds=5
-    ),
-    "keygen: one attempt": _run(
-        {**_RANDOM, "agent_attempts": 1}, Fault("error", "keygen", rounds=(1,))
-    ),
-    "determine: first agent silent": _run(_T, Fault("reply lost", "determine", batches=(1,))),
-    "determine: two agents fail": _run(_T, Fault("error", "determine", batches=(1, 2))),
-    "determine: stale and garbage": _run(
-        _T,
-        Fault("stale", "determine", rounds=(1,), batches=(1,)),
-        Fault("garbage", "determine", rounds=(2,), batches=(1,)),
-    ),
-    "determine: all fail": _run(_T, Fault("error", "determine")),
-    "determine: one attempt": _run({**_T, "agent_attempts": 1}, Fault("request lost", "determine")),
-    "determine: five attempts": _run(
-        {**_T, "agent_attempts": 5}, Fault("error", "determine", batches=(1, 2, 3, 4))
-    ),
-    "determine: all fail, groups": _run(
-        _G, Fault("error", "determine", rounds=(1, 3)), num_nodes=20
-    ),
-    "determine: first fails, groups": _run(
-        _G, Fault("error", "determine", batches=(1,)), num_nodes=20
-    ),
-    "determine: one of three agents, drawn before": _run(
-        _AHEAD, Fault("error", "determine", rows=range(5))
-    ),
-    "determine: no agent, drawn before": _run(_AHEAD, Fault("error", "determine")),
-    # The search
-    "settle: lost, error, garbage": _run(_S, *_each("settle")),
-    "settle: all lost": _run(_S, Fault("reply lost", "settle")),
-    "settle: all lost in a round": _run(
-        _S, Fault("request lost", "settle", rounds=(1,)), num_rounds=5
-    ),
-    "search: some never take part": _run(_S, nodes=dict.fromkeys((2, 6), _unwilling(0))),
-    # A client lies
-    "a false distribution": _run(_tries(4, 3), Fault("spoilt distribution", "register", rows=(4,))),
-    "a false distribution, groups": _run(
-        _G, Fault("spoilt distribution", "register", rows=(4,)), num_nodes=20
-    ),
-    "all distributions false": _run(_T, Fault("spoilt distribution", "register")),
-}
-
-# What follows such an epoch is bound to change when only some nodes register after it.
-_REFUSED: Final[dict[str, Scenario]] = {
-    "a false registry once": _run(
-        _T, Fault("spoilt registration", "register", (1,), (4,), batches=(1,))
-    ),
-    "a false registry once, search": _run(
-        _S, Fault("spoilt registration", "register", (1,), (4,), batches=(1,))
-    ),
-    "a false registry in a round, random": _run(
-        _RANDOM, Fault("spoilt registration", "register", (1,), (4,))
-    ),
-    "a false registry for ever": _run(_T, Fault("spoilt registration", "register", rows=(4,))),
-    "a false registry for ever, random": _run(
-        _RANDOM, Fault("spoilt registration", "register", rows=(4,)), num_rounds=2
-    ),
-    "all nodes restart": _run(_T, restarts={2: range(9)}),
-    "most nodes restart": _run(_RANDOM, restarts={2: range(6), 4: range(9)}),
-    "most nodes restart, some are unwilling": _run(
-        _T, restarts={2: range(2, 9)}, nodes={0: _unwilling(2), 5: _unwilling(2)}
-    ),
-    "most nodes restart, then nobody joins": _run(
-        _RANDOM,
-        Fault("request lost", "join", rounds=(2,)),
-        num_rounds=3,
-        restarts={2: range(3, 9)},
-        nodes=dict.fromkeys((0, 1), _unwilling(2)),
-    ),
-    "most nodes restart, then nobody draws": _run(
-        _RANDOM,
-        Fault("reply lost", "participate", rounds=(2,), batches=(2,)),
-        num_rounds=3,
-        restarts={2: range(3, 9)},
-        nodes=dict.fromkeys((0, 1), _unwilling(2)),
-    ),
-    "most nodes restart, groups": _run(_G, num_nodes=20, restarts={3: range(18)}),
-}
-
-_RESTARTS: Final[dict[str, Scenario]] = {
-    "a few nodes restart": _run(_LONG, num_rounds=5, restarts={2: (1,), 3: (4, 6)}),
-    "all nodes restart before they register": _run(_T, restarts={4: range(9)}),
-    "server restarts": _run(_LONG, resumed={3: False}),
-    "server restarts, interrupted": _run(_LONG, resumed={3: True}),
-    "server restarts before the first round": _run(_T, resumed={1: False}),
-    "server restarts at each round": _run(
-        _T, num_rounds=6, resumed=dict.fromkeys(range(1, 7), False)
-    ),
-    "server restarts, drawn before": _run(_AHEAD, resumed={2: False, 3: True}),
-    "server restarts, some never take part": _run(
-        _RANDOM,
-        Fault("request lost", "participate", rounds=(3,)),
-        num_rounds=3,
-        nodes=dict.fromkeys((2, 6), _unwilling(0)),
-        resumed={2: False},
-    ),
-    "server restarts, search": _run(_S, num_rounds=5, resumed={2: True, 3: False}),
-    "server restarts, groups": _run(_G, num_nodes=20, resumed={2: False, 3: True}),
-    "server crashes at join": _run(_T, crashes={1: "join", 4: "join"}),
-    "server crashes at register": _run(_T, crashes={1: "register", 4: "keygen"}),
-    "server crashes at participate": _run(_T, crashes={2: "participate"}),
-    "server crashes at determine": _run(_G, num_nodes=20, crashes={2: "determine"}),
-    "server crashes in a search": _run(_S, num_rounds=5, crashes={1: "settle", 4: "settle"}),
-}
-
-SCENARIOS: Final[Mapping[str, Scenario]] = (
-    _SETTINGS | _BAD_WEATHER | _NODES | _MESSAGES | _REFUSED | _RESTARTS
-)
+SCENARIOS: Final[Mapping[str, Scenario]] = _SETTINGS | _BAD_WEATHER | _NODES
 """All that is played, by name."""
