@@ -1,4 +1,4 @@
-"""Vectors of what must be refused: spoilt messages, ciphertexts, keys and signatures."""
+"""Vectors of messages that are none."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -6,20 +6,10 @@ from typing import Any, Final
 from vectors import reference as ref
 from vectors.exchange import messages
 from vectors.inputs import (
-    ANNOUNCED,
     EPOCH,
-    GROUPED,
-    MODULUS,
-    NODE,
     OTHER_EPOCH,
-    SIGNER,
-    STRANGER,
     Case,
-    N,
-    P,
     all_told,
-    prime,
-    sealing,
 )
 
 _LONE: Final = {"key.signature": bytes(96)}
@@ -101,87 +91,3 @@ def _shown(change: dict[str, Any]) -> str:
         return f"no {name}"
     long = isinstance(value, bytes | str | list) and len(value) > 9
     return f"{name} of length {len(value)}" if long else f"{name} {value!r}"
-
-
-def bad_ciphertexts() -> Iterator[Case]:
-    """Bytes that a node does not decrypt."""
-    good = ref.encrypt(N, [42], 7)
-    for name, vector in (
-        ("empty", b""),
-        ("a byte too few", good[:-1]),
-        ("a byte too many", good + b"\x00"),
-        ("zero", bytes(128)),
-        ("n", N.to_bytes(128, "big")),
-        ("n^2", (N * N).to_bytes(128, "big")),
-        ("a multiple of p", (P * 12345).to_bytes(128, "big")),
-        ("a good one, then zero", good + bytes(128)),
-    ):
-        yield {
-            "name": name, "modulus": MODULUS.hex(), "p": f"{P:064x}", "vector": vector.hex(),
-            "error": "DecryptionError",
-        }  # fmt: skip
-
-
-def bad_packings() -> Iterator[Case]:
-    """Plaintexts that cannot be the sum of so many clients."""
-    for name, field, plaintexts, clients in (
-        ("a slot above its bound", "registration", [5], 4),
-        ("bits behind the last slot", "registration", [1 << 55], 4),
-        ("a plaintext too many", "registration", [1, 0], 4),
-        ("none", "registration", [], 4),
-        ("a share above one each", "distribution", [4 * 2**20 + 1], 4),
-    ):
-        yield {
-            "name": name,
-            "parameters": all_told(ANNOUNCED),
-            "field": field,
-            "num-clients": clients,
-            "plaintexts": [f"{plaintext:x}" for plaintext in plaintexts],
-            "error": "DecryptionError",
-        }
-
-
-def bad_sealed_keys() -> Iterator[Case]:
-    """Sealed keys that do not open, or hold no prime of the modulus."""
-    good = sealing()
-    flipped = bytearray.fromhex(good["sealed"])
-    flipped[40] ^= 1
-    for name, case in (
-        ("changed on the way", good | {"sealed": flipped.hex()}),
-        ("a byte too few", good | {"sealed": good["sealed"][:-2]}),
-        ("empty", good | {"sealed": ""}),
-        ("for another recipient", good | {"recipient-private-key": STRANGER.hex()}),
-        ("of another epoch", good | {"epoch": OTHER_EPOCH.hex()}),
-        ("of another agent", good | {"agent-public-key": ref.public_half(STRANGER).hex()}),
-        ("of another layout", good | {"layout-digest": bytes(32).hex()}),
-        ("no prime of the modulus", sealing(plaintext=prime("r").to_bytes(32, "big"))),
-        ("one", sealing(plaintext=(1).to_bytes(32, "big"))),
-        ("a prime with a zero in front", sealing(plaintext=P.to_bytes(33, "big"))),
-    ):
-        yield {"name": name} | case | {"error": "SealError"}
-
-
-def bad_signatures() -> Iterator[Case]:
-    """Signatures that a node with pinned keys does not accept for a statement."""
-    node = ref.public_half(NODE)
-    statement = ref.join_statement(EPOCH, ANNOUNCED, node)
-    good, foreign = ref.sign(SIGNER, statement), ref.sign(STRANGER, statement)
-    key = ref.key_statement(EPOCH, ANNOUNCED, node, MODULUS, node)
-    for name, signature in (
-        ("zeros", bytes(96)),
-        ("none", b""),
-        ("by a stranger", foreign),
-        ("another's key before it", foreign[:32] + good[32:]),
-        ("changed", good[:-1] + bytes([good[-1] ^ 1])),
-        ("a byte too few", good[:-1]),
-        ("of another epoch", ref.sign(SIGNER, ref.join_statement(OTHER_EPOCH, ANNOUNCED, node))),
-        ("of other parameters", ref.sign(SIGNER, ref.join_statement(EPOCH, GROUPED, node))),
-        ("of another statement", ref.sign(SIGNER, key)),
-    ):
-        yield {
-            "name": name,
-            "trusted-keys": [ref.sign(SIGNER, b"")[:32].hex()],
-            "statement": statement.hex(),
-            "signature": signature.hex(),
-            "error": "UntrustedError",
-        }

@@ -78,6 +78,15 @@ def all_told(values: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): told(value) for name, value in values.items()}
 
 
+def values(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return named values without their types."""
+    named = {name: next(iter(each.items())) for name, each in told.items()}
+    return {
+        name: bytes.fromhex(what) if kind == "bytes" else what
+        for name, (kind, what) in named.items()
+    }
+
+
 def fixed(index: int) -> list[int]:
     """Return what one of the nine nodes adds to a sum."""
     return ref.with_square(ref.fixed_point(COUNTS[index]))

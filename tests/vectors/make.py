@@ -30,10 +30,6 @@ FILES: Final = {
     "choices": mathematics.choices,
     "sessions": sessions.sessions,
     "bad_messages": bad.bad_messages,
-    "bad_ciphertexts": bad.bad_ciphertexts,
-    "bad_packings": bad.bad_packings,
-    "bad_sealed_keys": bad.bad_sealed_keys,
-    "bad_signatures": bad.bad_signatures,
     "bad_sessions": refusals.bad_sessions,
 }
 

@@ -4,12 +4,11 @@ import copy
 from dataclasses import fields, replace
 from typing import Any
 
-from protocol.wire.examples import RULE
+from protocol.wire.examples import example
 
-from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.statements import parameters_digest
 
-JOIN = JoinRequest("paper", RULE, 20, 512, 1000, 3, 1000, 500, 10, 4, 7, encrypted=True)
+JOIN: Any = example("join request")
 
 
 def other_value(value: Any) -> Any:
@@ -34,7 +33,7 @@ def test_every_parameter_is_in_the_digest() -> None:
 
 def test_a_number_of_any_kind_has_a_digest() -> None:
     """Whatever field an announcement gets later."""
-    digests = {parameters_digest(replace(JOIN, max_sums=number)) for number in (1, 1.5, 2.5)}  # type: ignore[arg-type]
+    digests = {parameters_digest(replace(JOIN, max_sums=number)) for number in (1, 1.5, 2.5)}
     assert len(digests) == 3
 
 

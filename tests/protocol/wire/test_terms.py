@@ -39,18 +39,6 @@ def test_a_search_has_one_more_field() -> None:
     assert sum(numbers) == 4
 
 
-@pytest.mark.parametrize(("weighted", "first"), [(False, 2), (True, 3)])
-@pytest.mark.parametrize("max_clients", [1000, 2000])
-def test_prices_of_ten_classes_take_one_ciphertext_an_exchange(
-    max_clients: int, first: int, *, weighted: bool
-) -> None:
-    """Beside two or three to register: five where prices are known, ten with seven exchanges."""
-    layout = terms_of(announced(Prices(), max_clients=max_clients, weighted=weighted), 10).layout
-    numbers = {name: layout.num_ciphertexts(name) for name in layout.fields}
-    assert numbers["registration"] + numbers["distribution"] == first
-    assert numbers["settlement"] == 1
-
-
 @pytest.mark.parametrize(
     ("change", "num_classes"),
     [
