@@ -33,24 +33,29 @@ def train(message: Message, context: Context) -> Message:
     return Message(RecordDict(content), reply_to=message)
 
 
-def test_a_result_has_them_beside_those_of_the_app() -> None:
-    """Coverage rises, and the callback saw the same."""
-    seen: list[tuple[Plan, float]] = []
+def run(num_rounds: int, on_selection: Any) -> tuple[Dubhe, Any]:
+    """Train nine nodes; return the strategy, and the metrics of its rounds."""
     strategy = Dubhe(
         FedAvg(fraction_evaluate=0.0),
         num_participants=3,
         seed=0,
         simulation="plain",
-        on_selection=lambda plan, seconds: seen.append((plan, seconds)),
+        on_selection=on_selection,
     )
     server_app, results = ServerApp(), []
 
     @server_app.main()
     def main(grid: Grid, context: Context) -> None:
-        results.append(strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=4))
+        results.append(strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=num_rounds))
 
     run_in_process(server_app, client_app, num_supernodes=9)
-    metrics = results[0].train_metrics_clientapp
+    return strategy, results[0].train_metrics_clientapp
+
+
+def test_a_result_has_them_beside_those_of_the_app() -> None:
+    """Coverage rises, and the callback saw the same."""
+    seen: list[tuple[Plan, float]] = []
+    _, metrics = run(4, lambda plan, seconds: seen.append((plan, seconds)))
     assert [plan.server_round for plan, _ in seen] == list(metrics) == [1, 2, 3, 4]
     covered = set()
     for (plan, seconds), told in zip(seen, metrics.values(), strict=True):
@@ -65,28 +70,14 @@ def test_a_result_has_them_beside_those_of_the_app() -> None:
 def test_a_simulation_has_the_distances() -> None:
     """Of the data that was selected, and of as many clients at random."""
     counts = np.array([np.roll([9, 2, 1], client) for client in range(9)])
-    strategy = Dubhe(
-        FedAvg(fraction_evaluate=0.0),
-        num_participants=3,
-        seed=0,
-        simulation="plain",
-        on_selection=known_labels(counts),
-    )
-    server_app, results = ServerApp(), []
-
-    @server_app.main()
-    def main(grid: Grid, context: Context) -> None:
-        results.append(strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=1))
-
-    run_in_process(server_app, client_app, num_supernodes=9)
-    told = results[0].train_metrics_clientapp[1]
+    strategy, metrics = run(1, known_labels(counts))
     chosen = counts[[int(alias) for alias in strategy.plan.aliases]]  # type: ignore[union-attr]
-    assert told["selection-distance"] == distance_to_uniform(global_distribution(chosen))
+    assert metrics[1]["selection-distance"] == distance_to_uniform(global_distribution(chosen))
     every = [
         distance_to_uniform(global_distribution(counts[list(clients)]))
         for clients in combinations(range(9), 3)
     ]
-    assert told["random-distance"] == pytest.approx(np.mean(every), abs=0.15)
+    assert metrics[1]["random-distance"] == pytest.approx(np.mean(every), abs=0.15)
 
 
 def test_a_round_by_chance_has_no_distances() -> None:

@@ -188,34 +188,10 @@ def test_an_unfit_state_is_refused_by_name(
     assert fresh.rounds_done == 0
 
 
-def test_a_wrapped_strategy_may_keep_its_own_state(api: Api) -> None:
-    """One with state_dict and load_state_dict is asked for it, wherever it is wrapped."""
+def counted(api: Api) -> tuple[Any, Any]:
+    """Return a strategy that keeps a state, and Flower's privacy around it."""
 
     class Counted(api.flower.FedAvg):  # type: ignore[name-defined, misc]
-        count = 0
-
-        def state_dict(self) -> dict[str, Any]:
-            return {"count": self.count}
-
-        def load_state_dict(self, saved: dict[str, Any]) -> None:
-            self.count = saved["count"]
-
-    def make() -> tuple[Any, Any]:
-        inner = Counted()
-        wrapper = api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
-        return inner, api.dubhe(wrapper)
-
-    inner, strategy = make()
-    inner.count = 5
-    other, fresh = make()
-    fresh.load_state_dict(strategy.state_dict())
-    assert other.count == 5
-
-
-def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -> None:
-    """All layers are as they were, the one that refuses half-way included."""
-
-    class Wary(api.flower.FedAvg):  # type: ignore[name-defined, misc]
         count = 0
 
         def state_dict(self) -> dict[str, Any]:
@@ -226,8 +202,21 @@ def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -
             if self.count < 0:
                 raise ValueError("count is below 0")
 
-    inner = Wary()
-    wrapper = api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
+    inner = Counted()
+    return inner, api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
+
+
+def test_a_wrapped_strategy_may_keep_its_own_state(api: Api) -> None:
+    """One with state_dict and load_state_dict is asked for it, wherever it is wrapped."""
+    (inner, wrapper), (other, another) = counted(api), counted(api)
+    inner.count = 5
+    api.dubhe(another).load_state_dict(api.dubhe(wrapper).state_dict())
+    assert other.count == 5
+
+
+def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -> None:
+    """All layers are as they were, the one that refuses half-way included."""
+    inner, wrapper = counted(api)
     wrapper.m_t = 5
     strategy = api.dubhe(wrapper)
     saved = strategy.state_dict()

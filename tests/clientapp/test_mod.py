@@ -163,11 +163,8 @@ def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixtur
         ({"label_counts": [120, 3, 40]}, "must be a function of the Context"),
         ({"willing": True}, "willing must be a function of the Context and a round"),
         ({"min_cohort": 0}, "min_cohort=0 must be a whole number of at least 1"),
-        ({"min_cohort": 2.5}, r"min_cohort=2\.5"),
         ({"min_key_bits": "2048"}, "min_key_bits='2048'"),
         ({"max_label_shift": 2.1}, r"max_label_shift=2\.1 must be from 0 to 2"),
-        ({"max_label_shift": float("nan")}, "max_label_shift=nan"),
-        ({"max_label_shift": "0.1"}, r"max_label_shift='0\.1'"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(given: dict[str, Any], message: str) -> None:

@@ -1,22 +1,11 @@
-"""Pinned keys from end to end, in both APIs, on the in-process Grid.
+"""Pinned keys from end to end; what each attack comes to is in `adversary/test_forged_keys.py`."""
 
-What each attack comes to is tested without a runtime, in `tests/adversary/test_forged_keys.py`.
-"""
-
-import logging
-from contextlib import suppress
 from typing import Any
 
-import pytest
 from apis import Api, in_both_apis
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, Message
 from support import NUM_NODES
-
-from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.he import RecipientKey, generate_secret_key, seal
-from dubhe_flwr.protocol import Memory
-from dubhe_flwr.protocol.wire.terms import sealing_context
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(NUM_NODES)]
 
@@ -60,42 +49,3 @@ def test_nodes_that_trust_each_other_train(api: Api) -> None:
         signed.append(names & {"signature", "signatures", "key.signature"})
     assert selected[0] == selected[1]
     assert signed == [{"signature", "signatures", "key.signature"}, set()]
-
-
-def play_the_agent(grid: Any) -> None:
-    """Let the server seal a key of its own to the nodes."""
-    answer, own_secret, own = grid._answer, generate_secret_key(512), RecipientKey.generate()
-
-    def altered(message: Message) -> Any:
-        if message.metadata.message_type == "evaluate.dubhe_register":
-            state = grid.contexts[message.metadata.dst_node_id].state
-            node = Memory.from_fields(dict(state.config_records["dubhe"])).joined
-            assert node is not None
-            key, layout = own_secret.public_key, node.terms.layout
-            context = sealing_context(node.epoch, own.public_bytes, layout)
-            recipient = RecipientKey.from_bytes(node.delivery_key).public_bytes
-            forged: Any = {
-                "key.modulus": key.to_bytes(),
-                "key.agent-public-key": own.public_bytes,
-                "key.sealed-key": seal(own_secret, recipient, context),
-            }
-            fields = dict(message.content["dubhe"]) | forged
-            message.content = RecordDict({"dubhe": ConfigRecord(fields)})
-        return answer(message)
-
-    grid._answer = altered
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_an_active_server_is_found_out(
-    api: Api, pinned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Each node's log says why, and no label is encrypted for the server; without keys it wins."""
-    grid = api.grid(**(PINNED if pinned else {}))
-    names = told(grid)
-    play_the_agent(grid)
-    with caplog.at_level(logging.ERROR, logger="flwr"), suppress(QuorumError):
-        api.run(api.dubhe(), grid, 1)
-    found = sum("No trusted agent made this key" in line for line in caplog.messages)
-    assert (found >= NUM_NODES) == pinned == (found > 0)
-    assert ("registration" in names) != pinned

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from comparison_results import RESULTS, STUDY, method_result
+from drawn import bars, heights, xs, ys
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -43,22 +43,20 @@ def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
     """Each class has one bar for all clients and one a method, of the right height, none hidden."""
     everybody = RESULTS.federation.class_proportions
     draw_shares(axes, shares_of(RESULTS.methods), everybody)
-    containers = [bars for bars in axes.containers if isinstance(bars, BarContainer)]
-    heights = [[bar.get_height() for bar in bars] for bars in containers]
     wanted = [everybody] + [method.class_proportions.mean for method in RESULTS.methods.values()]
-    np.testing.assert_allclose(heights, wanted)
+    np.testing.assert_allclose(heights(axes), wanted)
     edges = sorted(
-        (bar.get_x(), bar.get_x() + bar.get_width()) for bars in containers for bar in bars
+        (bar.get_x(), bar.get_x() + bar.get_width()) for group in bars(axes) for bar in group
     )
     assert all(right <= left + 1e-9 for (_, right), (left, _) in pairwise(edges))
     uniform = next(line for line in axes.lines if line.get_label() == "uniform")
-    assert np.asarray(uniform.get_ydata()).tolist() == [0.1, 0.1]
+    assert ys(uniform) == [0.1, 0.1]
 
 
 def test_without_all_clients_there_are_the_methods_alone(axes: Axes) -> None:
     """No grey bar, and the bars of a class still stand beside each other."""
     draw_shares(axes, shares_of(RESULTS.methods))
-    names = [bars.get_label() for bars in axes.containers if isinstance(bars, BarContainer)]
+    names = [group.get_label() for group in bars(axes)]
     assert names == ["random", "Dubhe", "greedy (oracle)"]
 
 
@@ -69,12 +67,11 @@ def test_many_classes_are_lines(axes: Axes) -> None:
     draw_shares(axes, proportions, shares)
     lines = [line for line in axes.lines if line.get_label() != "uniform"]
     assert [line.get_label() for line in lines] == ["random", "Dubhe", "greedy (oracle)"]
-    np.testing.assert_allclose(np.asarray(lines[1].get_ydata(), dtype=float), shares)
+    np.testing.assert_allclose(ys(lines[1]), shares)
     assert len(axes.collections) == 3
     highest = axes.collections[0].get_paths()[0].get_extents().ymax
     assert highest == pytest.approx(shares[-1] + 0.001)
-    (bars,) = (bars for bars in axes.containers if isinstance(bars, BarContainer))
-    np.testing.assert_allclose([bar.get_height() for bar in bars], shares)
+    np.testing.assert_allclose(heights(axes), [shares])
 
 
 def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
@@ -83,10 +80,7 @@ def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
     draw_accuracy(axes, short)
     assert len(axes.lines) == len(short)
     for line, method in zip(axes.lines, short.values(), strict=True):
-        assert np.asarray(line.get_xdata()).tolist() == list(range(21))
-        np.testing.assert_allclose(
-            np.asarray(line.get_ydata(), dtype=float), np.asarray(method.accuracy, dtype=float)
-        )
+        assert (xs(line), ys(line)) == (list(range(21)), list(method.accuracy))
 
 
 def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None:
@@ -94,8 +88,8 @@ def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None
     method = replace(method_result("random", 4), accuracy=(0.0, None, None, 0.3, 0.5))
     draw_accuracy(axes, {"random": method})
     (line,) = axes.lines
-    assert np.asarray(line.get_xdata()).tolist() == [0, 1, 2, 3, 4]
-    np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), [0.0, 0.1, 0.2, 0.3, 0.5])
+    assert xs(line) == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(ys(line), [0.0, 0.1, 0.2, 0.3, 0.5])
 
 
 def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
@@ -103,10 +97,10 @@ def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
     draw_emd(axes, RESULTS.methods)
     assert len(axes.lines) == 2 * len(RESULTS.methods)
     assert "mean of the last 3" in axes.get_xlabel()
-    raw, smoothed = (np.asarray(line.get_ydata(), dtype=float) for line in axes.lines[:2])
+    raw, smoothed = map(ys, axes.lines[:2])
     np.testing.assert_allclose(raw, RESULTS.methods["random"].emd)
-    assert smoothed.std() < raw.std()
-    assert np.asarray(axes.lines[0].get_xdata()).tolist() == list(range(1, 41))
+    assert np.std(smoothed) < np.std(raw)
+    assert xs(axes.lines[0]) == list(range(1, 41))
 
 
 def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
@@ -114,8 +108,7 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
     methods = {"greedy": replace(method_result("greedy", 3), local_emd=(1.0, 1.2, 1.1))}
     draw_local_emd(axes, methods)
     (line,) = axes.lines
-    assert np.asarray(line.get_xdata()).tolist() == [1, 2, 3]
-    assert np.asarray(line.get_ydata()).tolist() == [1.0, 1.2, 1.1]
+    assert (xs(line), ys(line)) == ([1, 2, 3], [1.0, 1.2, 1.1])
 
 
 @given(
