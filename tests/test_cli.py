@@ -99,10 +99,6 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
     ("arguments", "sentence"),
     [
         ("compare --dataset nothing", "dataset='nothing' is unknown; choose one of digits, mnist"),
-        (
-            "compare --methods random,luck",
-            "methods='luck' is unknown; choose one of random,",
-        ),
         ("compare --engine [bold]", "engine='[bold]' is unknown"),
         ("compare --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
         ("compare --emd 5", "emd 5.0; give"),
@@ -179,26 +175,6 @@ def test_help_has_an_example_and_says_what_options_are(
     assert re.search(f"Example[^:]*: {words}", shown)
     for option in command.params:
         assert len((option.help or "").split()) >= 2, option.name
-
-
-def test_a_data_set_has_defaults_of_its_own() -> None:
-    """An option whose default depends on it has none, and its help names them all."""
-    options = {option.name: option for option in get_command(app).commands["compare"].params}  # type: ignore[attr-defined]
-    told = {
-        name: option.show_default
-        for name, option in options.items()
-        if option.default is None and name not in {"data_dir", "out"}
-    }
-    assert told == {
-        "num_clients": "150 for digits, 1000 for mnist, 1000 for cifar10",
-        "num_samples": "32 for digits, 128 for mnist, 128 for cifar10",
-        "learning_rate": "0.1 for digits, 0.05 for mnist, 0.05 for cifar10",
-        "num_rounds": "60",
-        "target": "all alike",
-        "tries": "20, with groups by prices 5",
-    }
-    assert options["methods"].default == "random,dubhe-paper,dubhe,greedy"
-    assert options["emd"].default == 1.5
 
 
 def test_it_knows_its_version() -> None:

@@ -1,8 +1,4 @@
-"""A server that breaks the protocol: it makes sums of its own, and asks agents which is best.
-
-This is not prevented: the threat model says at its top that such a server reads any client. It is
-here so that the page's figures stay true.
-"""
+"""A server that makes sums of its own and asks agents which is best reads any client."""
 
 from typing import Any
 
@@ -83,12 +79,7 @@ class Server:
 
 @pytest.mark.parametrize("rule", [Prices(), Paper((1, 2, C), {1: 0.7, 2: 0.2})])
 def test_an_active_server_reads_any_client_in_one_epoch(rule: Any) -> None:
-    """24 answers of two agents tell each share of a client of four classes within 1/128.
-
-    It adds numbers of its own to what the client registered, so that which of two sums is more
-    uniform is one bit of the client. Each agent answers fewer sums than half the clients; there
-    are sixty of them. Pinned keys change nothing: the key is the agent's own.
-    """
+    """24 answers of two agents tell each share of a client of four classes within 1/128."""
     settings = {"rule": rule, "num_participants": K, "determination": "tries", "tries": 4}
     nodes = dubhe(COUNTS, **settings)
     nodes.play(1)

@@ -1,7 +1,4 @@
-"""Somebody spoils, forges or reads the files of a server, or starts a second server over them.
-
-Before, 6 of 219 spoilt files ended a run in another way than with a `CheckpointError`.
-"""
+"""Somebody spoils, forges or reads the files of a server, or starts a second one over them."""
 
 import os
 import stat

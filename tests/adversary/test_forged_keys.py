@@ -89,10 +89,7 @@ def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
-    """None of them registers under its key, although each seal opens.
-
-    HPKE proves no sender: without pinned keys it is taken, which is what they are for.
-    """
+    """None registers under its key, although each seal opens; without pinned keys it is taken."""
     nodes = (pinned_federation if pinned else federation)(agent_attempts=1)
     nodes.alter_request = at(Stage.REGISTER, play_the_agent(nodes))
     nodes.deliver(nodes.until(Stage.REGISTER))
@@ -103,11 +100,7 @@ def test_recipients_find_a_server_that_plays_the_agent(pinned: bool) -> None:
 @pytest.mark.parametrize("forgets", ["64 epochs", "everything"])
 @pytest.mark.parametrize("pinned", [True, False])
 def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) -> None:
-    """A node that no longer knows the epoch joins it again, with another key for delivery.
-
-    The server has the old Paillier key and can seal it anew, but the agent signed for the old key
-    for delivery. Without pinned keys nobody signs, and the node registers under the leaked key.
-    """
+    """Who forgot the epoch joins it with another key for delivery, for which no agent signed."""
     nodes = pinned_federation() if pinned else federation()
     nodes.play(1)
     node_id = nodes.ids[0]

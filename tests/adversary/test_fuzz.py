@@ -1,8 +1,4 @@
-"""Whoever sends whatever through the real adapters, only typed refusals come of it, in either API.
-
-`pytest -n 0 -m slow tests/adversary/test_fuzz.py`: 100,000 requests to nodes and 1,000 runs with
-nodes that lie, a quarter of an hour of one core; a hundredth of it without the mark.
-"""
+"""Whoever sends whatever through the real adapters, only typed refusals come of it."""
 
 import io
 import logging
@@ -39,10 +35,7 @@ def grid_of(api: Api, seed: int = 0) -> Any:
 
 
 def labels_in(text: str) -> list[str]:
-    """Return the label counts and shares among the numbers that a text shows.
-
-    Long numbers that a server made up, and times, hold any digits by chance.
-    """
+    """Return the label counts and shares among the numbers that stand by themselves in a text."""
     shares = [share for row in COUNTS for share in fixed_point_distribution(row).tolist()]
     secrets = {str(number) for number in (*shares, *(n for row in COUNTS for n in row))}
     return sorted(secrets.intersection(re.findall(r"\d+", text)))

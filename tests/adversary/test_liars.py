@@ -31,10 +31,7 @@ def counts() -> Any:
     ids=lambda value: str(getattr(value, "name", value)),
 )
 def test_a_client_that_always_says_yes(rule: Any, determination: str, trained: int) -> None:
-    """Nothing proves a draw. Where 3 of 30 rounds are fair, the client trains in so many.
-
-    It is in nearly all tries, and so in the best; of groups it makes one, which has to win.
-    """
+    """Where 3 of 30 rounds are fair it trains in so many: nothing proves a draw."""
     options: dict[str, Any] = {"tries": 10} if determination == "tries" else {}
     nodes = dubhe(
         counts(),

@@ -17,10 +17,7 @@ REAL: dict[str, Any] = {"simulated": False}
 def test_a_key_beyond_the_owners_limit_is_never_made(
     key_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server announces a larger key, which took 21 s to make as often as it asked.
-
-    The node stays out before any label is read, so that nothing is there to make a key for.
-    """
+    """The node stays out before any label is read, and nothing is there to make a key for."""
     monkeypatch.setattr("dubhe_flwr.protocol.node.enter.generate_secret_key", lambda _bits: 1 // 0)
     nodes = federation()
     node_id, request = next_request(nodes, Stage.JOIN)

@@ -1,8 +1,4 @@
-"""A server that uses a node to decrypt: it forges sums, and looks at what the node answers.
-
-Before, 374 requests to one honest node read any client's exact label distribution, and by default
-settings 175 requests the category of all of 30 clients: what a node refused, it forgot.
-"""
+"""A server that uses a node to decrypt: it forges sums, and looks at what the node answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -67,11 +63,7 @@ def test_a_forged_sum_ends_the_epoch_for_the_node(exchange: int, forge: Change) 
 
 
 def test_four_hundred_forged_sums_get_one_answer() -> None:
-    """The server asks with one client's registration, then another's, and so on, as it did before.
-
-    Each says nine clients, and holds that of one client nine times. The first is answered, since
-    it adds up; all others are refused before they are decrypted.
-    """
+    """One client's registration nine times, and another's: after the first none is decrypted."""
     nodes = federation()
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     width = len(slots_of(nodes, node_id, request))
@@ -96,10 +88,7 @@ def test_too_few_or_too_many_clients_cost_nothing(number: int) -> None:
 
 
 def test_a_client_cannot_shut_a_category_out() -> None:
-    """A dishonest client registers its own and moves all of category v to w.
-
-    Before, exactly the members of v refused: the server saw them, and they trained no more.
-    """
+    """A dishonest client moves all of category v to w: they draw like any others."""
     codebook, sigma = Codebook((1, 2, 4)), {1: 0.6, 2: 0.3}
     overall, slots = overall_registry(COUNTS, codebook, sigma)
     nodes, liar = federation(), 0

@@ -1,8 +1,4 @@
-"""Who attacks prices, and what it gets in numbers; the page of the threat model has the table.
-
-A hundred clients of ten classes, K = 10 and V = 50, as the default rule has it. Everything is
-computed in the clear by the rule's own functions: what is said of sums holds for all who decrypt.
-"""
+"""Who attacks prices, and what it gets in numbers: those of the table in the threat model."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -80,10 +76,7 @@ class TestACuriousNode:
         assert max(np.abs(one - other).sum() for other in others) < 0.02
 
     def test_epochs_that_differ_by_one_client_tell_that_client(self) -> None:
-        """It subtracts one sum from the other: the newcomer's p_l but for 0.001, in L1.
-
-        Regular epochs over the same nodes show one client's change, whatever the rule.
-        """
+        """It subtracts one sum from the other: the newcomer's p_l but for 0.001, in L1."""
         rows = counts()
         owns = [Own(row, rng=generator(k, "newcomer")) for k, row in enumerate((*rows, *rows[1:]))]
         told = [RULE.contribution(own, FRAME) for own in owns]
@@ -93,10 +86,7 @@ class TestACuriousNode:
         assert np.abs(shares.mean(axis=0) - shares[0]).sum() > 1.0
 
     def test_epochs_of_random_samples_tell_hardly_anything_of_one(self) -> None:
-        """It even knows who was in the three samples of 60, and solves for each of a hundred.
-
-        The best guess is off by 0.97 on average, and the mean of the federation by 0.99.
-        """
+        """It knows who was in three samples of 60, and is off by 0.97; the mean of all by 0.99."""
         shares, rng = shares_of(counts()), np.random.default_rng(0)
         member = np.array([rng.permutation(N) < 60 for _ in range(3)], dtype=float)
         mean = shares.mean(axis=0)
@@ -130,10 +120,7 @@ class TestALyingClient:
 
     @pytest.mark.parametrize("label", [0, 9])
     def test_a_valid_lie_moves_the_prices_as_one_client_can(self, label: int) -> None:
-        """It says that it has a single class. Nobody finds it, and it hardly matters.
-
-        The data of the volunteers is 0.348 from uniform (0.616 without prices), and then 0.352.
-        """
+        """It says that it has a single class: volunteers' data is at 0.352 in place of 0.348."""
         honest, _ = settle(counts())
         rows = counts().copy()
         rows[0] = np.eye(C, dtype=np.int64)[label] * 1000

@@ -18,11 +18,7 @@ SEED = 7_654_321_987_654_321
 
 @pytest.mark.parametrize("determination", ["tries", "grouped"])
 def test_the_servers_seed_is_never_announced(determination: str) -> None:
-    """An agent looks for the seed, which says who is in which group or try.
-
-    Before, it was announced to all nodes for their draws, and an agent told the members of five of
-    five groups. Now it is in no message, in no form, whatever a node keeps.
-    """
+    """By the seed an agent could tell who is in which group or try; it is in no message."""
     options = {"determination": determination, "group_size": 3, "num_participants": 3}
     nodes = federation(simulation=None, seed=SEED, policy={"simulated": False}, **options)
     nodes.play(1)
@@ -55,11 +51,7 @@ def test_draws_are_private_unless_both_sides_say_otherwise(
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 def test_a_real_node_stays_out_of_a_simulation(simulation: str) -> None:
-    """The server says that this is one, by mistake or not; it asks a real node for nothing more.
-
-    Before, nodes joined a simulation that encrypts, and all of them knew the seed by which the
-    server chose who is in which group.
-    """
+    """The server says that this is one, by mistake or not; it asks a real node for nothing more."""
     nodes = federation(simulation=simulation, seed=SEED)
     set_policy(nodes, nodes.ids[3], simulated=False)
     assert nodes.play(1).num_registered == len(COUNTS) - 1

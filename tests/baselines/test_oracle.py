@@ -13,10 +13,8 @@ from dubhe_flwr.baselines import (
     FedEntOptSelector,
     FlipsSelector,
     GreedySelector,
-    RandomSelector,
 )
 from dubhe_flwr.baselines.oracle import Past
-from dubhe_flwr.core import distance_to_uniform, label_distribution, population_distribution
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -83,19 +81,6 @@ def test_the_past_is_what_was_planned(oracle: Any) -> None:
     assert plans[-1].aliases == ("0", "1", "2")
     assert nodes.state.past.num_rounds == 6
     assert nodes.state.past.times == Counter(int(alias) for plan in plans for alias in plan.aliases)
-
-
-@pytest.mark.parametrize("oracle", [*ORACLES, GreedySelector])
-def test_it_is_closer_to_uniform_than_random(oracle: Any) -> None:
-    """On average over rounds; all see the labels."""
-    shares = label_distribution(skewed_counts(60, num_classes=10))
-    mean = []
-    for selector in (oracle(10, shares, seed=7), RandomSelector(10, seed=7)):
-        nodes = Federation[Any](selector, node_policies(shares))
-        plans = [nodes.play(server_round) for server_round in range(1, 16)]
-        populations = [population_distribution(shares[list(map(int, p.aliases))]) for p in plans]
-        mean.append(np.mean([distance_to_uniform(population) for population in populations]))
-    assert mean[0] < 0.8 * mean[1]
 
 
 @pytest.mark.parametrize("oracle", [*ORACLES, GreedySelector])

@@ -57,10 +57,7 @@ def test_every_try_has_exactly_k_clients(
 def test_cutting_and_filling_are_uniform(
     volunteers: tuple[int, ...], kept: tuple[int, ...], pool: tuple[int, ...], picked: int
 ) -> None:
-    """Each possible set is as likely as any other (section 5.2): chi-square, p > 1e-4.
-
-    Client 4 is not eligible, client 7 volunteers without being so.
-    """
+    """Each possible set is as likely as any other (section 5.2): chi-square, p > 1e-4."""
     possible = [tuple(sorted(kept + some)) for some in combinations(pool, picked)]
     eligible = ~mask(4, 7, size=8)
     rng = np.random.default_rng(3)
@@ -177,10 +174,7 @@ def test_pool_holds_all_who_volunteered(
 def test_groups_are_disjoint_and_suffice(
     num_participants: int, extra: int, max_groups: int, seed: int, data: st.DataObject
 ) -> None:
-    """Disjoint groups from the pool, of each size at least as many as are wanted.
-
-    None is formed beyond max_groups, and no more clients are left over than a group has.
-    """
+    """Disjoint groups, of each size as many as wanted, and fewer left over than a group has."""
     group_size = data.draw(st.integers(3, num_participants))
     wanted = group_sizes(num_participants, group_size)
     pool = np.arange(1000, 1000 + num_participants + extra)
@@ -201,10 +195,7 @@ def test_groups_are_disjoint_and_suffice(
 
 
 def test_cutting_is_random_and_repeats() -> None:
-    """Who is with whom is fixed by the generator, and each client is left over equally often.
-
-    Chi-square over the two of eleven that are left over in 2000 cuts, p > 1e-4.
-    """
+    """The generator says who is with whom, and all are left over as often: chi-square, p > 1e-4."""
     pool = np.arange(11)
 
     def cut(seed: int) -> list[list[int]]:
@@ -226,27 +217,6 @@ def test_too_few_clients_or_groups_are_refused(pool_size: int, max_groups: int, 
     """K clients cannot be made up from a smaller pool or from too few groups."""
     with pytest.raises(SettingsError, match=name):
         cut_into_groups(np.arange(pool_size), 20, 4, max_groups, np.random.default_rng(0))
-
-
-def test_groups_of_a_round_are_cut_from_its_own_pool() -> None:
-    """Eligible volunteers alone are grouped; the groups repeat, and differ by seed and round."""
-    decisions = np.zeros((40, 3), dtype=bool)
-    decisions[np.arange(30), np.arange(30) % 3] = True
-    eligible = np.arange(40) % 5 != 0
-
-    def groups(seed: int, server_round: int) -> list[list[int]]:
-        cut = groups_of_round(
-            decisions, eligible, 6, 3, max_groups=8, seed=seed, server_round=server_round
-        )
-        return [group.tolist() for group in cut]
-
-    first = groups(1, 1)
-    assert first == groups(1, 1)
-    assert first != groups(2, 1)
-    assert first != groups(1, 2)
-    assert [len(group) for group in first] == [3] * 8
-    volunteers = set(np.flatnonzero(eligible[:30]).tolist())
-    assert set().union(*first) == volunteers
 
 
 def test_pool_and_groups_have_random_numbers_of_their_own() -> None:

@@ -203,10 +203,7 @@ def test_no_exchange_improves_what_the_search_found(
     *,
     effort: int,
 ) -> None:
-    """Any exchange for another group of the same size scores no less, and a repetition agrees.
-
-    This holds from a single starting point as from many.
-    """
+    """No exchange for a group of the same size scores less, from one start or many, each time."""
     monkeypatch.setattr(group_choice, "_SEARCH_EFFORT", effort)
     clients = skewed_clients(num_clients, num_classes, seed=5)
     sums, sizes = grouped_sums(clients, int(wanted.sum()), int(wanted.min()), seed=5)

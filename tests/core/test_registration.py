@@ -29,12 +29,7 @@ Client = tuple[list[int], Codebook, dict[int, Fraction]]
 def algorithm_1(
     label_counts: Sequence[int], reference_set: Sequence[int], sigma: Mapping[int, Fraction]
 ) -> Category:
-    """Follow the paper's listing line by line, in fractions.
-
-    Two things differ from the print: ``p`` is whole again for each ``i``, and ``m_i`` is looked at
-    when it has been written, after the inner loop. Otherwise a client of two dominating classes
-    would be asked for its second and third largest.
-    """
+    """Follow the paper's listing in fractions; ``m_i`` is looked at when it has been written."""
     for i in reference_set:
         p = [Fraction(count, sum(label_counts)) for count in label_counts]
         m, u = [Fraction(0)] * i, []

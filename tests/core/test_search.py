@@ -77,10 +77,7 @@ def test_contribution_is_rounded_to_the_nearest() -> None:
 
 
 def test_candidates_are_compared_by_their_distance_not_by_their_total() -> None:
-    """A candidate with few expected participants is not nearer for that; the first of equals wins.
-
-    In floats the first of the equal ones would lose by the rounding of 1/3.
-    """
+    """Few participants make none nearer; the first of equal ones wins, without rounding."""
     assert best_candidate([[2, 0, 2], [30, 20, 50], [300, 200, 500]]) == 1
     assert best_candidate([[3, 1, 2, 6], [1, 2, 3, 6], [300, 100, 200, 600]]) == 0
     assert type(best_candidate([[1, 1, 2]])) is int

@@ -11,6 +11,7 @@ from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments.apps import RecordedSelection
+from dubhe_flwr.experiments.findings import federation_summary
 from dubhe_flwr.protocol import Plan, StageReport
 
 FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))
@@ -67,6 +68,15 @@ def updated() -> Any:
         cid = "71"
 
     return Proxy(), FitRes(Status(Code.OK, ""), MODEL, 4, {})
+
+
+def test_the_federation_is_described_as_realised() -> None:
+    """Nine of sixteen samples belong to the first class."""
+    summary = federation_summary(FEDERATION)
+    assert (summary.num_clients, summary.num_classes, summary.num_samples) == (4, 2, 4)
+    assert summary.class_proportions == (9 / 16, 7 / 16)
+    assert summary.rho == pytest.approx(9 / 7)
+    assert summary.name.startswith("letters-1.3/")
 
 
 def test_the_record_is_that_of_the_rounds(

@@ -56,19 +56,16 @@ def distances(
     return found.methods["dubhe"].distance, run
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_it_foretells_the_encrypted_run(seed: int) -> None:
+LARGE = [pytest.param(seed, 300, 20, marks=pytest.mark.slow) for seed in range(100, 140)]
+
+
+@pytest.mark.parametrize(
+    ("seed", "most_clients", "most_classes"), [*((seed, 30, 6) for seed in range(10)), *LARGE]
+)
+def test_it_foretells_the_encrypted_run(seed: int, most_clients: int, most_classes: int) -> None:
     """Within a tenth, of N, K, C, skew and sizes drawn wide; another seed, so other clients."""
-    foretold, run = distances(seed, most_clients=30, most_classes=6, num_rounds=200)
+    foretold, run = distances(seed, most_clients, most_classes, num_rounds=200)
     assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # of 0 to 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 140))
-def test_it_foretells_larger_encrypted_runs(seed: int) -> None:
-    """The same with up to 300 clients and 20 classes."""
-    foretold, run = distances(seed, most_clients=300, most_classes=20, num_rounds=200)
-    assert foretold == pytest.approx(run, rel=0.1, abs=0.01)
 
 
 SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)

@@ -10,11 +10,11 @@ from dubhe_flwr.experiments import CompareSettings, StudySettings
 from dubhe_flwr.rules import Paper, Prices
 
 OF_BOTH = [
-    ({"num_clients": 0}, "num_clients=0 must be at least 1"),
-    ({"num_samples": 0}, "num_samples=0"),
-    ({"num_rounds": 0}, "num_rounds=0"),
+    *(
+        ({f"num_{name}": 0}, f"num_{name}=0 must be at least 1")
+        for name in ("clients", "samples", "rounds", "participants")
+    ),
     ({"tries": 0}, "tries=0"),
-    ({"num_participants": 0}, "num_participants=0"),
     ({"num_participants": 2000}, "above num_clients=.*; select fewer or simulate more"),
     ({"num_participants": 2}, "min_cohort=3 is above num_participants=2"),
     ({"generator": "zipf"}, "generator='zipf' is unknown; choose one of dirichlet, mixture"),
@@ -28,27 +28,18 @@ OF_BOTH = [
 
 OF_COMPARISONS = [
     ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
-    (
-        {"methods": ("random", "luck")},
-        r"methods='luck' is unknown; choose one of random,",
-    ),
+    ({"methods": ("random", "luck")}, "methods='luck' is unknown; choose one of random,"),
     ({"methods": ()}, "at least one method"),
     ({"methods": ("random", "random")}, "each once"),
     ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
-    ({"batch_size": 0}, "batch_size=0"),
-    ({"epochs": -1}, "epochs=-1"),
-    ({"evaluate_every": 0}, "evaluate_every=0"),
-    ({"num_threads": 0}, "num_threads=0"),
+    *(({n: 0}, f"{n}=0") for n in ("batch_size", "epochs", "evaluate_every", "num_threads")),
     ({"learning_rate": 0.0}, "learning_rate=0.0 must be above 0"),
     ({"learning_rate": float("nan")}, "learning_rate=nan"),
     ({"learning_rate": float("inf")}, "learning_rate=inf"),
 ]
 OF_STUDIES = [
     ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
-    (
-        {"rule": "paper", "thresholds": (0.7,)},
-        r"give one share for each of the sizes \(1, 2\)",
-    ),
+    ({"rule": "paper", "thresholds": (0.7,)}, r"one share for each of the sizes \(1, 2\)"),
     ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
     ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
     ({"rule": "paper", "reference_set": ()}, r"reference_set=\(\) must hold sizes"),

@@ -1,8 +1,4 @@
-"""A federation that writes down what a selection does, by its outermost interface only.
-
-The traces have to outlive any change inside the protocol. So nothing here reads a field of the
-server's state, of a message or of a node's memory.
-"""
+"""Writes down what a selection does, by its outermost interface only, which outlives changes."""
 
 import json
 from collections import Counter

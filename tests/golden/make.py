@@ -1,7 +1,4 @@
-"""Writes the golden traces anew: `python tests/golden/make.py`.
-
-Do so only where the protocol is meant to do something else, and say why in the commit.
-"""
+"""Writes the golden traces anew, where another protocol is meant: `python tests/golden/make.py`."""
 
 import json
 import sys

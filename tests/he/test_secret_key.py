@@ -43,11 +43,7 @@ def test_decryption_agrees_with_phe(secret_key: SecretKey, data: st.DataObject) 
 
 
 def test_obfuscation_is_fresh_and_uniform_modulo_each_prime(secret_key: SecretKey) -> None:
-    """Ciphertexts of one plaintext differ, and their quadratic characters look like fair coins.
-
-    A ciphertext is congruent to x modulo p and to y modulo q. The chi-square statistic of the four
-    pairs of characters has 3 degrees of freedom; it exceeds 44 once in 6e8 runs.
-    """
+    """Ciphertexts differ, and their quadratic characters are fair: above 44 once in 6e8 runs."""
     num_draws = 1024
     vector = secret_key.encrypt([1] * num_draws)
     ciphertexts = secret_key.public_key.parse(vector, num_draws)

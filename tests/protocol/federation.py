@@ -66,18 +66,7 @@ def node_ids(number: int, seed: int = 0) -> list[int]:
 
 
 class Federation(Generic[StateT]):
-    """Nodes and a server in one process.
-
-    Every node keeps its state as fields between two requests, as it does in Flower. Every call of
-    the selector is checked to leave the state that is passed in as it was.
-
-    Attributes
-    ----------
-    alter_request, alter_reply : callable (stage, node id, message) -> message
-        What the network does on the way; None loses the message. A failure is left as it is.
-    exchanges : list of Exchange
-        All that the network carried.
-    """
+    """Nodes and a server in one process; a state that is passed in is checked to stay as it was."""
 
     def __init__(
         self, selector: Selector[StateT], policies: Sequence[NodePolicy], seed: int = 0
@@ -89,6 +78,7 @@ class Federation(Generic[StateT]):
         self.state = selector.initial_state()
         self.exchanges: list[Exchange] = []
         self.errors: list[ProtocolError] = []
+        # What the network does to a message of a stage and node; None loses it.
         self.alter_request: Callable[[str, int, Fields], Fields | None] = lambda _s, _n, r: r
         self.alter_reply: Callable[[str, int, Fields], Reply | None] = lambda _s, _n, r: r
 
@@ -182,11 +172,7 @@ class Federation(Generic[StateT]):
 def dubhe(
     label_counts: Iterable[ArrayLike], policy: Mapping[str, Any] | None = None, **settings: Any
 ) -> Federation[CoordinatorState]:
-    """Return a federation under Dubhe with small keys.
-
-    Settings of the paper's rule may stand beside the others. Nodes that are not simulated have a
-    server that does not say so.
-    """
+    """Return a federation under Dubhe with small keys; settings may be the paper's rule's."""
     paper = {
         name: settings.pop(name) for name in ("reference_set", "thresholds") if name in settings
     }

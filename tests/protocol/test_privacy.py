@@ -73,10 +73,7 @@ def replies_of(nodes: Nodes, *stages: str) -> list[Any]:
 
 
 def shapes(nodes: Nodes) -> list[Any]:
-    """Return stage, node, and names, types and sizes of all fields, message by message.
-
-    How many groups an agent is asked about follows from the decisions, which the server sees.
-    """
+    """Return stage, node, names, types and sizes; groups follow from decisions, which are seen."""
     grouped = epoch_of(nodes).groups_per_round > 0
 
     def shape(fields: Any, *, of_groups: bool = False) -> list[Any]:
@@ -149,10 +146,7 @@ def secrets_of_search(rule: Paper) -> set[bytes]:
 
 @pytest.mark.parametrize("kind", ["tries", "groups", "search"])
 def test_a_transcript_holds_nothing_in_the_clear(kind: str) -> None:
-    """No registry, R_A, p_l, P, expectations, p_o, EMD or key, however it may be written.
-
-    Nor is there a field for anything else.
-    """
+    """No registry, R_A, p_l, P, p_o, EMD or key, however written, nor a field for more."""
     settings = KINDS[kind]
     nodes = dubhe(COUNTS, policy={"simulated": False}, **settings)
     secrets: set[bytes] = set()

@@ -1,8 +1,4 @@
-"""Schedules of deliveries in which old messages come again: none counts, and nothing else changes.
-
-Nodes get their requests in any order, twice, and with requests of earlier stages and epochs in
-between; the server is shown old replies in place of new ones.
-"""
+"""Schedules of deliveries in which old messages come again: none counts, nothing else changes."""
 
 import random
 from collections import Counter

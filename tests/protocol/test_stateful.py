@@ -1,7 +1,4 @@
-"""Coordinator and sessions under any order of events: hypothesis looks for one that breaks them.
-
-In CI 200 runs of 50 steps; 20,000 with ``pytest -m slow tests/protocol/test_stateful.py``.
-"""
+"""Coordinator and sessions under any order of events: hypothesis looks for one that breaks them."""
 
 import json
 import random
@@ -43,17 +40,7 @@ some_nodes = st.sets(nodes)
 
 
 class Federation(RuleBasedStateMachine):
-    """One server, eight nodes, and a network that does what it likes.
-
-    Attributes
-    ----------
-    inbox : dict
-        What has come back to the server of the current batch.
-    forged : set of int
-        Nodes whose reply in the inbox is an old one.
-    said_no : dict of set of int
-        Nodes whose last answer in this round, at join or at participate, was no.
-    """
+    """One server, eight nodes, and a network that does what it likes."""
 
     @initialize(
         seed=st.integers(0, 2**32),
@@ -104,7 +91,7 @@ class Federation(RuleBasedStateMachine):
         return any(reply is sent for sent in self.replies[node_id])
 
     def forget_replies(self) -> None:
-        """Begin with an empty inbox."""
+        """Begin with an empty inbox of the current batch, in which no reply is an old one."""
         self.inbox: dict[int, Any] = {}
         self.forged: set[int] = set()
 
@@ -161,6 +148,7 @@ class Federation(RuleBasedStateMachine):
         if self.server_round == 1 or len(away) > 3:
             away = set()
         self.present = set(IDS) - away
+        # Whose last answer in this round, at join or at participate, was no.
         self.said_no: dict[str, set[int]] = {"status": set(), "unwilling": set()}
         self.num_batches = 0
         self.forget_replies()

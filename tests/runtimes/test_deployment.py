@@ -43,10 +43,7 @@ def halted(folder: Path, stage: str) -> int:
 def test_a_run_survives_nodes_that_die_or_stall(
     federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One dies at registration, one in training, one stalls: the run ends with a result.
-
-    Whatever the server received tells no labels in the clear.
-    """
+    """One dies at registration, one in training, one stalls: the run ends, and tells no labels."""
     halts, record = tmp_path / "halts", tmp_path / "record"
     for folder in (halts, record):
         folder.mkdir()

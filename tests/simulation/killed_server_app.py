@@ -1,8 +1,4 @@
-"""Kills a ServerApp with SIGKILL at one point after the other, and starts it again each time.
-
-Run as a script with an API ("fit" or "train"), a folder and the points: a process for each
-ServerApp, made by fork so that the packages are imported once. It prints what came of it as JSON.
-"""
+"""Kills a ServerApp with SIGKILL at one point after the other, and starts it again each time."""
 
 import json
 import logging

@@ -1,7 +1,4 @@
-"""Whatever goes wrong at whatever stage of a Flower app, its run ends with its rounds trained.
-
-What the protocol makes of each fault is tested without a runtime, in `tests/protocol`.
-"""
+"""Whatever goes wrong at whatever stage of a Flower app, its run ends with its rounds trained."""
 
 import logging
 from typing import Any, get_args

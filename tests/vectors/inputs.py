@@ -1,7 +1,4 @@
-"""The fixed inputs of the test vectors, and how they are told.
-
-The keys are throw-away keys that stand here in the open.
-"""
+"""The fixed inputs of the vectors, with throw-away keys, and how they are told."""
 
 import hashlib
 import json

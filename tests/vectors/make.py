@@ -1,8 +1,4 @@
-"""Writes the test vectors of the wire format: `python tests/vectors/make.py`.
-
-Everything is computed by reference.py from fixed inputs, so that the files never change unless the
-format does.
-"""
+"""Writes the test vectors of the wire format anew: `python tests/vectors/make.py`."""
 
 import json
 import sys

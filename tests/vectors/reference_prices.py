@@ -1,8 +1,4 @@
-"""A second implementation of prices, written from docs/reference/wire.md alone.
-
-It shares no code with the package, and adds up in the clear what nodes would encrypt. It has the
-whole matrix only, which goes up to 32 classes.
-"""
+"""A second implementation of prices, written from docs/reference/wire.md alone, to 32 classes."""
 
 import json
 from collections.abc import Mapping, Sequence

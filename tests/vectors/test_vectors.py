@@ -1,7 +1,4 @@
-"""The package does what the test vectors of the wire format say, and they are what they were.
-
-The same files are for whoever writes a client in another language.
-"""
+"""The package does what the vectors say, which whoever writes another client has as well."""
 
 import json
 from functools import reduce

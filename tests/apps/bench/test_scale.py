@@ -1,6 +1,5 @@
 """Tests of the benchmark of large federations."""
 
-from statistics import median
 from typing import Any
 
 import pytest
@@ -8,31 +7,6 @@ from bench import scale
 from bench.scale import ScaleSettings
 
 from dubhe_flwr.errors import SettingsError
-
-
-def test_sums_epochs_and_rounds_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For each size; every fourth round draws, and the first one registers before."""
-    # A new process takes seconds to start.
-    monkeypatch.setattr(scale, "_in_fresh_process", lambda measure, *given: measure(*given))
-    results = scale.bench_scale(
-        ScaleSettings(sizes=(40, 80), key_bits=512, num_participants=4, num_real=8)
-    )
-    content = results.to_dict()
-    for number in (40, 80):
-        epoch = content["measured"]["epochs"][str(number)]
-        assert [bool(cost["stages"]) for cost in epoch["rounds"]] == [True, *[False] * 3] * 2
-        spent = [
-            cost["begin_seconds"] + sum(stage["server_seconds"] for stage in cost["stages"])
-            for cost in epoch["rounds"]
-        ]
-        assert epoch["epoch_seconds"] == pytest.approx(spent[0])
-        assert epoch["draw_seconds"] == pytest.approx(spent[4])
-        without = spent[1:4] + spent[5:]
-        assert epoch["drawless_seconds"] == pytest.approx(median(without))
-        assert epoch["messages"] == 3 * number + 1 + 4
-        assert epoch["peak_mb"] >= epoch["start_mb"] > 1
-        assert content[f"sum_seconds_n{number}"] > 0
-    assert content["wanted"] == {}
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,7 @@ def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
 def test_groups_and_sums_of_a_round(
     epoch: Epoch, selection: tuple[int, int, int | None, int], groups: int, sums: int
 ) -> None:
-    """As many groups as volunteers make up, and no sum where there is nothing to choose.
-
-    The selection is the number of clients, K, the size of the groups and H.
-    """
+    """As many groups as N clients make up for K, the groups' size and H; none without a choice."""
     num_clients, num_participants, group_size, tries = selection
     changed = sized(
         epoch,

@@ -1,9 +1,4 @@
-"""A whole session of one node by prices, over two epochs: what it is asked and what it answers.
-
-``python tests/protocol/rules/prices_session.py`` (with ``tests`` on the path) writes it anew. The
-federation is simulated without encryption, so that all of it follows from a seed; only keys for
-delivery do not, and are left out. Another implementation can be held against it.
-"""
+"""A session of one node by prices; `python tests/protocol/rules/prices_session.py` writes it."""
 
 import json
 from collections.abc import Mapping

@@ -1,9 +1,4 @@
-"""Whatever comes over the network, a node answers or refuses, and the server goes on or gives up.
-
-Thousands of messages are valid ones spoilt at random: fields lost, swapped, retyped, cut, flipped
-and blown up. Nothing but a typed refusal may come of them, and no refusal or log line may tell a
-secret.
-"""
+"""Whatever comes over the network, a node answers or refuses, and no text of it tells a secret."""
 
 import logging
 import random

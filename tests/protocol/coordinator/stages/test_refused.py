@@ -112,17 +112,6 @@ def test_a_server_that_was_set_back_begins_a_new_epoch() -> None:
     assert nodes.play(3).notes == ()
 
 
-@pytest.mark.parametrize(("refusing", "renewed"), [(6, False), (7, True)])
-def test_most_nodes_have_to_refuse(refusing: int, renewed: bool) -> None:
-    """Up to half of them, the others go on."""
-    nodes = federation()
-    first = nodes.play(1)
-    nodes.alter_reply = at_first(nodes, refusing)
-    plan = nodes.play(2)
-    assert (plan.epoch != first.epoch) == renewed
-    assert plan.num_registered == 12
-
-
 def test_only_an_epoch_that_held_ends_the_halving() -> None:
     """Not a round that was given up: the next one goes on among as few."""
     nodes = federation(24, on_failure="random")
