@@ -1,12 +1,11 @@
 """Tests of sums: the same under encryption and in the clear, and of nothing that is no vector."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, SettingsError
-from dubhe_flwr.he import Layout, PublicKey, SecretKey, Slots, Unencrypted
+from dubhe_flwr.he import PublicKey, SecretKey, Unencrypted
 
 PLAIN = Unencrypted(512)
 LARGEST = 2**509 - 1
@@ -34,18 +33,6 @@ def test_the_order_of_addends_does_not_matter(secret_key: SecretKey, data: st.Da
     shuffled = data.draw(st.permutations(vectors))
     public_key = secret_key.public_key
     assert public_key.add_up(shuffled, 2) == public_key.add_up(vectors, 2)
-
-
-def test_a_packed_field_comes_back(secret_key: SecretKey) -> None:
-    """What a layout packs adds up alike in both; it has the same number of bytes."""
-    layout = Layout(512, 9, {"share": Slots(62, 2**20)})
-    rows = np.random.default_rng(7).multinomial(2**20, np.full(62, 1 / 62), size=9)
-    for cipher, key in ((secret_key, secret_key.public_key), (PLAIN, PLAIN)):
-        vectors = [cipher.encrypt(layout.pack("share", row)) for row in rows]
-        assert {len(vector) for vector in vectors} == {layout.field_bytes("share")}
-        assert all(key.is_valid(vector, layout.num_ciphertexts("share")) for vector in vectors)
-        total = cipher.decrypt(key.add_up(vectors, layout.num_ciphertexts("share")))
-        np.testing.assert_array_equal(layout.unpack("share", total, 9), rows.sum(axis=0))
 
 
 @pytest.mark.parametrize("place", [0, 1])

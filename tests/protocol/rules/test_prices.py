@@ -137,12 +137,6 @@ class TestLies:
         with_liars(nodes, [nodes.ids[7]], "registration", alone, times=1)
         self.check(nodes)
 
-    def test_beyond_what_a_node_may_tell(self) -> None:
-        """What does not unpack as a sum of so many nodes is refused the same way."""
-        nodes = federation(simulation="encrypted")
-        with_liars(nodes, [nodes.ids[7]], "registration", lambda v: v + 2**25, times=1)
-        self.check(nodes)
-
     @pytest.mark.parametrize("share", [0.8, 2.0])
     def test_of_a_later_exchange(self, share: float) -> None:
         """Numbers after the opening are checked as well, and how large they are."""
