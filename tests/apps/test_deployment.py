@@ -24,9 +24,6 @@ from cryptography.hazmat.primitives.serialization import (
 from deployment import Credentials, Processes, Shelf
 from deployment.processes import counting, wait_for
 
-flower_superlink, flower_supernode = (
-    import_module(f"flwr.{name}.cli.flower_{name}") for name in ("superlink", "supernode")
-)
 APP = Path(__file__).parents[2] / "apps" / "deployment"
 LONG = "import time; time.sleep(600)"
 
@@ -147,9 +144,12 @@ def test_work_that_is_silent_is_counted() -> None:
 
 def test_compose_starts_what_flower_knows() -> None:
     """Each command has options that the installed Flower takes, and each app's folder is there."""
+    superlink, supernode = (
+        import_module(f"flwr.{name}.cli.flower_{name}") for name in ("superlink", "supernode")
+    )
     parsers = {
-        "flower-superlink": flower_superlink._parse_args_run_superlink(),
-        "flower-supernode": flower_supernode._parse_args_run_supernode(),
+        "flower-superlink": superlink._parse_args_run_superlink(),
+        "flower-supernode": supernode._parse_args_run_supernode(),
     }
     services = yaml.safe_load((APP / "compose.yaml").read_text("utf-8"))["services"]
     given = {}

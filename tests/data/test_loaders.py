@@ -7,7 +7,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-import torchvision
 from PIL import Image
 
 from dubhe_flwr.data import Dataset, load_dataset
@@ -25,7 +24,7 @@ FILES = (
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every download fail at once."""
-    monkeypatch.setattr(torchvision.datasets.MNIST, "mirrors", ["file:///nowhere/"])
+    monkeypatch.setattr("torchvision.datasets.MNIST.mirrors", ["file:///nowhere/"])
 
 
 def write_mnist(folder: Path) -> None:
@@ -140,7 +139,7 @@ def test_tiles_of_cifar10_are_cut_row_by_row(tiles: Path) -> None:
 def test_missing_cifar10_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to fetch and where to put it."""
     fail = Mock(side_effect=RuntimeError("no network"))
-    monkeypatch.setattr(torchvision.datasets, "CIFAR10", fail)
+    monkeypatch.setattr("torchvision.datasets.CIFAR10", fail)
     with pytest.raises(DataError, match=f"fetch cifar-10.* and put it into {tmp_path}"):
         load_dataset("cifar10", tmp_path)
 

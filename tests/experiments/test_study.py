@@ -35,14 +35,14 @@ def small_study(**given: Any) -> StudyResults:
 
 
 def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
-    """Return EMD* and coverage within 100 rounds of N=1000, K=20, rho=10, EMD 1.5 in 200 rounds."""
-    settings = StudySettings.of(**given)
+    """Return EMD* and coverage of N=1000, K=20, rho=10, EMD 1.5 in 60 rounds."""
+    settings = StudySettings.of(**{"num_rounds": 60, **given})
     federation = draw_federation(settings)
     nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
     plans = rounds_in_memory(selector_of("dubhe", settings, federation), nodes)
     selected = [plan.participants for plan in islice(plans, settings.num_rounds)]
     shares = [federation.label_distributions[list(chosen)].mean(axis=0) for chosen in selected]
-    return fmean(map(distance_to_uniform, shares)), coverage(selected[:100], 1000)
+    return fmean(map(distance_to_uniform, shares)), coverage(selected, 1000)
 
 
 def without_costs(results: StudyResults) -> dict[str, SelectionResult]:
@@ -117,7 +117,8 @@ def test_the_baselines_select_as_their_selectors_do() -> None:
 
 def test_early_coverage_counts_a_hundred_rounds() -> None:
     """It is that of a shorter study, and no larger than that of all rounds."""
-    long, short = (small_study(num_rounds=n, num_clients=400) for n in (120, 100))
+    few = {"num_clients": 120, "num_participants": 3}
+    long, short = (small_study(num_rounds=number, **few) for number in (110, 100))
     for name, method in long.methods.items():
         assert method.coverage_100 == short.methods[name].coverage_100
         assert method.coverage_100 == short.methods[name].coverage
@@ -147,16 +148,18 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
 def test_selected_data_is_as_uniform_as_it_used_to_be(
     options: dict[str, Any], largest_emd: float
 ) -> None:
-    """Bounds of the paper's way for one seed; the means over three were 0.39 and 0.23."""
+    """Bounds of the paper's way for one seed; the means over three were 0.387 and 0.233."""
     mean_emd, _ = dubhe_at_full_size(**options, rule="paper", determination="tries")
     assert mean_emd <= largest_emd
 
 
-@pytest.mark.parametrize(("num_participants", "largest_emd"), [(20, 0.10), (100, 0.03)])
+@pytest.mark.parametrize(("num_participants", "largest_emd"), [(20, 0.10), (100, 0.02)])
 def test_the_defaults_select_uniform_data_of_many_clients(
     num_participants: int, largest_emd: float
 ) -> None:
-    """The means over three seeds were 0.057 with 54 % of the clients, and 0.021 for K = 100."""
-    mean_emd, early_coverage = dubhe_at_full_size(num_participants=num_participants, num_rounds=100)
+    """The means over three seeds were 0.086 with 44 % of the clients; for K = 100 0.009, 52 %."""
+    mean_emd, reached = dubhe_at_full_size(
+        num_participants=num_participants, num_rounds=1200 // num_participants
+    )
     assert mean_emd <= largest_emd
-    assert early_coverage >= 0.35
+    assert reached >= 0.35
