@@ -13,6 +13,7 @@ from bench.crypto import CryptoSettings, bench_crypto
 from bench.engine import EngineSettings, bench_engine
 from bench.measuring import BenchResults
 from bench.protocol import ProtocolSettings, bench_protocol
+from bench.rounds import RoundsSettings, bench_rounds
 from bench.scale import ScaleSettings, bench_scale
 from dubhe_flwr.cli import new_application, run_application
 from dubhe_flwr.cli.options import command, writable_file
@@ -27,6 +28,7 @@ _BENCHMARKS: Final[dict[str, tuple[type[Options], _Bench]]] = {
     "protocol": (ProtocolSettings, bench_protocol),
     "scale": (ScaleSettings, bench_scale),
     "engine": (EngineSettings, bench_engine),
+    "rounds": (RoundsSettings, bench_rounds),
 }
 _EPILOG: Final = (
     "Example: [bold]python apps/benchmarks {name} --json results/{name}.json "
