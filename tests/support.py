@@ -132,11 +132,15 @@ def initial_parameters() -> Any:
 class Recorded:
     """Mixin for a Dubhe strategy that keeps every plan."""
 
-    plans: list[Plan]
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.plans: list[Plan] = []
+        told = options.pop("on_selection", lambda _plan, _seconds: None)
 
-    def on_plan(self, plan: Plan, seconds: float) -> None:
-        """Keep the plan."""
-        self.plans = [*getattr(self, "plans", []), plan]
+        def keep(plan: Plan, seconds: float) -> Any:
+            self.plans.append(plan)
+            return told(plan, seconds)
+
+        super().__init__(*arguments, on_selection=keep, **options)  # type: ignore[call-arg]
 
     @property
     def selected(self) -> list[list[int]]:

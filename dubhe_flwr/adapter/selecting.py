@@ -13,7 +13,7 @@ from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
 
-__all__ = ["Selecting", "SelectingByDubhe", "SelectionDriver"]
+__all__ = ["Selecting", "SelectingByDubhe", "SelectionDriver", "log_plan"]
 
 ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
@@ -74,8 +74,7 @@ class SelectionDriver:
             "selection-seconds": seconds,
             "selection-bytes": outcome.bytes_up + outcome.bytes_down,
         }
-        self._owner.log_plan(outcome, seconds)
-        self._owner.on_plan(outcome, seconds)
+        log_plan(outcome, seconds)
         if self.options.on_selection is not None:
             told = self.options.on_selection(outcome, seconds)
             self.metrics.update(told if isinstance(told, Mapping) else {})
@@ -138,7 +137,7 @@ class Selecting(Generic[StrategyT]):
     """Wraps a strategy: the selector chooses the clients, the strategy trains and aggregates.
 
     It is the base of both `Selection` strategies. Subclasses may override `eligible` to leave nodes
-    out of a round, `on_plan` to see who was chosen, and `log_plan` to change what the log says.
+    out of a round; the option `on_selection` is told who was chosen.
 
     Parameters
     ----------
@@ -211,40 +210,6 @@ class Selecting(Generic[StrategyT]):
         del server_round
         return node_ids
 
-    def on_plan(self, plan: Plan, seconds: float) -> None:
-        """Take note of who was chosen, and of how long it took; the default does nothing."""
-
-    def log_plan(self, plan: Plan, seconds: float) -> None:
-        """Write to Flower's log what the selection did, and loudly what went wrong."""
-        stages = {report.stage for report in plan.stages}
-        if Stage.REGISTER in stages and not plan.fallback:
-            nodes = _counted(plan.num_registered, "node", "nodes")
-            log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
-            if len(plan.participants) == plan.num_registered:
-                log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
-        for report in plan.stages:
-            for reason, number in report.dropped.items():
-                lost = _counted(number, "reply", "replies")
-                log(WARNING, "dubhe: %s: %s dropped: %s", report.stage, lost, reason)
-        for note in plan.notes:
-            log(WARNING, "dubhe: %s", note)
-        if plan.fallback:
-            log(
-                ERROR,
-                "dubhe: round %s was NOT selected by Dubhe: %s chosen at random",
-                plan.server_round,
-                _counted(len(plan.participants), "client was", "clients were"),
-            )
-            return
-        log(
-            INFO,
-            "dubhe: %s of %s clients selected in %.2f s (%s)",
-            len(plan.participants),
-            plan.num_registered,
-            seconds,
-            _choice(plan),
-        )
-
 
 class SelectingByDubhe(Selecting[StrategyT]):
     """What both `Dubhe` strategies have beside that."""
@@ -259,6 +224,38 @@ class SelectingByDubhe(Selecting[StrategyT]):
         """Let all nodes register before the next round, because their data changed."""
         run = self.driver.run
         run.state = self._coordinator.register_anew(run.state)
+
+
+def log_plan(plan: Plan, seconds: float) -> None:
+    """Write to Flower's log what the selection did, and loudly what went wrong."""
+    stages = {report.stage for report in plan.stages}
+    if Stage.REGISTER in stages and not plan.fallback:
+        nodes = _counted(plan.num_registered, "node", "nodes")
+        log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
+        if len(plan.participants) == plan.num_registered:
+            log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
+    for report in plan.stages:
+        for reason, number in report.dropped.items():
+            lost = _counted(number, "reply", "replies")
+            log(WARNING, "dubhe: %s: %s dropped: %s", report.stage, lost, reason)
+    for note in plan.notes:
+        log(WARNING, "dubhe: %s", note)
+    if plan.fallback:
+        log(
+            ERROR,
+            "dubhe: round %s was NOT selected by Dubhe: %s chosen at random",
+            plan.server_round,
+            _counted(len(plan.participants), "client was", "clients were"),
+        )
+        return
+    log(
+        INFO,
+        "dubhe: %s of %s clients selected in %.2f s (%s)",
+        len(plan.participants),
+        plan.num_registered,
+        seconds,
+        _choice(plan),
+    )
 
 
 def _log_failures(batch: Batch, replies: Replies) -> None:

@@ -44,7 +44,9 @@ class RecordedSelection(Selection):
         expected_nodes: int,
         on_round: Callable[[int, float | None], None],
     ) -> None:
-        super().__init__(strategy, selector, expected_nodes=expected_nodes)
+        super().__init__(
+            strategy, selector, expected_nodes=expected_nodes, on_selection=self._take_note
+        )
         self._on_round = on_round
         self._plans: list[Plan] = []
         self._evaluations: list[tuple[float | None, float | None]] = []
@@ -54,9 +56,7 @@ class RecordedSelection(Selection):
         self._update_bytes_down = 0
         self._update_bytes_up = 0
 
-    def on_plan(self, plan: Plan, seconds: float) -> None:
-        """Take note of the plan."""
-        super().on_plan(plan, seconds)
+    def _take_note(self, plan: Plan, seconds: float) -> None:
         self._plans.append(plan)
         self._selection_seconds += seconds
 

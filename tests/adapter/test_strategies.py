@@ -236,15 +236,12 @@ def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
 @in_both_apis
 def test_all_nodes_register_anew_on_request(api: Api) -> None:
     """The operator's word brings a new epoch, with the next round."""
-    strategy, grid = api.dubhe(), api.grid()
-    on_plan = strategy.on_plan
 
-    def impatient(plan: Any, seconds: float) -> None:
-        on_plan(plan, seconds)
+    def impatient(plan: Any, _seconds: float) -> None:
         if plan.server_round == 2:
             strategy.register_anew()
 
-    strategy.on_plan = impatient
+    strategy, grid = api.dubhe(on_selection=impatient), api.grid()
     api.run(strategy, grid, 4)
     first, second, third, fourth = (plan.epoch for plan in strategy.plans)
     assert first == second != third == fourth

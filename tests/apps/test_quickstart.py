@@ -14,7 +14,6 @@ from apis import FIT
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.rules import Prices
-from dubhe_flwr.server import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
 APP = Path(__file__).parents[2] / "apps" / "quickstart"
@@ -27,10 +26,10 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Collect who is selected in each round."""
     selected: list[tuple[str, ...]] = []
 
-    def on_plan(_self: Dubhe, plan: Plan, _seconds: float) -> None:
+    def take_note(plan: Plan, _seconds: float) -> None:
         selected.append(plan.aliases)
 
-    monkeypatch.setattr(Dubhe, "on_plan", on_plan)
+    monkeypatch.setattr("dubhe_flwr.adapter.selecting.log_plan", take_note)
     return selected
 
 

@@ -55,7 +55,7 @@ def selection(told: list[tuple[int, float | None]]) -> RecordedSelection:
     ]
     recorded.evaluate(0, MODEL)
     for plan in plans:
-        recorded.on_plan(plan, seconds=0.5)
+        recorded.driver.options.on_selection(plan, 0.5)  # type: ignore[misc]
         recorded.aggregate_fit(plan.server_round, [updated(), updated()], [])
         recorded.evaluate(plan.server_round, MODEL)
     return recorded

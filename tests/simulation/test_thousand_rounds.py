@@ -26,12 +26,11 @@ def test_memory_stays_flat_over_a_thousand_rounds(caplog: pytest.LogCaptureFixtu
     """After the first epoch, a thousand rounds of a thousand nodes need no more memory."""
     memory: list[int] = []
 
-    def on_plan(plan: Any, _seconds: float) -> None:
+    def take_note(plan: Any, _seconds: float) -> None:
         memory.append(resident_bytes())
         assert len(set(plan.participants)) == 20
 
-    strategy = TRAIN.dubhe(num_participants=20, rounds_per_draw=50)
-    strategy.on_plan = on_plan
+    strategy = TRAIN.dubhe(num_participants=20, rounds_per_draw=50, on_selection=take_note)
     caplog.set_level("ERROR", logger="flwr")
     app = message_client_app(lambda node: LABEL_COUNTS[int(node.node_config["partition-id"])])
     run_in_process(main_server_app(strategy, 1000), app, NUM_NODES)
