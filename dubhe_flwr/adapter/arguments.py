@@ -53,7 +53,7 @@ class Options:
         returns joins the metrics of the round.
     """
 
-    equal_weights: bool = False
+    equal_weights: bool = Settings.equal_weights
     evaluate_on: EvaluateOn = "all"
     expected_nodes: int | None = None
     wait_timeout: float = 60.0

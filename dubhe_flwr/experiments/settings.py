@@ -90,7 +90,7 @@ class SelectionSettings(Options):
         least=1,
         shown="20, with groups by prices 5",
     )
-    group_size: int = option(0, "g: fewest clients in a group; 0 stands for the usual 4.")
+    group_size: int | None = option(None, "g: fewest clients in a group.", least=1, shown="4")
     thresholds: tuple[float, ...] | str | None = option(
         None,
         "Shares in the order of the reference set, or search.",
@@ -197,11 +197,11 @@ class ExperimentSettings(Options):
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
         selection = replace(self.selection, **DUBHE[method])
-        same_names = ("num_participants", "determination", "tries", "registration_interval")
+        same_names = ("num_participants", "determination", "tries", "group_size", "key_bits")
         return Settings(
-            **{name: selection.flat()[name] for name in (*same_names, "key_bits")},
+            **{name: selection.flat()[name] for name in (*same_names, "registration_interval")},
             rule=selection.participation,
-            group_size=selection.group_size or None,
+            equal_weights=True,  # all clients have as many samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
             simulation="encrypted" if self.encrypted else "plain",

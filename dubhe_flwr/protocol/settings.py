@@ -77,7 +77,7 @@ class Settings:
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
         sample of them, so that a round costs the same however large the federation is.
-    equal_weights : bool (default: True)
+    equal_weights : bool (default: False)
         Whether all clients count the same when they are aggregated (eq. 1), or by their number of
         samples; what is balanced is what is aggregated.
     min_cohort : int (default: 3)
@@ -134,7 +134,7 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
     registration_interval: int = 50
     rounds_per_draw: int = 1
     max_registered: int = 2000
-    equal_weights: bool = True
+    equal_weights: bool = False
     min_cohort: int = 3
     quorum: int | None = None
     on_failure: OnFailure = "raise"

@@ -145,7 +145,8 @@ class Told(Federation[CoordinatorState]):
         options = dict(self.scenario.settings)
         rule = Paper(options.pop("reference_set"), options.pop("thresholds"))
         fixed: dict[str, Any] = {"key_bits": 512, "seed": self.seed, "simulation": "encrypted"}
-        return Coordinator(Settings(rule=rule, **fixed | {"max_registered": 100} | options))
+        usual = {"max_registered": 100, "equal_weights": True}
+        return Coordinator(Settings(rule=rule, **fixed | usual | options))
 
     def _policy(self, row: int) -> NodePolicy:
         """Return a node's part; the one place where policies are made."""

@@ -62,6 +62,7 @@ class Federation(RuleBasedStateMachine):
                 registration_interval=INTERVAL,
                 max_draws_per_epoch=MAX_DRAWS,
                 max_unregistered=0.0,
+                equal_weights=True,
                 key_bits=512,
                 seed=seed,
                 **options,
