@@ -33,6 +33,7 @@ def messages() -> Iterator[Case]:
         "key.agent-public-key": ref.public_half(AGENT),
         "key.sealed-key": bytes(80),
     }
+    away = {"status": 5, "alias": "3", "public-key": ref.public_half(NODE)}
     joined = {"status": 0, "alias": "3", "num-classes": 4, "public-key": ref.public_half(NODE)}
     made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
     requests: list[tuple[str, str, dict[str, Any]]] = [
@@ -59,7 +60,7 @@ def messages() -> Iterator[Case]:
         ("join", "", joined),
         ("join", ", signed", joined | {"signature": bytes(96)}),
         ("join", ", weighted", joined | {"num-examples": 600}),
-        ("join", " of a node that stays out", joined | {"status": 5, "num-classes": 0}),
+        ("join", " of a node that stays out", away),
         ("keygen", "", made),
         ("keygen", ", signed", made | {"signatures": bytes(288)}),
         ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),

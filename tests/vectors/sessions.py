@@ -68,7 +68,7 @@ def _joins() -> Iterator[Case]:
     sizes = {"public-key": 32}
 
     def join(name: str, status: int, announced: Any = ANNOUNCED, **more: Any) -> Case:
-        holds = {"status": {"int": status}, "num-classes": {"int": 0 if status else 4}}
+        holds = {"status": {"int": status}} | ({} if status else {"num-classes": {"int": 4}})
         asked = ask("join", announced, holds=holds, sizes=sizes)
         return session(name, None, asked, **more)
 

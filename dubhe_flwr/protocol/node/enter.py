@@ -66,7 +66,7 @@ def join(
     signature = None
     if policy.pinned is not None:
         signature = policy.pinned.sign(join_statement(header.epoch, request, public_key))
-    num_classes = 0 if counts is None else len(counts)
+    num_classes = None if counts is None else len(counts)
     examples = sum(counts) if request.weighted and counts is not None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature)
     past = b"" if memory is None else memory.epochs

@@ -100,7 +100,7 @@ class JoinReply(Message):
 
     status: int  # a `JoinStatus`
     alias: str  # the node's name in results
-    num_classes: int  # ``C``, the length of its label counts; 0 from a node that does not join
+    num_classes: int | None  # ``C``, the length of its label counts; there if it joins
     public_key: bytes  # for sealed delivery
     num_examples: int | None = None  # its samples, where nodes count by them
     signature: bytes | None = None  # of the key, by a node with pinned keys
@@ -108,7 +108,9 @@ class JoinReply(Message):
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")
         _require_alias(self.alias)
-        require(self.num_classes >= (self.status == JoinStatus.JOINS), "There is no class.")
+        joins = self.status == JoinStatus.JOINS
+        fits = self.num_classes is not None and self.num_classes >= 1
+        require(fits if joins else self.num_classes is None, "Nodes that join tell their classes.")
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
         fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES
         require(fits, "There are from 1 to 2^42 samples.")

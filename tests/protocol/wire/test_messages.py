@@ -46,7 +46,7 @@ def test_a_message_is_frozen(name: str) -> None:
         (JOINED, {"num_classes": 1, "num_examples": 1}),
         (JOINED, {"num_examples": 2**42 - 1}),
         (example("register request"), {"mean_examples": 1.0}),
-        (JOINED, {"status": 5, "num_classes": 0}),
+        (JOINED, {"status": 5, "num_classes": None}),
         (example("hello reply"), {"alias": "a" * 256}),
         (example("settle reply"), {"finding": (0.5,) * 64}),
     ],

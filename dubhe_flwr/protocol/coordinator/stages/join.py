@@ -154,7 +154,8 @@ def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[
 
 def _most_frequent(accepted: Mapping[int, JoinReply]) -> int:
     """Return the number of classes that most nodes have, the least of equal ones."""
-    counted = Counter(reply.num_classes for reply in accepted.values())
+    told = (reply.num_classes for reply in accepted.values())
+    counted = Counter(number for number in told if number is not None)
     return min(counted, key=lambda number: (-counted[number], number), default=1)
 
 
