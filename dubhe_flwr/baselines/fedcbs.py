@@ -1,11 +1,13 @@
 """Fed-CBS: an oracle that samples one client after the other in proportion to class balance."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.oracle import OracleSelector, Past
+from dubhe_flwr.baselines.oracle import OracleSelector
+from dubhe_flwr.baselines.roll_call import Past
 
 __all__ = ["FedCbsSelector", "class_imbalance", "first_probabilities", "next_probabilities"]
 
@@ -62,7 +64,7 @@ class FedCbsSelector(OracleSelector):
     round k, the m-th in proportion to ``1 / QCID(M + {n})^m``, with QCID the squared distance of
     class shares from uniform. After Zhang et al., "Fed-CBS: A Heterogeneity-Aware Client Sampling
     Mechanism for Federated Learning via Class-Imbalance Reduction", ICML 2023
-    (https://arxiv.org/abs/2209.15245). Parameters are those of `FlipsSelector`.
+    (https://arxiv.org/abs/2209.15245). The arguments are those of `OracleSelector`.
 
     The paper leaves open, or has as an experiment's setting:
 
@@ -74,12 +76,12 @@ class FedCbsSelector(OracleSelector):
     """
 
     def choose(
-        self, rows: NDArray[np.int64], past: Past, rng: np.random.Generator
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """Return one client after the other, drawn without replacement."""
-        counts, times = self._label_counts[rows], past.times_of(rows) + 1
+        counts, times = self.label_counts[self.rows_of(aliases)], past.times_of(aliases) + 1
         probabilities = first_probabilities(counts, times, past.num_rounds + 1)
-        left, chosen = np.arange(len(rows)), np.empty(0, dtype=np.int64)
+        left, chosen = np.arange(len(aliases)), np.empty(0, dtype=np.int64)
         while True:
             position = rng.choice(len(left), p=probabilities)
             chosen, left = np.append(chosen, left[position]), np.delete(left, position)

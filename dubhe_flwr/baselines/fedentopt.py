@@ -1,12 +1,14 @@
 """FedEntOpt: an oracle that selects greedily and lets recent clients rest."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.baselines.greedy import greedy_selection
-from dubhe_flwr.baselines.oracle import OracleSelector, Past
+from dubhe_flwr.baselines.oracle import OracleSelector
+from dubhe_flwr.baselines.roll_call import Past
 
 __all__ = ["FedEntOptSelector"]
 
@@ -19,8 +21,8 @@ class FedEntOptSelector(OracleSelector):
     The first client is random. With ``L`` the summed label counts of those chosen so far, the next
     one is the client m of largest ``H((L + l^(m)) / ||L + l^(m)||_1)``. The chosen ones enter the
     buffer, which holds the last Q. After Lutz et al. 2025, "Optimizing Federated Learning by
-    Entropy-Based Client Selection", Algorithm 1 (https://arxiv.org/abs/2411.01240). Parameters
-    are those of `FlipsSelector`.
+    Entropy-Based Client Selection", Algorithm 1 (https://arxiv.org/abs/2411.01240). The arguments
+    are those of `OracleSelector`.
 
     The paper leaves open, or has as an experiment's setting:
 
@@ -31,11 +33,12 @@ class FedEntOptSelector(OracleSelector):
     """
 
     def choose(
-        self, rows: NDArray[np.int64], past: Past, rng: np.random.Generator
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """Return the choice among those who rested long enough."""
-        most = len(rows) - self.num_participants
-        buffer = past.recent(min(round(_BUFFER_SHARE * len(rows)), most))
-        free = np.flatnonzero(~np.isin(rows, buffer))
+        most = len(aliases) - self.num_participants
+        buffer = past.recent(min(round(_BUFFER_SHARE * len(aliases)), most))
+        free = np.flatnonzero([alias not in buffer for alias in aliases])
+        counts = self.label_counts[self.rows_of(aliases)[free]]
         # KL(p || uniform) = ln C - H(p), and H is what the paper maximises.
-        return free[greedy_selection(self._label_counts[rows[free]], self.num_participants, rng)]
+        return free[greedy_selection(counts, self.num_participants, rng)]

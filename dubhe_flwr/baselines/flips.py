@@ -1,14 +1,15 @@
 """FLIPS: an oracle that clusters clients by their labels and takes turns among the clusters."""
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.greedy import label_table
-from dubhe_flwr.baselines.oracle import OracleSelector, Past
+from dubhe_flwr.baselines.oracle import OracleSelector, label_table
+from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import label_distribution
 
 __all__ = ["FlipsSelector", "label_clusters", "take_turns"]
@@ -84,23 +85,14 @@ class FlipsSelector(OracleSelector):
     - Who comes first of those that were picked equally often: at random in each round.
     - Turns go on from round to round, from the cluster after the last one's.
 
-    Left out is what the paper does about stragglers: here nobody is late.
-
-    Parameters
-    ----------
-    num_participants : int
-        ``K``.
-    label_counts : array_like of float, shape (N, C)
-        Samples of each class at all clients; row i belongs to the client with alias
-        (partition-id) i. Give shares where training averages clients with equal weights.
-    seed : int, optional (default: from the operating system)
-        Fixes the choices; the clusters follow from the labels alone, by scikit-learn.
+    Left out is what the paper does about stragglers: here nobody is late. The arguments are those
+    of `OracleSelector`; the clusters follow from the labels alone, by scikit-learn.
 
     Examples
     --------
     >>> selector = FlipsSelector(2, [[9, 1], [9, 1], [1, 9], [1, 9]], seed=7)
-    >>> past = Past(2, {0: 2, 3: 2})
-    >>> sorted(selector.choose(np.arange(4), past, np.random.default_rng(0)).tolist())
+    >>> past = Past(2, {"0": 2, "3": 2})
+    >>> sorted(selector.choose(["0", "1", "2", "3"], past, np.random.default_rng(0)).tolist())
     [1, 2]
     """
 
@@ -108,15 +100,13 @@ class FlipsSelector(OracleSelector):
         self, num_participants: int, label_counts: ArrayLike, seed: int | None = None
     ) -> None:
         super().__init__(num_participants, label_counts, seed)
-        self._clusters = label_clusters(self._label_counts)
+        self._clusters = label_clusters(self.label_counts)
 
     def choose(
-        self, rows: NDArray[np.int64], past: Past, rng: np.random.Generator
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """Return the clients whose turn it is."""
-        first = next((int(self._clusters[row]) + 1 for row in past.recent(1)), 0)
-        order = rng.permutation(len(rows))  # so that ties are broken at random
-        shuffled = rows[order]
-        times = past.times_of(shuffled)
-        chosen = take_turns(self._clusters[shuffled], times, self.num_participants, first)
-        return order[chosen]
+        clusters, times = self._clusters[self.rows_of(aliases)], past.times_of(aliases)
+        first = next((int(self._clusters[int(alias)]) + 1 for alias in past.recent(1)), 0)
+        order = rng.permutation(len(aliases))  # so that ties are broken at random
+        return order[take_turns(clusters[order], times[order], self.num_participants, first)]

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.roll_call import RollCall, RollCallState
+from dubhe_flwr.baselines.oracle import OracleSelector, label_table
+from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["GreedySelector", "greedy_selection", "label_table", "rows_of"]
+__all__ = ["GreedySelector", "greedy_selection"]
 
 
 def greedy_selection(
@@ -62,52 +63,14 @@ def _divergence(label_counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((shares * logarithms).sum(axis=-1))
 
 
-class GreedySelector(RollCall[RollCallState]):
-    """Chooses by `greedy_selection`; simulation only, since no client may give its labels away.
+class GreedySelector(OracleSelector):
+    """Chooses by `greedy_selection`; the arguments are those of `OracleSelector`."""
 
-    Row i of the label distributions (or counts) belongs to the client with alias (partition-id) i;
-    the seed fixes the choices.
-    """
-
-    def __init__(
-        self, num_participants: int, label_distributions: ArrayLike, seed: int | None = None
-    ) -> None:
-        super().__init__(num_participants, seed)
-        self._label_distributions = label_table(label_distributions)
-
-    def initial_state(self) -> RollCallState:
-        """Return the state before the first round."""
-        return RollCallState(self.seed)
-
-    def select(
-        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
-    ) -> tuple[RollCallState, NDArray[np.int64]]:
-        """Choose anew, and leave the state as it is."""
-        rows = self._label_distributions[rows_of(aliases, len(self._label_distributions))]
-        number = min(self.num_participants, len(aliases))
-        return state, np.sort(greedy_selection(rows, number, rng))
-
-
-def label_table(labels: ArrayLike) -> NDArray[np.float64]:
-    """Return the label counts or shares of all clients (N, C), checked."""
-    table = np.asarray(labels, dtype=np.float64)
-    # A NaN fails every comparison, so the check asks for what must hold.
-    if table.ndim != 2 or not (
-        np.all((table >= 0) & (table < np.inf)) and np.all(table.sum(axis=1) > 0)
-    ):
-        raise SettingsError(
-            f"Labels of shape {table.shape} must be one row of finite non-negative counts or "
-            "shares for each client, none of them all zero."
+    def choose(
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Choose anew, whatever was chosen before."""
+        del past
+        return greedy_selection(
+            self.label_counts[self.rows_of(aliases)], self.num_participants, rng
         )
-    return table
-
-
-def rows_of(aliases: Sequence[str], num_rows: int) -> list[int]:
-    """Return the row of each client, whose alias is the row's number."""
-    known = {str(row) for row in range(num_rows)}
-    if unknown := [alias for alias in aliases if alias not in known]:
-        raise SettingsError(
-            f"Client {unknown[0]!r} is not a row of the {num_rows} that hold the labels; selection "
-            "that sees labels is for simulations whose partition-ids are these rows."
-        )
-    return [int(alias) for alias in aliases]

@@ -2,9 +2,9 @@
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +18,56 @@ from dubhe_flwr.protocol import (
     Selector,
     StageReport,
     alias_order,
-    check_keys,
     from_json,
 )
 from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.saved import to_json
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
-__all__ = ["RandomSelector", "RollCall", "RollCallState"]
+__all__ = ["Past", "RandomSelector", "RollCall", "RollCallState"]
 
-StateT = TypeVar("StateT", bound="RollCallState")
+
+@dataclass(frozen=True)
+class Past:
+    """How many rounds there were, and how often each alias was chosen; the last one stands last."""
+
+    num_rounds: int = 0
+    times: Mapping[str, int] = field(default_factory=dict)
+
+    def followed_by(self, aliases: Iterable[str]) -> "Past":
+        """Return the past after another round, whose clients are given in the order of choice."""
+        times = dict(self.times)
+        for alias in aliases:
+            times[alias] = times.pop(alias, 0) + 1
+        return Past(self.num_rounds + 1, times)
+
+    def times_of(self, aliases: Sequence[str]) -> NDArray[np.int64]:
+        """Return how often each of some clients was chosen."""
+        return np.array([self.times.get(alias, 0) for alias in aliases], dtype=np.int64)
+
+    def recent(self, number: int) -> list[str]:
+        """Return up to that many clients that were chosen last, the latest one last."""
+        return list(self.times)[max(len(self.times) - number, 0) :]
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """What survives of a state; the nodes are asked for their aliases again."""
+
+    seed: int
+    past: Past
 
 
 @dataclass(frozen=True)
 class RollCallState:
-    """Who is known by which alias, and the round that is being planned.
+    """Whom the selector chose, who is known by which alias, and the round that is being planned.
 
     The sets are of node ids: those that are not willing, and those that may be chosen.
     """
 
     seed: int
+    past: Past = field(default_factory=Past)
     aliases: Mapping[int, str] = field(default_factory=dict)
     refused: frozenset[int] = frozenset()
     server_round: int = 0
@@ -45,7 +75,7 @@ class RollCallState:
     batch: Batch | None = None
 
 
-class RollCall(Selector[StateT]):
+class RollCall(Selector[RollCallState]):
     """Asks nodes for their aliases when they first appear; a subclass says whom to choose.
 
     The aliases make a run repeat from its seed, since node ids are random in each run.
@@ -65,31 +95,36 @@ class RollCall(Selector[StateT]):
         return self._num_participants
 
     @abstractmethod
-    def select(
-        self, state: StateT, aliases: Sequence[str], rng: np.random.Generator
-    ) -> tuple[StateT, NDArray[np.int64]]:
-        """Return the state after the choice, and the indices of those chosen, ascending.
+    def choose(
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return the indices of K clients in the order of choice.
 
-        The clients that are there, at least one, are in the order of their aliases.
+        The clients that are there, more than K, are in the order of their aliases.
         """
 
-    def state_dict(self, state: StateT) -> dict[str, Any]:
-        """Return the seed; the nodes are asked for their aliases again."""
-        return {"seed": state.seed}
+    def initial_state(self) -> RollCallState:
+        """Return the state before the first round."""
+        return RollCallState(self.seed)
 
-    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> StateT:
-        """Return the state before the first round, with the seed that was saved."""
+    def state_dict(self, state: RollCallState) -> dict[str, Any]:
+        """Return the seed and whom the selector chose."""
+        saved: dict[str, Any] = to_json(_Saved(state.seed, state.past))
+        return saved
+
+    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> RollCallState:
+        """Return the state that was saved, without the nodes' aliases."""
         del interrupted
-        values = check_keys(saved, ["seed"], "selector")
-        return replace(self.initial_state(), seed=from_json(int, values["seed"], "selector.seed"))
+        values = from_json(_Saved, saved, "selector")
+        return RollCallState(values.seed, values.past)
 
     def begin_round(
         self,
-        state: StateT,
+        state: RollCallState,
         server_round: int,
         present: Collection[int],
         eligible: Collection[int] | None = None,
-    ) -> tuple[StateT, Batch | Plan]:
+    ) -> tuple[RollCallState, Batch | Plan]:
         """Choose among the known nodes, after asking the unknown ones for their aliases."""
         here = frozenset(present)
         may = here if eligible is None else here & frozenset(eligible)
@@ -101,7 +136,7 @@ class RollCall(Selector[StateT]):
         batch = Batch(header, dict.fromkeys(unknown, HelloRequest()))
         return replace(state, batch=batch), batch
 
-    def step(self, state: StateT, replies: Replies) -> tuple[StateT, Batch | Plan]:
+    def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
         """Take note of the aliases and choose."""
         if state.batch is None:
             raise SettingsError("No batch awaits replies; call begin_round first.")
@@ -120,7 +155,9 @@ class RollCall(Selector[StateT]):
         )
         return self._plan(state, (report,))
 
-    def _plan(self, state: StateT, stages: tuple[StageReport, ...]) -> tuple[StateT, Plan]:
+    def _plan(
+        self, state: RollCallState, stages: tuple[StageReport, ...]
+    ) -> tuple[RollCallState, Plan]:
         here = [node_id for node_id in state.aliases if node_id in state.eligible]
         if not here:
             raise QuorumError(
@@ -128,17 +165,20 @@ class RollCall(Selector[StateT]):
             )
         aliases = [state.aliases[node_id] for node_id in here]
         rng = generator(state.seed, "baseline", state.server_round)
-        state, chosen = self.select(state, aliases, rng)
-        return state, Plan(
+        everybody = len(here) <= self.num_participants
+        chosen = np.arange(len(here)) if everybody else self.choose(aliases, state.past, rng)
+        past = state.past.followed_by(aliases[index] for index in chosen)
+        ascending = np.sort(chosen)
+        return replace(state, past=past), Plan(
             server_round=state.server_round,
-            participants=tuple(here[index] for index in chosen),
-            aliases=tuple(aliases[index] for index in chosen),
+            participants=tuple(here[index] for index in ascending),
+            aliases=tuple(aliases[index] for index in ascending),
             num_registered=len(state.aliases),
             stages=stages,
         )
 
 
-class RandomSelector(RollCall[RollCallState]):
+class RandomSelector(RollCall):
     """Chooses K clients uniformly at random in each round, or all where there are fewer.
 
     Parameters
@@ -149,13 +189,9 @@ class RandomSelector(RollCall[RollCallState]):
         Fixes the choices.
     """
 
-    def initial_state(self) -> RollCallState:
-        """Return the state before the first round."""
-        return RollCallState(self.seed)
-
-    def select(
-        self, state: RollCallState, aliases: Sequence[str], rng: np.random.Generator
-    ) -> tuple[RollCallState, NDArray[np.int64]]:
-        """Choose anew, and leave the state as it is."""
-        number = min(self.num_participants, len(aliases))
-        return state, np.sort(rng.choice(len(aliases), number, replace=False))
+    def choose(
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Choose anew, whatever was chosen before."""
+        del past
+        return rng.choice(len(aliases), self.num_participants, replace=False)

@@ -127,9 +127,8 @@ def _collection(kind: Any, data: Any, where: str) -> object:
         raise TypeError
     if isinstance(data, list):
         return origin(from_json(arguments[0], item, where) for item in data)
-    return {  # a mapping by number
-        int(key): from_json(arguments[1], item, f"{where}.{key}") for key, item in data.items()
-    }
+    of_key, of_item = arguments  # JSON has keys of text only
+    return {of_key(key): from_json(of_item, item, f"{where}.{key}") for key, item in data.items()}
 
 
 def _bytes(data: Any, _where: str) -> bytes:

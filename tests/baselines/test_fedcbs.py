@@ -11,7 +11,7 @@ from dubhe_flwr.baselines.fedcbs import (
     first_probabilities,
     next_probabilities,
 )
-from dubhe_flwr.baselines.oracle import Past
+from dubhe_flwr.baselines.roll_call import Past
 
 COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
 
@@ -53,9 +53,7 @@ def test_clients_are_drawn_by_these_probabilities() -> None:
     """Over 9000 rounds each pair in its order comes as often as by hand, give or take 6 sigma."""
     selector = FedCbsSelector(2, COUNTS, seed=7)
     rng, draws = np.random.default_rng(0), 9000
-    drawn = Counter(
-        tuple(selector.choose(np.arange(3), Past(), rng).tolist()) for _ in range(draws)
-    )
+    drawn = Counter(tuple(selector.choose("012", Past(), rng).tolist()) for _ in range(draws))
     # (6, 2) and (2, 6) make (8, 8), which is balanced.
     by_hand = {(0, 1): 1 / 9 / 82, (0, 2): 81 / 9 / 82, (1, 2): 4 / 9, (2, 1): 4 / 9}
     assert set(drawn) <= set(by_hand)
@@ -68,7 +66,7 @@ def test_the_power_grows_with_the_place() -> None:
     selector = FedCbsSelector(3, [[4, 4], [6, 2], [6, 2], [5, 3]], seed=7)
     rng, third = np.random.default_rng(0), Counter[int]()
     for _ in range(20_000):
-        chosen = selector.choose(np.arange(4), Past(), rng).tolist()
+        chosen = selector.choose("0123", Past(), rng).tolist()
         assert chosen[0] == 0
         third[chosen[2]] += chosen[1] == 1
     # (16, 8) has QCID 1/18 and (15, 9) has 1/32, whose ratio is 16/9; its third power is 5.619.
@@ -79,8 +77,8 @@ def test_the_power_grows_with_the_place() -> None:
 def test_who_was_chosen_seldom_comes_first() -> None:
     """In round 101, of clients that are alike, the one never chosen: T = 1 against T = 101."""
     selector = FedCbsSelector(1, [[6, 2]] * 2, seed=7)
-    rng, past = np.random.default_rng(0), Past(100, {0: 100})
-    drawn = [int(selector.choose(np.arange(2), past, rng)[0]) for _ in range(2000)]
+    rng, past = np.random.default_rng(0), Past(100, {"0": 100})
+    drawn = [int(selector.choose("01", past, rng)[0]) for _ in range(2000)]
     # 8 + 10 sqrt(1.5 ln 101) = 34.3108 against 8 + 10 sqrt(1.5 ln 101 / 101) = 10.6180
     assert np.mean(drawn) == pytest.approx(34.3108 / 44.9288, abs=6 * np.sqrt(0.18 / 2000))
 
@@ -90,5 +88,5 @@ def test_rows_are_looked_up() -> None:
     selector = FedCbsSelector(2, np.eye(4)[[0, 0, 0, 1, 0, 2, 3]], seed=7)
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        chosen = selector.choose(np.array([1, 2, 3]), Past(), rng).tolist()
+        chosen = selector.choose("123", Past(), rng).tolist()
         assert 2 in chosen

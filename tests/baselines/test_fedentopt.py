@@ -5,7 +5,7 @@ import pytest
 from protocol.federation import Federation, node_policies, skewed_counts
 
 from dubhe_flwr.baselines import FedEntOptSelector
-from dubhe_flwr.baselines.oracle import Past
+from dubhe_flwr.baselines.roll_call import Past
 
 
 def test_who_was_chosen_rests() -> None:
@@ -26,7 +26,8 @@ def test_who_was_chosen_rests() -> None:
 def test_half_of_those_who_are_there_rest(there: range, free: set[int]) -> None:
     """The oldest ones leave the buffer first; those who left keep their place in it."""
     selector = FedEntOptSelector(1, np.eye(6), seed=7)
-    past = Past(4, {3: 1, 1: 1, 0: 1, 5: 1})
+    past = Past(4, {"3": 1, "1": 1, "0": 1, "5": 1})
     rng = np.random.default_rng(0)
-    first = {int(selector.choose(np.array(there), past, rng)[0]) for _ in range(100)}
+    aliases = [str(row) for row in there]
+    first = {int(selector.choose(aliases, past, rng)[0]) for _ in range(100)}
     assert first == free

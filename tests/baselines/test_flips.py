@@ -7,7 +7,7 @@ import pytest
 from protocol.federation import Federation, node_policies
 
 from dubhe_flwr.baselines.flips import FlipsSelector, label_clusters, take_turns
-from dubhe_flwr.baselines.oracle import Past
+from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import generator
 
 
@@ -76,7 +76,7 @@ def test_small_clusters_train_more_often() -> None:
     nodes = Federation(FlipsSelector(4, counts, seed=7), node_policies(counts))
     for server_round in range(1, 11):
         nodes.play(server_round)
-    times = nodes.state.past.times_of(np.arange(12)).tolist()
+    times = nodes.state.past.times_of([str(row) for row in range(12)]).tolist()
     assert times == [10, 10, *[2] * 10]
 
 
@@ -84,5 +84,5 @@ def test_ties_are_broken_at_random() -> None:
     """Over 2000 first rounds each of four like clients comes in 1000, give or take 6 sigma."""
     selector = FlipsSelector(2, [[3, 1]] * 4, seed=7)
     rng = np.random.default_rng(0)
-    drawn = [selector.choose(np.arange(4), Past(), rng) for _ in range(2000)]
+    drawn = [selector.choose("0123", Past(), rng) for _ in range(2000)]
     assert np.abs(np.bincount(np.concatenate(drawn)) - 1000).max() < 6 * np.sqrt(500)

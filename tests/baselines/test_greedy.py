@@ -1,7 +1,6 @@
 """Tests of greedy selection against a literal implementation, and of the labels it is given."""
 
 from math import inf, log
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.baselines import greedy_selection
-from dubhe_flwr.baselines.greedy import _divergence, label_table, rows_of
+from dubhe_flwr.baselines.greedy import _divergence
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import SettingsError
 
@@ -68,21 +67,3 @@ def test_more_than_there_are_is_refused(num_participants: int) -> None:
     """K is from 1 to N."""
     with pytest.raises(SettingsError, match=f"num_participants={num_participants} must be from 1"):
         greedy_selection(np.eye(3), num_participants, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [[0.5, 0.5], 1.0, [[[1.0]]], [[0.5, -0.5]], [[np.nan, 1.0]], [[np.inf, 1.0]], [[]]],
-)
-def test_what_is_not_a_table_is_refused(labels: Any) -> None:
-    """One row of finite non-negative numbers for each client is wanted, none all zero."""
-    with pytest.raises(SettingsError, match="must be one row of finite non-negative counts"):
-        label_table(labels)
-
-
-@pytest.mark.parametrize("alias", ["3", "-1", "laptop", "01", "1.0", "", "²"])
-def test_an_alias_without_a_row_is_refused(alias: str) -> None:
-    """Only partition-ids that are rows are known, whatever their order."""
-    assert rows_of(["2", "10", "0"], 11) == [2, 10, 0]
-    with pytest.raises(SettingsError, match="is not a row of the 3 that hold the labels"):
-        rows_of(["0", alias], 3)

@@ -14,6 +14,7 @@ from dubhe_flwr.baselines import (
     GreedySelector,
     RandomSelector,
 )
+from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, NodeFailure
@@ -181,7 +182,7 @@ def test_everybody_is_as_likely() -> None:
     selector = RandomSelector(4)
     aliases = [str(row) for row in range(10)]
     rng = np.random.default_rng(0)
-    drawn = [selector.select(selector.initial_state(), aliases, rng)[1] for _ in range(2000)]
+    drawn = [selector.choose(aliases, Past(), rng) for _ in range(2000)]
     counts = np.bincount(np.concatenate(drawn), minlength=10)
     assert counts.sum() == 8000
     sigma = np.sqrt(2000 * 0.4 * 0.6)

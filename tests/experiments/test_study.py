@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
+from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import coverage, distance_to_uniform, generator
 from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments import StudySettings
@@ -102,10 +103,7 @@ def test_the_baselines_select_as_their_selectors_do() -> None:
         ("random", RandomSelector(6, 0)),
         ("greedy", GreedySelector(6, counts / 32, 0)),
     ):
-        state: Any = selector.initial_state()
-        sets = [
-            selector.select(state, aliases, generator(0, "baseline", r))[1] for r in range(1, 6)
-        ]
+        sets = [selector.choose(aliases, Past(), generator(0, "baseline", r)) for r in range(1, 6)]
         populations = [counts[rows].mean(axis=0) / 32 for rows in sets]
         method = results.methods[name]
         assert method.emd == pytest.approx([distance_to_uniform(p) for p in populations])
