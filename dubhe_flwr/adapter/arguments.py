@@ -13,8 +13,6 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_a
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan, Settings
 
-__all__ = ["DubheArguments", "EvaluateOn", "Options", "taking"]
-
 EvaluateOn = Literal["all", "selected"]
 OnCheckpointFailure = Literal["continue", "raise"]
 

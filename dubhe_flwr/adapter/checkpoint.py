@@ -19,8 +19,6 @@ try:
 except ImportError:  # on Windows two runs in one folder are not found out
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Checkpoint", "CheckpointDirectory"]
-
 _STATE: Final = "state.json"
 _ARRAYS: Final = "arrays.npz"
 _SUMS: Final = "SHA256SUMS"

@@ -11,8 +11,6 @@ from flwr.common import Parameters
 
 from dubhe_flwr.errors import CheckpointError
 
-__all__ = ["Tree", "generator_states", "pack", "restore_generators", "unpack"]
-
 Tree = Any
 """None, bool, int, float, str, ndarray, and lists and dictionaries of them."""
 

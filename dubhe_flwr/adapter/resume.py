@@ -12,8 +12,6 @@ from dubhe_flwr.adapter.wrapped import kept_state, restore_state
 from dubhe_flwr.errors import CheckpointError
 from dubhe_flwr.protocol import Plan, Selector, check_keys
 
-__all__ = ["STATE_VERSION", "Run"]
-
 STATE_VERSION: Final = 4
 """Version of what `Run.state_dict` returns and of a checkpoint."""
 

@@ -13,8 +13,6 @@ from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
 
-__all__ = ["Selecting", "SelectingByDubhe", "SelectionDriver", "log_plan"]
-
 ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
 

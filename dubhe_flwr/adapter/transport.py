@@ -12,18 +12,6 @@ from dubhe_flwr.adapter._compat import NO_ANSWER, batch_size, config_record, put
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Replies, Stage
 
-__all__ = [
-    "STAGES",
-    "ForwardingGrid",
-    "from_records",
-    "log",
-    "message_type",
-    "more_may_come",
-    "send_over_grid",
-    "stage_of",
-    "to_records",
-]
-
 log = getLogger("flwr").log
 """Flower's own log, so that the selection shows up between the rounds."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import CheckpointError, SettingsError
 
-__all__ = ["check_wrapped", "kept_state", "layers", "restore_state", "taking_all_nodes"]
-
 # Where Flower's own strategies, of either API, keep what lasts from round to round.
 _KEPT = frozenset(
     {

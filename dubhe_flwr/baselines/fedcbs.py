@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.baselines.oracle import OracleSelector
 from dubhe_flwr.baselines.roll_call import Past
 
-__all__ = ["FedCbsSelector", "class_imbalance", "first_probabilities", "next_probabilities"]
-
 _EXPLORATION: Final = 10.0  # lambda of the paper's experiments
 _SMALLEST_IMBALANCE: Final = 1e-12
 """Sets below are all as good as balanced, where 1 / QCID^beta would have no end."""

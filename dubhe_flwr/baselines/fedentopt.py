@@ -10,8 +10,6 @@ from dubhe_flwr.baselines.greedy import greedy_selection
 from dubhe_flwr.baselines.oracle import OracleSelector
 from dubhe_flwr.baselines.roll_call import Past
 
-__all__ = ["FedEntOptSelector"]
-
 _BUFFER_SHARE: Final = 0.5  # Q / N: the clients that rest
 
 

@@ -12,8 +12,6 @@ from dubhe_flwr.baselines.oracle import OracleSelector, label_table
 from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import label_distribution
 
-__all__ = ["FlipsSelector", "label_clusters", "take_turns"]
-
 _NUM_STARTS: Final = 10
 _CLUSTERS_BEYOND_CLASSES: Final = 10
 

@@ -9,8 +9,6 @@ from dubhe_flwr.baselines.oracle import OracleSelector, label_table
 from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["GreedySelector", "greedy_selection"]
-
 
 def greedy_selection(
     label_distributions: ArrayLike, num_participants: int, rng: np.random.Generator

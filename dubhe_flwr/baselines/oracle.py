@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.baselines.roll_call import RollCall
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["OracleSelector", "label_table"]
-
 
 class OracleSelector(RollCall):
     """Sees every client's labels: for simulation only, since no client may give its labels away.

@@ -25,8 +25,6 @@ from dubhe_flwr.protocol.saved import to_json
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
-__all__ = ["Past", "RandomSelector", "RollCall", "RollCallState"]
-
 
 @dataclass(frozen=True)
 class Past:

@@ -10,8 +10,6 @@ from rich.markup import escape
 from dubhe_flwr.cli import compare, study
 from dubhe_flwr.errors import DubheError
 
-__all__ = ["app", "main", "new_application", "run_application"]
-
 _WELCOME = """\
 [bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
 close to uniform, and nobody sees a client's labels.

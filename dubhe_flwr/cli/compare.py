@@ -16,8 +16,6 @@ from dubhe_flwr.report import save_figures
 from dubhe_flwr.report.picture import require_matplotlib
 from dubhe_flwr.report.terminal import summary_sentence, summary_table
 
-__all__ = ["EPILOG", "compare"]
-
 EPILOG: Final = (
     "Example: [bold]dubhe compare --dataset mnist --data-dir data --methods random,dubhe "
     "--num-rounds 20 --out results/mnist[/bold]"

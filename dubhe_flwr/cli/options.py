@@ -13,8 +13,6 @@ import typer
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import Options
 
-__all__ = ["command", "writable_file", "writable_folder"]
-
 
 def command(
     run: Callable[..., None],

@@ -22,8 +22,6 @@ from dubhe_flwr.report import StudyResults, save_study_figure
 from dubhe_flwr.report.picture import require_matplotlib
 from dubhe_flwr.report.terminal import study_sentence, study_table
 
-__all__ = ["EPILOG", "study"]
-
 EPILOG: Final = (
     "Example: [bold]dubhe study --determination grouped --json results/grouped.json "
     "--figure results/grouped.png[/bold]; "

@@ -20,14 +20,6 @@ from flwr.app import Context
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he import PinnedKeys, TrustedKeys
 
-__all__ = [
-    "SigningKey",
-    "TrustedKeysOfNode",
-    "load_signing_key",
-    "load_trusted_keys",
-    "pinned_keys",
-]
-
 SigningKey = Ed25519PrivateKey | Callable[[Context], Ed25519PrivateKey]
 """A node's own key, or what finds it, for instance by the node-config."""
 

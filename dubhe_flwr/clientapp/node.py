@@ -29,8 +29,6 @@ from dubhe_flwr.errors import (
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
 
-__all__ = ["DubheMod", "LabelCounts", "Node", "Willing", "register_dubhe"]
-
 LabelCounts = Callable[[Context], ArrayLike]
 """Returns the node's samples of each class, an int array of shape (C,)."""
 

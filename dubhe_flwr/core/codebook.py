@@ -10,8 +10,6 @@ from operator import index
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["Category", "Codebook"]
-
 Category = tuple[int, ...]
 """``u``: the dominating classes of a client, ascending."""
 

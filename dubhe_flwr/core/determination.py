@@ -11,15 +11,6 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
-__all__ = [
-    "cut_into_groups",
-    "expected_volunteers",
-    "fill_or_trim",
-    "group_sizes",
-    "groups_of_round",
-    "tries_of_round",
-]
-
 Clients = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 

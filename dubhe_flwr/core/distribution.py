@@ -13,20 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = [
-    "FIXED_POINT_SCALE",
-    "MAX_SAMPLES",
-    "average_emd",
-    "coverage",
-    "distance_to_uniform",
-    "fixed_point_distribution",
-    "global_distribution",
-    "imbalance_ratio",
-    "label_distribution",
-    "population_distribution",
-    "with_square",
-]
-
 FIXED_POINT_SCALE: Final = 2**20
 """Sum S of a label distribution in integers; an error of at most 1e-6 in each share."""
 

@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["best_groups", "best_scored_try", "scores_of"]
-
 Floats: TypeAlias = NDArray[np.float64]
 """Whole numbers below 2**53, hence exact."""
 

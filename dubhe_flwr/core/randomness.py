@@ -14,8 +14,6 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["generator", "private_draws", "seeded_draws"]
-
 _TRIES_IN_BLOCK: Final = 32
 """Seeded tries come in blocks, each of them one stream of random numbers for all rounds."""
 

@@ -11,16 +11,6 @@ from dubhe_flwr.core.codebook import Category, Codebook
 from dubhe_flwr.core.distribution import label_distribution
 from dubhe_flwr.errors import SettingsError
 
-__all__ = [
-    "MAX_REGISTRY_LENGTH",
-    "check_thresholds",
-    "default_thresholds",
-    "dominating_category",
-    "overall_registry",
-    "participation_probability",
-    "registry",
-]
-
 MAX_REGISTRY_LENGTH: Final = 4096
 """Longest registry that is accepted; longer ones are too sparse to balance anything."""
 

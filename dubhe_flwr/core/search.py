@@ -16,8 +16,6 @@ from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["best_candidate", "candidate_grid", "search_contribution"]
-
 _MAX_CANDIDATES: Final = 64
 
 

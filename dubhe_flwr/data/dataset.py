@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
 
-__all__ = ["Dataset"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

@@ -16,8 +16,6 @@ from dubhe_flwr.core.distribution import (
 from dubhe_flwr.data.partition import PartitionKind, client_distributions
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["Federation", "half_normal_proportions"]
-
 
 @dataclass(frozen=True, eq=False)
 class Federation:

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
 
-__all__ = ["count_labels", "load_label_counts"]
-
 _OF_NAMES: Final = {"", "client", "client_id", "clients", "id", "name", "node", "node_id", "site"}
 """Headings of a column that names the clients, whatever stands in it."""
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from dubhe_flwr.data.dataset import Dataset
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["DATASETS", "USUAL_FOLDER", "load_dataset"]
-
 _MNIST_FILES: Final = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",

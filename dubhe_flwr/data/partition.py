@@ -12,14 +12,6 @@ from scipy.special import gammaincinv
 from dubhe_flwr.core.distribution import average_emd, global_distribution, label_distribution
 from dubhe_flwr.errors import SettingsError
 
-__all__ = [
-    "EMD_TOLERANCE",
-    "PartitionKind",
-    "client_distributions",
-    "controlled_rounding",
-    "largest_remainder",
-]
-
 PartitionKind: TypeAlias = Literal["dirichlet", "mixture"]
 """How clients differ: see `client_distributions`."""
 

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["assign_samples"]
-
 
 def assign_samples(
     labels: ArrayLike, label_counts: ArrayLike, generator: np.random.Generator

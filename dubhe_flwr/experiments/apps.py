@@ -26,8 +26,6 @@ from dubhe_flwr.report import MethodResult
 from dubhe_flwr.server import Selection
 from dubhe_flwr.training import get_parameters
 
-__all__ = ["RecordedSelection", "build_client_app", "build_server_app", "build_strategy"]
-
 
 class RecordedSelection(Selection):
     """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.

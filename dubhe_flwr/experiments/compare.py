@@ -18,8 +18,6 @@ from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
 from dubhe_flwr.training import resolve_device
 
-__all__ = ["compare", "simulate"]
-
 _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
 
 

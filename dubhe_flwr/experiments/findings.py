@@ -16,8 +16,6 @@ from dubhe_flwr.data import Federation
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.report import ClassProportions, FederationSummary
 
-__all__ = ["federation_summary", "provenance", "selected_data"]
-
 
 def selected_data(plans: Sequence[Plan], federation: Federation) -> dict[str, Any]:
     """Return the fields of `Selected`: what rounds selected, and what did not go as planned.

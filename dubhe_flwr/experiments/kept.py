@@ -9,8 +9,6 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.settings import METHODS, CompareSettings
 from dubhe_flwr.report import ComparisonResults, MethodResult
 
-__all__ = ["KeptResults"]
-
 _MAY_DIFFER: Final = {"methods", "data_dir", "device"}
 
 

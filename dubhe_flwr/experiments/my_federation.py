@@ -27,8 +27,6 @@ from dubhe_flwr.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_flwr.protocol import Coordinator, Plan, Selector, Stage, StageReport
 from dubhe_flwr.report.federation import Cost, FederationStudy, Reached
 
-__all__ = ["study"]
-
 _ROUNDS: Final = 200
 _TIMED: Final = 20
 

@@ -6,8 +6,6 @@ from typing import Any, Literal, Self, get_args, get_origin
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["Options", "names", "numbers", "numbers_of", "option", "same"]
-
 
 def option(
     default: Any,

@@ -11,8 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dubhe_flwr.experiments.settings import STUDIED, CompareSettings, StudySettings
 from dubhe_flwr.report.picture import method_label
 
-__all__ = ["StudyProgress", "compare_progress", "flower_log_level", "study_progress"]
-
 _LINES: Final = 5
 """Lines for each method of a comparison in a file or a pipe, beside that of the initial model."""
 

@@ -29,8 +29,6 @@ from dubhe_flwr.training import (
     sgd,
 )
 
-__all__ = ["Scenario", "scenario_of"]
-
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
 _SAME_NAMES: Final = ("epochs", "batch_size", "num_threads")
 

@@ -12,20 +12,6 @@ from dubhe_flwr.experiments.options import Options, names, numbers, numbers_of, 
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.rules import Paper, Prices, Rule
 
-__all__ = [
-    "COMPARED",
-    "DUBHE",
-    "METHODS",
-    "STUDIED",
-    "CompareSettings",
-    "ExperimentSettings",
-    "FederationSettings",
-    "MachineSettings",
-    "SelectionSettings",
-    "StudySettings",
-    "TrainingSettings",
-]
-
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe-paper": {"rule": "paper", "determination": "tries"},
     "dubhe-search": {"rule": "paper", "determination": "tries", "thresholds": "search"},

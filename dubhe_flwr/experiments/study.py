@@ -34,14 +34,6 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.report import SelectionResult, StudyResults
 
-__all__ = [
-    "draw_federation",
-    "rounds_in_memory",
-    "selector_of",
-    "simulated_nodes",
-    "study",
-]
-
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _ORACLES: Final[Mapping[str, Callable[..., Selector[Any]]]] = {
     "greedy": GreedySelector,

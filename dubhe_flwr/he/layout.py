@@ -16,8 +16,6 @@ import numpy.typing as npt
 from dubhe_flwr.errors import DecryptionError, SettingsError
 from dubhe_flwr.he.public_key import HEADROOM_BITS, check_key_bits, ciphertext_bytes
 
-__all__ = ["Layout", "Slots"]
-
 MAX_SLOT_BITS = 62  # every sum, and the bound it is compared with, fits a signed 64-bit integer
 
 

@@ -20,8 +20,6 @@ from dubhe_flwr.errors import (
     SettingsError,
 )
 
-__all__ = ["HEADROOM_BITS", "PublicKey", "Unencrypted", "check_key_bits", "ciphertext_bytes"]
-
 MIN_KEY_BITS: Final = 512
 HEADROOM_BITS: Final = 3
 """phe treats the plaintexts of the upper two thirds as negative or as overflow."""

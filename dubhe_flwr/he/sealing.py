@@ -15,14 +15,6 @@ from dubhe_flwr.errors import MalformedMessageError, SealError
 from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 from dubhe_flwr.he.secret_key import SecretKey
 
-__all__ = [
-    "RecipientKey",
-    "SealingContext",
-    "open_sealed",
-    "seal",
-    "sealed_bytes",
-]
-
 SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 ENCAPSULATED_KEY_BYTES: Final = 32
 TAG_BYTES: Final = 16

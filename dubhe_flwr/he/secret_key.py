@@ -17,8 +17,6 @@ from phe.util import invert, mulmod, powmod
 from dubhe_flwr.errors import DecryptionError, SealError, SettingsError
 from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 
-__all__ = ["SecretKey", "generate_secret_key"]
-
 
 class SecretKey:
     """The primes p and q of a Paillier key.

@@ -15,8 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 
 from dubhe_flwr.errors import SettingsError, UntrustedError
 
-__all__ = ["SIGNATURE_BYTES", "PinnedKeys", "TrustedKeys"]
-
 _SIGNER_BYTES: Final = 32
 SIGNATURE_BYTES: Final = _SIGNER_BYTES + 64
 

@@ -9,8 +9,6 @@ from dubhe_flwr.protocol.wire.codec import Fields, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
 
-__all__ = ["Batch", "NodeFailure", "Plan", "Replies", "StageReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:

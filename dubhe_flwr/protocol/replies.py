@@ -11,8 +11,6 @@ from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import reply_reader
 from dubhe_flwr.protocol.wire.messages import Message
 
-__all__ = ["accept_replies", "alias_order", "valid_sum"]
-
 MessageT = TypeVar("MessageT", bound=Message)
 
 

@@ -14,8 +14,6 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from dubhe_flwr.errors import CheckpointError, DubheError
 from dubhe_flwr.he import PublicKey
 
-__all__ = ["check_keys", "from_json", "to_json"]
-
 T = TypeVar("T")
 
 

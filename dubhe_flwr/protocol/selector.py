@@ -7,8 +7,6 @@ from typing import Any, Generic, TypeVar
 from dubhe_flwr.errors import CheckpointError
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 
-__all__ = ["Selector"]
-
 StateT = TypeVar("StateT")
 
 

@@ -18,8 +18,6 @@ from dubhe_flwr.protocol.wire.codec import MAX_BYTES
 from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
 from dubhe_flwr.protocol.wire.terms import terms_of
 
-__all__ = ["Determination", "OnFailure", "Settings", "Simulation"]
-
 Determination = Literal["auto", "tries", "grouped"]
 OnFailure = Literal["raise", "random"]
 Simulation = Literal["plain", "encrypted"]

@@ -14,8 +14,6 @@ from dubhe_flwr.adapter import DubheArguments
 from dubhe_flwr.report.picture import method_label
 from dubhe_flwr.report.table import Table
 
-__all__ = ["Cost", "FederationStudy", "Reached"]
-
 # Where accuracy on handwritten digits rose by less than a point, and by five points or more.
 _LITTLE: Final = 0.05
 _MUCH: Final = 0.2

@@ -29,16 +29,6 @@ if TYPE_CHECKING:  # an extra
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = [
-    "draw_accuracy",
-    "draw_emd",
-    "draw_local_emd",
-    "draw_shares",
-    "label_percents",
-    "save_figures",
-    "save_study_figure",
-]
-
 _NARROW: Final = 7.0
 _WIDEST: Final = 12.0
 _SMOOTHED_FROM: Final = 31

@@ -8,16 +8,6 @@ from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.errors import DubheError
 
-__all__ = [
-    "GLOBAL_COLOUR",
-    "UNIFORM_COLOUR",
-    "Panel",
-    "method_label",
-    "method_looks",
-    "picture",
-    "require_matplotlib",
-]
-
 Panel: TypeAlias = Callable[[Any], None]
 """Draws one finding into the axes it is given."""
 

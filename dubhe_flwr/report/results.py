@@ -9,17 +9,6 @@ from typing import Any, Self
 
 from dubhe_flwr.core import distance_to_uniform
 
-__all__ = [
-    "ClassProportions",
-    "ComparisonResults",
-    "FederationSummary",
-    "MethodResult",
-    "Results",
-    "Selected",
-    "SelectionResult",
-    "StudyResults",
-]
-
 _FINAL_EVALUATIONS = 5
 
 

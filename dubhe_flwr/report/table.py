@@ -7,8 +7,6 @@ from html import escape
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 
-__all__ = ["Table"]
-
 
 @dataclass(frozen=True)
 class Table:

@@ -13,8 +13,6 @@ from dubhe_flwr.report.results import (
 )
 from dubhe_flwr.report.table import Table
 
-__all__ = ["study_sentence", "study_table", "summary_sentence", "summary_table"]
-
 _MEGABYTE = 1e6
 
 

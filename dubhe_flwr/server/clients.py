@@ -11,8 +11,6 @@ from dubhe_flwr.adapter.transport import send_over_grid
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Replies
 
-__all__ = ["Clients", "SelectedClients", "ask", "clients_of"]
-
 Clients = Mapping[int, GridClientProxy]
 """Clients by node id."""
 

@@ -11,8 +11,6 @@ from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import more_may_come
 from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of
 
-__all__ = ["Dubhe", "Selection"]
-
 
 class Selection(Selecting[Strategy], Strategy):
     """Wraps a strategy with `configure_fit`; the arguments are those of `Selecting`."""

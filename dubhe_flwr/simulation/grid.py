@@ -25,8 +25,6 @@ from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["InProcessGrid", "run_in_process", "run_on_grid"]
-
 RunConfig = Mapping[str, bool | float | int | str]
 
 

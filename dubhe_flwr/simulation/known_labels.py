@@ -10,8 +10,6 @@ from dubhe_flwr.core import distance_to_uniform, generator, global_distribution
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
-__all__ = ["known_labels"]
-
 _DRAWS = 20
 
 

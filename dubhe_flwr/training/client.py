@@ -12,8 +12,6 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.training.loop import OptimizerFactory, limited_threads, resolve_device, train
 from dubhe_flwr.training.models import get_parameters, set_parameters
 
-__all__ = ["Samples", "TorchClient"]
-
 Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
 """Images (M, channels, height, width) and labels (M,), as arrays or tensors."""
 

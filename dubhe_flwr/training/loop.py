@@ -13,17 +13,6 @@ from torch.optim import SGD, Adam, Optimizer
 
 from dubhe_flwr.errors import SettingsError
 
-__all__ = [
-    "OptimizerFactory",
-    "adam",
-    "evaluate",
-    "isolated_rng",
-    "limited_threads",
-    "resolve_device",
-    "sgd",
-    "train",
-]
-
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 """Makes a new optimizer for the parameters of a model."""
 

@@ -11,8 +11,6 @@ from torch import nn
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.training.loop import isolated_rng
 
-__all__ = ["build_model", "get_parameters", "set_parameters"]
-
 _COLOURS: Final = 3
 _SMALLEST_FOR_CONVOLUTIONS: Final = 12
 

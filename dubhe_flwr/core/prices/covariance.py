@@ -5,8 +5,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["modelled_covariance"]
-
 Floats = NDArray[np.float64]
 
 _PASSES: Final = 50

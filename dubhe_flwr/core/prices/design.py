@@ -11,8 +11,6 @@ from dubhe_flwr.core.prices.steps import Problem, first_guess, newton_step, shor
 from dubhe_flwr.core.prices.sums import PriceNumbers
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["PriceDesign"]
-
 _LEVELS: Final = 16
 _FLOOR: Final = 0.02
 

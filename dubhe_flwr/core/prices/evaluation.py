@@ -6,8 +6,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SHORTER_STEPS", "Evaluation", "Floats", "Query"]
-
 Floats = NDArray[np.float64]
 
 SHORTER_STEPS: Final = (0.5, 0.2)

@@ -13,8 +13,6 @@ from dubhe_flwr.core.prices.sums import PriceNumbers
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
-__all__ = ["Position", "PriceState", "directions", "rounded"]
-
 _GRID: Final = 2.0**14
 _NUM_SCALARS: Final = 8
 

@@ -9,8 +9,6 @@ from dubhe_flwr.core.prices.evaluation import Evaluation, Floats
 from dubhe_flwr.core.prices.state import PriceState, directions, rounded
 from dubhe_flwr.core.prices.sums import PriceNumbers
 
-__all__ = ["Problem", "first_guess", "newton_step", "shorter_step"]
-
 _CLOSE: Final = 0.02
 """Of V, within which its sum is met once prices are settled."""
 

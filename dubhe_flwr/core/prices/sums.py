@@ -17,8 +17,6 @@ from dubhe_flwr.core.prices.covariance import modelled_covariance
 from dubhe_flwr.core.prices.evaluation import SHORTER_STEPS, Evaluation, Floats, Query
 from dubhe_flwr.errors import RefusedError, SettingsError
 
-__all__ = ["PriceNumbers"]
-
 _WHOLE_MATRIX_UP_TO: Final = 32
 """Classes. There it takes ten ciphertexts, and images of four directions four."""
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["Agents", "Budget"]
-
 
 @dataclass(frozen=True, slots=True)
 class Agents:

@@ -8,8 +8,6 @@ from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError
 from dubhe_flwr.protocol.plan import Plan
 
-__all__ = ["or_by_chance"]
-
 OutcomeT = TypeVar("OutcomeT")
 
 _OPTION: Final = ' With on_failure="random" such a round goes by chance.'

@@ -16,8 +16,6 @@ from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message, Stage
 
-__all__ = ["Awaiting", "Context", "CoordinatorState", "GivenUpError", "Round", "Run"]
-
 MessageT = TypeVar("MessageT", bound=Message)
 
 

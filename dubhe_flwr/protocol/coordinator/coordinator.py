@@ -28,9 +28,6 @@ from dubhe_flwr.protocol.saved import from_json, to_json
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
 
-__all__ = ["Coordinator"]
-
-
 Outcome = Joined | KeyMade | Registered | Epoch | Drawn | Determined | Refused
 """What a stage comes to, and with what the next one begins."""
 

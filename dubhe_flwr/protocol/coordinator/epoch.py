@@ -12,8 +12,6 @@ from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
 from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
-__all__ = ["Epoch", "Invitation"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Invitation:

@@ -10,8 +10,6 @@ from dubhe_flwr.core import generator, groups_of_round, tries_of_round
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
 
-__all__ = ["Question", "question_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -7,8 +7,6 @@ from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
 from dubhe_flwr.protocol.settings import Settings
 
-__all__ = ["draws_left", "is_over", "is_refused", "num_rounds_of", "num_tries_of"]
-
 _MAX_RENEWALS: Final = 6
 """How often an epoch is ended in one round because the nodes refuse it."""
 

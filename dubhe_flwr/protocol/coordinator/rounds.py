@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
 
-__all__ = ["DrawnRound", "ReadyRound", "drawn_rounds"]
-
 
 @dataclass(frozen=True, slots=True)
 class DrawnRound:

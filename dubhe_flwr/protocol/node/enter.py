@@ -49,8 +49,6 @@ from dubhe_flwr.protocol.wire.terms import (
     sealing_context,
 )
 
-__all__ = ["join", "make_key", "register"]
-
 
 def join(
     policy: NodePolicy,

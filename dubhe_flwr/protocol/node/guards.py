@@ -8,16 +8,6 @@ from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Register
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleRequest
 
-__all__ = [
-    "price_of",
-    "read_before",
-    "reading_of",
-    "registration_of",
-    "spend_day",
-    "spend_draws",
-    "spend_sums",
-]
-
 _DIGEST_BYTES = 32
 
 

@@ -16,18 +16,6 @@ from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 
-__all__ = [
-    "REMEMBERED_EPOCHS",
-    "Allowance",
-    "Cipher",
-    "EpochKey",
-    "Joined",
-    "Keep",
-    "Memory",
-    "Reading",
-    "Registered",
-]
-
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
 

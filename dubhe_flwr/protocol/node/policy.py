@@ -16,16 +16,6 @@ from dubhe_flwr.protocol.rules.rule import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
-__all__ = [
-    "Limits",
-    "NodePolicy",
-    "has_moved",
-    "is_willing",
-    "logger",
-    "read_label_counts",
-    "where_raised",
-]
-
 # Flower's own log, by its name alone, so that owners find these lines where all others stand.
 logger = logging.getLogger("flwr")
 

@@ -33,8 +33,6 @@ from dubhe_flwr.protocol.wire.messages import (
 )
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms
 
-__all__ = ["determine", "participate"]
-
 
 def participate(
     policy: NodePolicy, joined: Joined, request: ParticipateRequest, keep: Keep

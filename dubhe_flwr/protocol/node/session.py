@@ -24,8 +24,6 @@ from dubhe_flwr.protocol.wire.messages import (
     SettleRequest,
 )
 
-__all__ = ["ClientSession"]
-
 _ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any, Keep], Message]]] = {
     KeygenRequest: make_key,
     RegisterRequest: register,

@@ -17,8 +17,6 @@ from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
-__all__ = ["decrypted_sum", "own_of", "read_sum", "settle"]
-
 _IS_ANOTHER: Final = "The sum is not what it is said to be."
 """Says the same whatever check failed, which would tell something of what was decrypted."""
 

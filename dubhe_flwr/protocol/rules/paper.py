@@ -39,8 +39,6 @@ from dubhe_flwr.protocol.rules.rule import (
     register_rule,
 )
 
-__all__ = ["Paper"]
-
 
 @register_rule
 @dataclass(frozen=True)

@@ -27,8 +27,6 @@ from dubhe_flwr.protocol.rules.rule import (
     register_rule,
 )
 
-__all__ = ["Prices"]
-
 _MOST_EXCHANGES: Final = 8
 
 

@@ -20,17 +20,6 @@ from dubhe_flwr.core import fixed_point_distribution, generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Slots
 
-__all__ = [
-    "Frame",
-    "Own",
-    "Population",
-    "Rule",
-    "Settled",
-    "Unsettled",
-    "announced_rule",
-    "register_rule",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:

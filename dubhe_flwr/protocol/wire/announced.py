@@ -7,8 +7,6 @@ from typing import Final
 from dubhe_flwr.core import expected_volunteers
 from dubhe_flwr.protocol.wire.codec import Message, require
 
-__all__ = ["JoinRequest", "JoinStatus"]
-
 _MAX_RULE_BYTES: Final = 2**16
 
 

@@ -15,17 +15,6 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 
 from dubhe_flwr.errors import MalformedMessageError
 
-__all__ = [
-    "MAX_BYTES",
-    "Fields",
-    "Message",
-    "Scalar",
-    "decode",
-    "encode",
-    "require",
-    "wire_size",
-]
-
 Scalar = bool | int | float | str | bytes
 Fields = dict[str, Scalar]
 

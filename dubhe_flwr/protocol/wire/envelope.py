@@ -11,14 +11,6 @@ from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Message
 
-__all__ = [
-    "EPOCH_ID_BYTES",
-    "PROTOCOL_VERSION",
-    "Envelope",
-    "open_request",
-    "reply_reader",
-]
-
 PROTOCOL_VERSION: Final = 1
 EPOCH_ID_BYTES: Final = 16
 

@@ -15,14 +15,6 @@ from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest, KeygenRequest
 from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG
 
-__all__ = [
-    "check_recipients",
-    "join_statement",
-    "key_statement",
-    "parameters_digest",
-    "split",
-]
-
 
 @lru_cache(maxsize=16)
 def parameters_digest(announced: JoinRequest) -> bytes:

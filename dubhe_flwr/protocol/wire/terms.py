@@ -18,18 +18,6 @@ from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 
-__all__ = [
-    "DISTRIBUTION",
-    "LARGEST_WEIGHT",
-    "PROTOCOL_TAG",
-    "REGISTRATION",
-    "SETTLEMENT",
-    "Terms",
-    "rule_of",
-    "sealing_context",
-    "terms_of",
-]
-
 PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
 """What every signature and sealed key is bound to, beside its epoch."""
 

@@ -12,8 +12,6 @@ from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
 
-__all__ = ["Determine"]
-
 
 @dataclass(frozen=True)
 class Determine(Awaiting):

@@ -21,8 +21,6 @@ from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import LARGEST_WEIGHT
 
-__all__ = ["Join", "Joined"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Joined(Invitation):

@@ -17,8 +17,6 @@ from dubhe_flwr.protocol.wire.messages import (
 )
 from dubhe_flwr.protocol.wire.statements import split
 
-__all__ = ["KeyMade", "Keygen"]
-
 
 @dataclass(frozen=True)
 class KeyMade:

@@ -18,8 +18,6 @@ from dubhe_flwr.protocol.coordinator.stages.refused import Refused
 from dubhe_flwr.protocol.plan import NodeFailure, Replies
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest, Stage
 
-__all__ = ["Determined", "Drawn", "Participate"]
-
 
 @dataclass(frozen=True)
 class Drawn:

@@ -7,8 +7,6 @@ from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import Batch, Replies
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, SettleReply
 
-__all__ = ["Refused", "begin_anew"]
-
 
 @dataclass(frozen=True)
 class Refused:

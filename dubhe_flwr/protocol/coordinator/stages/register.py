@@ -12,8 +12,6 @@ from dubhe_flwr.protocol.replies import accept_replies, valid_sum
 from dubhe_flwr.protocol.wire.messages import RegisterReply, SettleRequest, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
-__all__ = ["Register", "Registered"]
-
 
 @dataclass(frozen=True)
 class Registered:

@@ -14,8 +14,6 @@ from dubhe_flwr.protocol.replies import accept_replies, valid_sum
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest, Stage
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 
-__all__ = ["Settle"]
-
 
 @dataclass(frozen=True)
 class Settle(Awaiting):
