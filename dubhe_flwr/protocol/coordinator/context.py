@@ -8,7 +8,6 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol.coordinator.agents import Agents
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Batch, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
@@ -131,7 +130,7 @@ class Context:
         aliases = {n: alias for n, alias in self.run.aliases.items() if n in node_ids}
         return [*alias_order(aliases), *sorted(set(node_ids).difference(aliases))]
 
-    def agents(self, node_ids: Sequence[int]) -> Agents:
+    def agents(self, node_ids: Sequence[int]) -> tuple[int, ...]:
         """Return the nodes in the order in which to ask them for the key of an epoch.
 
         Whoever was agent of an epoch that the nodes refused in this round comes last: its answer
@@ -139,8 +138,7 @@ class Context:
         """
         lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
         suspects = self.round.heeded if self.round.num_renewals else frozenset()
-        order = sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects)
-        return Agents(tuple(order), self.settings.agent_attempts)
+        return tuple(sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects))
 
     def give_up(self, sentence: str) -> NoReturn:
         """End the round, with all that is known by then."""

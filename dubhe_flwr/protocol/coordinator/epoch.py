@@ -1,16 +1,35 @@
-"""An epoch: who registered under which terms, what they encrypted, and the rounds they drew."""
+"""An epoch: who registered under which terms, what they encrypted and drew, what was spent."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from dubhe_flwr.he import PublicKey, Unencrypted
-from dubhe_flwr.protocol.coordinator.agents import Budget
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
 from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What was spent in an epoch: draws of the nodes, and sums that each agent was given."""
+
+    num_draws: int = 0
+    num_sums: Mapping[int, int] = field(default_factory=dict)
+
+    def with_draws(self, number: int) -> "Budget":
+        """Return the budget after some draws."""
+        return replace(self, num_draws=self.num_draws + number)
+
+    def with_sums(self, agent: int, number: int) -> "Budget":
+        """Return the budget after an agent was given some sums."""
+        return replace(self, num_sums={**self.num_sums, agent: self.sums_of(agent) + number})
+
+    def sums_of(self, agent: int) -> int:
+        """Return how many sums an agent was given."""
+        return self.num_sums.get(agent, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

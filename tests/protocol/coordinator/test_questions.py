@@ -11,8 +11,7 @@ from protocol.federation import epoch_of
 from protocol.server import federation
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.protocol.coordinator.agents import Budget
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.epoch import Budget, Epoch
 from dubhe_flwr.protocol.coordinator.questions import Question, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 

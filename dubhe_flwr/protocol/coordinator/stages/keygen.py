@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dubhe_flwr.he import SIGNATURE_BYTES, PublicKey, Unencrypted, sealed_bytes
-from dubhe_flwr.protocol.coordinator.agents import Agents
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.plan import Replies
@@ -20,23 +19,20 @@ from dubhe_flwr.protocol.wire.statements import split
 
 @dataclass(frozen=True)
 class KeyMade:
-    """The epoch has a key, and each node's request its own sealed one.
-
-    If it does not open, other agents may be asked. A simulation may do without encryption.
-    """
+    """The epoch has a key, and each node's request its own sealed one."""
 
     joined: Joined
-    agents: Agents
-    public_key: PublicKey | Unencrypted
+    agents: tuple[int, ...]  # whom to ask next, if it does not open
+    public_key: PublicKey | Unencrypted  # a simulation may do without encryption
     requests: Mapping[int, RegisterRequest]
 
 
 @dataclass(frozen=True)
 class Keygen(Awaiting):
-    """An agent was asked for the key; others may be asked next."""
+    """An agent was asked for the key."""
 
     joined: Joined
-    agents: Agents
+    agents: tuple[int, ...]  # whom to ask next, if none comes
 
     @classmethod
     def begin(cls, context: Context, joined: Joined) -> tuple[Context, "Keygen | KeyMade"]:
@@ -46,20 +42,25 @@ class Keygen(Awaiting):
             requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
             # Simulated nodes round by the numbers of requests: they are the same with encryption.
             context = replace(context, run=replace(context.run, sequence=context.run.sequence + 1))
-            return context, KeyMade(joined, Agents((), 0), plain, requests)
-        return cls.ask(context, joined, context.agents(tuple(joined.members)))
+            return context, KeyMade(joined, (), plain, requests)
+        agents = context.agents(tuple(joined.members))[: context.settings.agent_attempts]
+        return cls.ask(context, joined, agents)
 
     @classmethod
-    def ask(cls, context: Context, joined: Joined, agents: Agents) -> tuple[Context, "Keygen"]:
-        """Ask the next agent."""
-        if agents.is_exhausted:
+    def ask(
+        cls, context: Context, joined: Joined, agents: tuple[int, ...]
+    ) -> tuple[Context, "Keygen"]:
+        """Ask the first of these agents; the others may be asked next."""
+        if not agents:
+            num_asked = min(context.settings.agent_attempts, len(joined.members))
             context.give_up(
-                f"{agents.num_asked} agents in turn made no key; look at their logs or raise "
+                f"{num_asked} agents in turn made no key; look at their logs or raise "
                 "agent_attempts."
             )
+        agent, *others = agents
         request = KeygenRequest(joined.public_keys, joined.signatures)
-        context, batch = context.batch(joined.identity, Stage.KEYGEN, {agents.next: request})
-        return context, cls(batch, joined, agents.asked())
+        context, batch = context.batch(joined.identity, Stage.KEYGEN, {agent: request})
+        return context, cls(batch, joined, tuple(others))
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, "KeyMade | Keygen"]:
         """Take the key, or ask another agent."""

@@ -58,7 +58,7 @@ class Register(Awaiting):
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
         # A key that does not open makes an error; another one helps no node that is silent.
         may_open = num_joined - report.dropped.get("error reply", 0)
-        if may_open < enough and not self.made.agents.is_exhausted:
+        if may_open < enough and self.made.agents:
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.made.agents)
         context.check_quorum(len(members), "registered")

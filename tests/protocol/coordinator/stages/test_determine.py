@@ -21,7 +21,7 @@ from protocol.server import (
 from dubhe_flwr.core import best_groups, best_scored_try, group_sizes, with_square
 from dubhe_flwr.core import fixed_point_distribution as fixed_point
 from dubhe_flwr.protocol import Batch, Plan
-from dubhe_flwr.protocol.coordinator.agents import Budget
+from dubhe_flwr.protocol.coordinator.epoch import Budget
 from dubhe_flwr.protocol.coordinator.questions import Question
 
 N = 24
