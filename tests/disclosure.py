@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry, registry
+from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry
 
 
 def encodings(vector: Any) -> set[bytes]:
@@ -37,5 +37,5 @@ def label_secrets(
         secrets |= encodings(fixed_point_distribution(counts))
         secrets |= encodings(counts)
         secrets |= encodings(counts / counts.sum())
-        secrets |= encodings(registry(codebook.unrank(int(slot)), codebook))
+        secrets |= encodings(np.eye(codebook.length, dtype=np.int64)[slot])
     return secrets

@@ -2,9 +2,7 @@
 
 from dubhe_flwr.core.codebook import Category, Codebook
 from dubhe_flwr.core.determination import (
-    cut_into_groups,
     expected_volunteers,
-    fill_or_trim,
     group_sizes,
     groups_of_round,
     tries_of_round,
@@ -31,7 +29,6 @@ from dubhe_flwr.core.registration import (
     dominating_category,
     overall_registry,
     participation_probability,
-    registry,
 )
 from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 
@@ -48,12 +45,10 @@ __all__ = [
     "candidate_grid",
     "check_thresholds",
     "coverage",
-    "cut_into_groups",
     "default_thresholds",
     "distance_to_uniform",
     "dominating_category",
     "expected_volunteers",
-    "fill_or_trim",
     "fixed_point_distribution",
     "generator",
     "global_distribution",
@@ -65,7 +60,6 @@ __all__ = [
     "participation_probability",
     "population_distribution",
     "private_draws",
-    "registry",
     "scores_of",
     "search_contribution",
     "seeded_draws",

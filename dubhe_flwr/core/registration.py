@@ -106,17 +106,6 @@ def dominating_category(
     return tuple(range(codebook.num_classes))  # sigma_C = 0 is always met
 
 
-def registry(category: Category, codebook: Codebook) -> NDArray[np.int64]:
-    """Return ``R``: the one-hot vector of a category, shape (l,) (eq. 5).
-
-    >>> registry((1,), Codebook((1, 3))).tolist()
-    [0, 1, 0, 0]
-    """
-    slots = np.zeros(codebook.length, dtype=np.int64)
-    slots[codebook.rank(category)] = 1
-    return slots
-
-
 def overall_registry(
     label_counts: ArrayLike, codebook: Codebook, thresholds: Mapping[int, float]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
-from dubhe_flwr.core.registration import participation_probability
 from dubhe_flwr.errors import SettingsError
 
 _MAX_CANDIDATES: Final = 64
@@ -42,28 +41,18 @@ def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
     return [dict(zip(sizes, candidate, strict=True)) for candidate in product(*shares)]
 
 
-def search_contribution(
-    distribution: ArrayLike, slots: ArrayLike, overall_registries: ArrayLike, num_participants: int
-) -> NDArray[np.int64]:
+def search_contribution(distribution: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64]:
     """Return what a client adds to the sums of each candidate: ``P_k p_l^k`` and ``P_k``.
 
-    From its ``p_l`` in fixed point, shape (C,), and under each of n candidates the slot of its
-    category and ``R_A``, shapes (n,) and (n, l); the result, shape (n, C + 1), is rounded to units
-    of ``1 / FIXED_POINT_SCALE``.
+    From its ``p_l`` in fixed point, shape (C,), and its probability under each of n candidates; the
+    result, shape (n, C + 1), is rounded to units of ``1 / FIXED_POINT_SCALE``.
 
-    >>> p_l = [FIXED_POINT_SCALE, 0]
-    >>> search_contribution(p_l, [0, 2], [[4, 6, 0], [1, 1, 8]], 3) / FIXED_POINT_SCALE
+    >>> search_contribution([FIXED_POINT_SCALE, 0], [0.375, 0.125]) / FIXED_POINT_SCALE
     array([[0.375, 0.   , 0.375],
            [0.125, 0.   , 0.125]])
     """
-    probability = np.array(
-        [
-            participation_probability(overall, num_participants)[slot]
-            for overall, slot in zip(np.asarray(overall_registries), np.asarray(slots), strict=True)
-        ]
-    )
     columns = np.append(np.asarray(distribution, dtype=np.int64), FIXED_POINT_SCALE)
-    return np.asarray(np.rint(probability[:, None] * columns), dtype=np.int64)
+    return np.asarray(np.rint(np.asarray(probabilities)[:, None] * columns), dtype=np.int64)
 
 
 def best_candidate(sums: ArrayLike) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,13 @@ _NARROW: Final = 7.0
 _WIDEST: Final = 12.0
 _SMOOTHED_FROM: Final = 31
 _MOST_BARS: Final = 20
+
+LabelTerm = Literal["emd", "local_emd"]
+_LABEL_TERMS: Final[Mapping[LabelTerm, tuple[str, str]]] = {
+    "emd": ("Selected data from uniform", "Distance from uniform"),
+    "local_emd": ("Clients from the selected data", "Mean distance from the selected data"),
+}
+"""Title and axis of the two label terms of the paper's bound."""
 
 
 def save_figures(results: ComparisonResults, folder: Path) -> None:
@@ -69,7 +76,7 @@ def _shares(results: Results) -> Panel:
 
 
 def _label_terms(results: Results) -> list[Panel]:
-    return [partial(draw, methods=results.methods) for draw in (draw_emd, draw_local_emd)]
+    return [partial(draw_emd, methods=results.methods, of=term) for term in _LABEL_TERMS]
 
 
 def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
@@ -89,27 +96,12 @@ def draw_accuracy(
     axes.set_title(title)
 
 
-def draw_emd(
-    axes: "Axes",
-    methods: Mapping[str, Selected],
-    title: str = "Distance of the selected data from uniform",
-) -> None:
-    """Draw the distance of the selected data from uniform, over the rounds."""
-    _draw_by_round(axes, {name: of.emd for name, of in methods.items()}, first_round=1)
+def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd") -> None:
+    """Draw the distance of the selected data from uniform, or of the clients from that data."""
+    _draw_by_round(axes, {name: getattr(each, of) for name, each in methods.items()}, first_round=1)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("Distance from uniform")
-    axes.set_title(title)
-
-
-def draw_local_emd(
-    axes: "Axes",
-    methods: Mapping[str, Selected],
-    title: str = "Distance of clients from the selected data",
-) -> None:
-    """Draw the distance of the selected clients' data from all of it, over the rounds."""
-    _draw_by_round(axes, {name: of.local_emd for name, of in methods.items()}, first_round=1)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("Mean distance from the selected data")
+    title, distance = _LABEL_TERMS[of]
+    axes.set_ylabel(distance)
     axes.set_title(title)
 
 

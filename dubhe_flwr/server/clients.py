@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from flwr.server import ClientManager
+from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.criterion import Criterion
 
@@ -34,28 +34,13 @@ def ask(clients: Clients, batch: Batch, timeout: float | None) -> Replies:
     return {} if grid is None else send_over_grid(grid, batch, timeout)
 
 
-class SelectedClients(ClientManager):
+class SelectedClients(SimpleClientManager):
     """Hands all selected clients to a strategy, and notes in `num_asked` how many it asked for."""
 
     def __init__(self, clients: Sequence[ClientProxy]) -> None:
-        self._clients = clients
+        super().__init__()
+        self.clients = {client.cid: client for client in clients}
         self.num_asked = len(clients)
-
-    def num_available(self) -> int:
-        """Return the number of selected clients."""
-        return len(self._clients)
-
-    def register(self, client: ClientProxy) -> bool:
-        """Refuse: the selection is made."""
-        del client
-        return False
-
-    def unregister(self, client: ClientProxy) -> None:
-        """Do nothing: a client that left fails its training."""
-
-    def all(self) -> dict[str, ClientProxy]:
-        """Return the selected clients by their cid."""
-        return {client.cid: client for client in self._clients}
 
     def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
         """Return at once: the selected clients are all there will be."""
@@ -71,4 +56,4 @@ class SelectedClients(ClientManager):
         """Return all selected clients; a fraction or minimum of the strategy does not count."""
         del min_num_clients, criterion
         self.num_asked = num_clients
-        return list(self._clients)
+        return list(self.clients.values())

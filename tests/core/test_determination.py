@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from dubhe_flwr.core import (
-    cut_into_groups,
     expected_volunteers,
-    fill_or_trim,
     generator,
     group_sizes,
     groups_of_round,
     tries_of_round,
 )
+from dubhe_flwr.core.determination import cut_into_groups, fill_or_trim
 from dubhe_flwr.errors import SettingsError
 
 Mask = NDArray[np.bool_]

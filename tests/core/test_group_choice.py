@@ -13,13 +13,13 @@ from dubhe_flwr.core import (
     FIXED_POINT_SCALE,
     best_groups,
     best_scored_try,
-    cut_into_groups,
     fixed_point_distribution,
     group_choice,
     group_sizes,
     scores_of,
     with_square,
 )
+from dubhe_flwr.core.determination import cut_into_groups
 from dubhe_flwr.errors import SettingsError
 
 

@@ -48,18 +48,18 @@ def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> N
     codebook = Codebook((1, 2, 4))
     grid = candidate_grid(codebook)
     counts = rng.integers(0, 20, (25, 4)) ** 2 + np.eye(4, dtype=np.int64)[np.arange(25) % 4]
-    overall, slots = zip(*(overall_registry(counts, codebook, c) for c in grid), strict=True)
+    registered = [overall_registry(counts, codebook, c) for c in grid]
+    likely = np.array(
+        [participation_probability(overall, num_participants)[own] for overall, own in registered]
+    )
     contributions = [
-        search_contribution(
-            fixed_point_distribution(row), [s[k] for s in slots], overall, num_participants
-        )
+        search_contribution(fixed_point_distribution(row), likely[:, k])
         for k, row in enumerate(counts)
     ]
     sums = np.sum(contributions, axis=0)
     shares = counts / counts.sum(axis=1, keepdims=True)
     distances = []
-    for row, registry, own in zip(sums, overall, slots, strict=True):
-        probability = participation_probability(registry, num_participants)[own]
+    for row, probability in zip(sums, likely, strict=True):
         expected = probability @ shares / probability.sum()
         assert row[:-1] / row[-1] == pytest.approx(expected, abs=1e-4)
         assert row[-1] / FIXED_POINT_SCALE == pytest.approx(probability.sum(), abs=1e-4)
@@ -69,7 +69,7 @@ def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> N
 
 def test_contribution_is_rounded_to_the_nearest() -> None:
     """A third of a unit is 0, two thirds are 1, and a probability above 1 does not occur."""
-    contribution = search_contribution([1, 2, FIXED_POINT_SCALE - 3], [0, 1], [[3, 0], [0, 1]], 1)
+    contribution = search_contribution([1, 2, FIXED_POINT_SCALE - 3], [1 / 3, 1.0])
     third = round(FIXED_POINT_SCALE / 3)
     assert contribution.dtype == np.int64
     assert contribution[0].tolist() == [0, 1, third - 1, third]

@@ -132,11 +132,9 @@ def ways_to_write(number: int, size: int) -> set[bytes]:
 def secrets_of_search(rule: Paper) -> set[bytes]:
     """Return the ways to write what nodes expect under the candidates, each of them and all."""
     rows = [overall_registry(COUNTS, rule.codebook, candidate) for candidate in rule.candidates]
-    overall = [registry for registry, _ in rows]
+    likely = np.array([participation_probability(overall, 4)[slots] for overall, slots in rows])
     tables: list[Any] = [
-        search_contribution(
-            fixed_point_distribution(counts), [slots[index] for _, slots in rows], overall, 4
-        )
+        search_contribution(fixed_point_distribution(counts), likely[:, index])
         for index, counts in enumerate(COUNTS)
     ]
     whole = {way for table in [*tables, sum(tables)] for way in encodings(table.ravel())}

@@ -22,7 +22,6 @@ from dubhe_flwr.report.panels import (
     _trailing_mean,
     draw_accuracy,
     draw_emd,
-    draw_local_emd,
     draw_shares,
     label_percents,
 )
@@ -106,7 +105,7 @@ def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
 def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
     """From round 1 on, a line a method."""
     methods = {"greedy": replace(method_result("greedy", 3), local_emd=(1.0, 1.2, 1.1))}
-    draw_local_emd(axes, methods)
+    draw_emd(axes, methods, of="local_emd")
     (line,) = axes.lines
     assert (xs(line), ys(line)) == ([1, 2, 3], [1.0, 1.2, 1.1])
 

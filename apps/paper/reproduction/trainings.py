@@ -10,7 +10,7 @@ from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments.options import same
 from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
 from dubhe_flwr.report import ComparisonResults, FederationSummary, MethodResult
-from dubhe_flwr.report.panels import draw_accuracy, draw_emd, draw_local_emd
+from dubhe_flwr.report.panels import draw_accuracy, draw_emd
 from dubhe_flwr.report.picture import Panel, picture
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Found, Method, PaperSettings, finished, identity
@@ -196,8 +196,8 @@ def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
     methods = results.methods
     return [
         partial(draw_accuracy, methods=methods, title=federation),
-        partial(draw_emd, methods=methods, title="Selected data from uniform"),
-        partial(draw_local_emd, methods=methods, title="Clients from the selected data"),
+        partial(draw_emd, methods=methods),
+        partial(draw_emd, methods=methods, of="local_emd"),
     ]
 
 

@@ -24,7 +24,6 @@ from dubhe_flwr.core import (
     default_thresholds,
     dominating_category,
     participation_probability,
-    registry,
     search_contribution,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
@@ -126,10 +125,11 @@ class Paper(Rule):
         return 2 if len(self.candidates) > 1 else 1
 
     def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
-        """Return a one-hot registry for each candidate."""
+        """Return ``R`` for each candidate: a one in the slot of the node's category, else zeros."""
         del frame
-        categories = (self.codebook.unrank(slot) for slot in self._slots(own.label_counts))
-        return np.concatenate([registry(category, self.codebook) for category in categories])
+        registries = np.zeros((len(self.candidates), self.codebook.length), dtype=np.int64)
+        registries[np.arange(len(registries)), self._slots(own.label_counts)] = 1
+        return registries.ravel()
 
     def settle(
         self,
@@ -157,7 +157,7 @@ class Paper(Rule):
         )
         if len(slots) == 1:
             return Settled(probabilities[0])
-        told = search_contribution(own.distribution, slots, overall, volunteers)
+        told = search_contribution(own.distribution, probabilities)
         return Unsettled(probabilities[self._usual], told.ravel(), probabilities)
 
     def announced(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dubhe_flwr.core import (
     best_candidate,
     fixed_point_distribution,
     overall_registry,
+    participation_probability,
     search_contribution,
 )
 from dubhe_flwr.errors import QuorumError
@@ -42,15 +43,9 @@ def searching(**overrides: Any) -> Nodes:
 def best_in_the_clear(rows: list[int]) -> tuple[float, ...]:
     """Return the best thresholds by what some of the twelve clients expect."""
     registered = [overall_registry(COUNTS, RULE.codebook, c) for c in RULE.candidates]
-    overall = np.array([counts for counts, _ in registered])
+    likely = np.array([participation_probability(each, 4)[slots] for each, slots in registered])
     tables = [
-        search_contribution(
-            fixed_point_distribution(COUNTS[row]),
-            [int(slots[row]) for _, slots in registered],
-            overall,
-            4,
-        )
-        for row in rows
+        search_contribution(fixed_point_distribution(COUNTS[row]), likely[:, row]) for row in rows
     ]
     return tuple(RULE.candidates[best_candidate(np.sum(tables, axis=0))].values())
 
