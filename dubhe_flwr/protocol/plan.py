@@ -102,7 +102,7 @@ class Plan:
         Tentative selections, or groups, among which the agent chose.
     chosen : tuple of int
         Indices of the best one, or of the best groups.
-    rule : str
+    rule : str, optional
         The participation rule that holds, with what was found of it.
     finding : tuple of float
         What the rule found; the thresholds of the paper's rule.
@@ -121,7 +121,7 @@ class Plan:
     num_registered: int = 0
     num_selections: int = 1
     chosen: tuple[int, ...] = (0,)
-    rule: str = ""
+    rule: str | None = None
     finding: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()

@@ -80,25 +80,22 @@ class Epoch(Invitation):
         """Most sums that one agent may decrypt: fewer than half as many as there are clients."""
         return min(self.announced.max_sums, (self.num_registered - 1) // 2)
 
-    @property
-    def groups_per_round(self) -> int:
-        """Most groups that are formed in a round; 0 where tries are determined.
+    def groups_per_round(self, group_size: int) -> int:
+        """Return how many groups are formed in a round at most.
 
         Agents refuse groups that together leave out fewer than `min_cohort` clients.
         """
         announced = self.announced
-        if announced.group_size is None:
-            return 0
         volunteers = announced.num_volunteers(self.num_registered)
         largest = -(-announced.num_participants // announced.num_wanted)
         most = (self.num_registered - announced.min_cohort) // largest
-        formed = max(announced.num_wanted, min(most, volunteers // announced.group_size))
+        formed = max(announced.num_wanted, min(most, volunteers // group_size))
         return min(self.sums_per_agent, formed)
 
     def sums_per_round(self, num_tries: int) -> int:
         """Return how many sums an agent decrypts to determine a round; 0 without any choice."""
-        announced = self.announced
-        num_sums = num_tries if announced.group_size is None else self.groups_per_round
+        announced, size = self.announced, self.announced.group_size
+        num_sums = num_tries if size is None else self.groups_per_round(size)
         several = (
             num_sums > announced.num_wanted and len(self.aliases) - 1 > announced.num_participants
         )

@@ -74,7 +74,7 @@ def question_of(
             eligible,
             announced.num_participants,
             announced.group_size,
-            max_groups=epoch.groups_per_round,
+            max_groups=epoch.groups_per_round(announced.group_size),
             seed=seed,
             server_round=server_round,
         )

@@ -152,7 +152,7 @@ def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that m
     assert agent not in {*failed, *members.tolist()}
     assert question.first == (0, 1)
     assert {len(group) for group in question.selections} == {4}
-    assert 2 <= len(question.selections) <= large.groups_per_round == 5
+    assert 2 <= len(question.selections) <= large.groups_per_round(3) == 5
 
 
 @pytest.mark.parametrize(

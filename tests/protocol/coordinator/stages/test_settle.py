@@ -56,7 +56,7 @@ def test_the_best_candidate_is_found(settings: dict[str, Any]) -> None:
     nodes = searching(**settings)
     plan = nodes.play(1)
     assert plan.finding == best_in_the_clear(list(range(12))) == epoch_of(nodes).finding
-    assert "thresholds {1: 0.9, 2: 0.2}" in plan.rule
+    assert "thresholds {1: 0.9, 2: 0.2}" in str(plan.rule)
     epoch = epoch_of(nodes)
     assert (epoch.last_sum.exchange, epoch.last_sum.num_clients) == (1, 12)
     draws = {e.node_id: e.request for e in nodes.exchanges if e.stage == "participate"}
