@@ -149,15 +149,16 @@ class Paper(Rule):
         if (overall.sum(axis=1) != population.num_clients).any():
             raise RefusedError("The overall registry is not the sum it is said to be.")
         volunteers = population.num_volunteers
+        found = [
+            float(participation_probability(row, volunteers)[slot])
+            for row, slot in zip(overall, slots, strict=True)
+        ]
         # A refusal would tell whose category is missing: such a node draws like any other.
         uniform = min(1.0, volunteers / population.num_clients)
-        probabilities = tuple(
-            float(participation_probability(row, volunteers)[slot]) if row[slot] else uniform
-            for row, slot in zip(overall, slots, strict=True)
-        )
+        probabilities = tuple(probability or uniform for probability in found)
         if len(slots) == 1:
             return Settled(probabilities[0])
-        told = search_contribution(own.distribution, probabilities)
+        told = search_contribution(own.distribution, found)
         return Unsettled(probabilities[self._usual], told.ravel(), probabilities)
 
     def announced(self) -> dict[str, Any]:
