@@ -11,12 +11,12 @@ from typing import Any, get_args
 import typer
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options
+from dubhe_flwr.experiments.options import CommandSettings
 
 
 def command(
     run: Callable[..., None],
-    settings: type[Options],
+    settings: type[CommandSettings],
     build: Callable[..., Any] | None = None,
     *,
     without: Collection[str] = (),

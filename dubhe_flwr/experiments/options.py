@@ -16,7 +16,7 @@ def option(
     parse: Callable[[str, str], Any] | None = None,
     **told: Any,
 ) -> Any:
-    """Return a field of `Options`.
+    """Return a field of `CommandSettings`.
 
     `choices` are the values that it, or each of a tuple, can have (``Literal`` types say theirs),
     and `least` its smallest one. `parse` makes a value of the field's name and a text, if its type
@@ -27,7 +27,7 @@ def option(
     return field(default=default, metadata=about_it)
 
 
-def same(settings: type["Options"], name: str, **told: Any) -> Any:
+def same(settings: type["CommandSettings"], name: str, **told: Any) -> Any:
     """Return a field that is like one of other settings, but for what is told."""
     (like,) = (own for own in settings.flat_fields() if own.name == name)
     return field(
@@ -37,7 +37,7 @@ def same(settings: type["Options"], name: str, **told: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class CommandSettings:
     """Settings made of `option` fields and of other settings; no name is in two of them."""
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Options:
         values: dict[str, Any] = {}
         for each in fields(self):
             value = getattr(self, each.name)
-            values |= value.flat() if isinstance(value, Options) else {each.name: value}
+            values |= value.flat() if isinstance(value, CommandSettings) else {each.name: value}
         return values
 
 
@@ -108,6 +108,8 @@ def _choices(own: Field[Any]) -> Sequence[str]:
     return get_args(own.type) if is_literal else own.metadata.get("choices", ())
 
 
-def _inner(own: Field[Any]) -> type[Options] | None:
+def _inner(own: Field[Any]) -> type[CommandSettings] | None:
     """Return the class of a field that holds other settings."""
-    return own.type if isinstance(own.type, type) and issubclass(own.type, Options) else None
+    return (
+        own.type if isinstance(own.type, type) and issubclass(own.type, CommandSettings) else None
+    )

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, cast
 from dubhe_flwr.core import generator
 from dubhe_flwr.data import DATASETS, Federation, PartitionKind
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options, names, numbers, numbers_of, option, same
+from dubhe_flwr.experiments.options import CommandSettings, names, numbers, numbers_of, option, same
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.rules import Paper, Prices, Rule
 
@@ -30,7 +30,7 @@ STUDIED: Final = ("random", "dubhe", "greedy")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederationSettings(Options):
+class FederationSettings(CommandSettings):
     """Who holds how much of what. They fix the federation to the sample."""
 
     num_clients: int = option(1000, "N: clients of the federation.", least=1)
@@ -52,7 +52,7 @@ def _shares_or_search(name: str, text: str) -> tuple[float, ...] | str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionSettings(Options):
+class SelectionSettings(CommandSettings):
     """How Dubhe selects. Thresholds are in the order of the reference set, without the last one."""
 
     num_participants: int = option(20, "K: clients that are selected in a round.", least=1)
@@ -116,7 +116,7 @@ class SelectionSettings(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSettings(Options):
+class TrainingSettings(CommandSettings):
     """How the clients train."""
 
     optimizer: Literal["sgd", "adam"] = option("sgd", "How clients train: sgd or adam.")
@@ -149,7 +149,7 @@ class TrainingSettings(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineSettings(Options):
+class MachineSettings(CommandSettings):
     """Where it runs. Results differ in the last digits only."""
 
     data_dir: str | None = option(None, "Folder of the data sets.", shown="the user's cache")
@@ -157,7 +157,7 @@ class MachineSettings(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentSettings(Options):
+class ExperimentSettings(CommandSettings):
     """What a comparison and a study have in common."""
 
     federation: FederationSettings = field(default_factory=FederationSettings)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options, names, numbers, option, same
+from dubhe_flwr.experiments.options import CommandSettings, names, numbers, option, same
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size(Options):
+class Size(CommandSettings):
     """Settings that others hold."""
 
     num_clients: int = option(5, "N.", least=1, quick=2)
@@ -18,7 +18,7 @@ class Size(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial(Options):
+class Trial(CommandSettings):
     """Settings that hold others."""
 
     size: Size = field(default_factory=Size)

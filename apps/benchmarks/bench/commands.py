@@ -17,13 +17,13 @@ from bench.rounds import RoundsSettings, bench_rounds
 from bench.scale import ScaleSettings, bench_scale
 from dubhe_flwr.cli import new_application, run_application
 from dubhe_flwr.cli.options import command, writable_file
-from dubhe_flwr.experiments.options import Options
+from dubhe_flwr.experiments.options import CommandSettings
 
 __all__ = ["app", "main"]
 
 _Bench: TypeAlias = Callable[[Any], BenchResults]
 
-_BENCHMARKS: Final[dict[str, tuple[type[Options], _Bench]]] = {
+_BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
     "crypto": (CryptoSettings, bench_crypto),
     "protocol": (ProtocolSettings, bench_protocol),
     "scale": (ScaleSettings, bench_scale),
@@ -44,7 +44,7 @@ app = new_application(
 
 def _run(
     bench: _Bench,
-    settings_of: Callable[[bool], Options],
+    settings_of: Callable[[bool], CommandSettings],
     *,
     quick: Annotated[
         bool,
@@ -69,14 +69,14 @@ def _run(
         console.print(f"Written: {', '.join(written)}.", highlight=False)
 
 
-def _command(settings: type[Options], bench: _Bench) -> Callable[..., None]:
+def _command(settings: type[CommandSettings], bench: _Bench) -> Callable[..., None]:
     """Return a command whose defaults are smaller with --quick."""
     smaller = {
         own.name: own.metadata["quick"] for own in settings.flat_fields() if "quick" in own.metadata
     }
     usual = settings.of().flat()
 
-    def build(**given: Any) -> Callable[[bool], Options]:
+    def build(**given: Any) -> Callable[[bool], CommandSettings]:
         own = {name: value for name, value in given.items() if value is not None}
         return lambda quick: settings.of(**(smaller if quick else {}) | own)
 

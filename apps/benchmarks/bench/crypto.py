@@ -12,7 +12,7 @@ import phe
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from bench.measuring import BenchResults, environment, interleaved
-from dubhe_flwr.experiments.options import Options, option, same
+from dubhe_flwr.experiments.options import CommandSettings, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
 from dubhe_flwr.he import (
     Layout,
@@ -42,7 +42,7 @@ _BOUNDS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class CryptoSettings(Options):
+class CryptoSettings(CommandSettings):
     """What is timed. Bounds are given for the registry of 56 under a key of 2048 bits only."""
 
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 from bench.measuring import BenchResults, environment
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.experiments.compare import simulate
-from dubhe_flwr.experiments.options import Options, option
+from dubhe_flwr.experiments.options import CommandSettings, option
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report.table import Table
 
@@ -28,7 +28,7 @@ _LONGEST_WAIT: Final = 120
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineSettings(Options):
+class EngineSettings(CommandSettings):
     """What is measured: small messages to all nodes, and rounds of 20, on each engine."""
 
     num_nodes: int = option(1000, "Nodes that answer.", least=1, quick=20)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bench.measuring import BenchResults, environment, seconds_of
 from bench.recycled import RecycledNodes
-from dubhe_flwr.experiments.options import Options, numbers, option, same
+from dubhe_flwr.experiments.options import CommandSettings, numbers, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings, StudySettings
 from dubhe_flwr.protocol import Batch, Coordinator
 from dubhe_flwr.report.table import Table
@@ -73,7 +73,7 @@ class RoundCost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProtocolSettings(Options):
+class ProtocolSettings(CommandSettings):
     """What is measured."""
 
     sizes: tuple[int, ...] = option(

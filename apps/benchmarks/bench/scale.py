@@ -15,7 +15,7 @@ import numpy as np
 from bench.measuring import BenchResults, environment, seconds_of
 from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options, numbers, option, same
+from dubhe_flwr.experiments.options import CommandSettings, numbers, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
 from dubhe_flwr.he import generate_secret_key
 from dubhe_flwr.report.table import Table
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleSettings(Options):
+class ScaleSettings(CommandSettings):
     """What is measured: a sum, an epoch, a draw and rounds without a draw at each size."""
 
     sizes: tuple[int, ...] = option(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.experiments.options import Options, names, numbers, option
+from dubhe_flwr.experiments.options import CommandSettings, names, numbers, option
 from dubhe_flwr.experiments.settings import (
     DUBHE,
     MachineSettings,
@@ -36,7 +36,7 @@ def _datasets(field_name: str, text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperSettings(Options):
+class PaperSettings(CommandSettings):
     """What the user decides about a reproduction."""
 
     scale: str = option(
@@ -111,7 +111,9 @@ class Method:
         )
 
 
-def identity(settings: Options, method: Method, without: Collection[str] = ()) -> dict[str, Any]:
+def identity(
+    settings: CommandSettings, method: Method, without: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the config of a cell: the settings, without what the method does not depend on."""
     unused = set(without)
     if method.kind != "dubhe":
