@@ -58,17 +58,15 @@ def next_probabilities(
 class FedCbsSelector(OracleSelector):
     """Samples clients so that few classes are rare among them.
 
-    The first client is drawn in proportion to ``1 / QCID({n}) + lambda sqrt(3 ln k / (2 T_n))`` in
-    round k, the m-th in proportion to ``1 / QCID(M + {n})^m``, with QCID the squared distance of
-    class shares from uniform. After Zhang et al., "Fed-CBS: A Heterogeneity-Aware Client Sampling
-    Mechanism for Federated Learning via Class-Imbalance Reduction", ICML 2023
-    (https://arxiv.org/abs/2209.15245). The arguments are those of `OracleSelector`.
+    The first client is drawn by `first_probabilities`, all others by `next_probabilities`. After
+    Zhang et al., "Fed-CBS: A Heterogeneity-Aware Client Sampling Mechanism for Federated Learning
+    via Class-Imbalance Reduction", ICML 2023 (https://arxiv.org/abs/2209.15245). The arguments are
+    those of `OracleSelector`.
 
     The paper leaves open, or has as an experiment's setting:
 
     - beta_m = m and lambda = 10, as in the paper's experiments; k counts the rounds from 1, and so
       does T_n, since the term of exploration has no value for clients that were never chosen.
-    - What the paper divides by that is one number for all candidates cancels.
     - QCID below 1e-12 is taken as 1e-12, so that balanced sets are alike. The paper computes it
       from encrypted inner products of all pairs of clients, with the same value.
     """
