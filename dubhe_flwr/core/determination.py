@@ -103,22 +103,9 @@ def cut_into_groups(
     """Cut a pool into disjoint random groups of the sizes that make up K clients.
 
     Where groups of two sizes are needed, both are formed as often as they are needed in
-    proportion. The clients that are left over take no part in the round. Numbers with which that
-    cannot be done are a `SettingsError`.
+    proportion. The clients that are left over take no part in the round. The pool has indices of at
+    least K clients, and there may be at least ``K // g`` groups, or it is a `SettingsError`.
 
-    Parameters
-    ----------
-    pool : ndarray of int64, shape (n,)
-        Indices of clients, at least K; those of each group are ascending.
-    num_participants, group_size : int
-        ``K``, and ``g``: fewest clients in a group.
-    max_groups : int
-        Most sums that the agent may be asked to decrypt, at least ``K // g``.
-    rng : numpy.random.Generator
-        Randomness of the server for this round.
-
-    Examples
-    --------
     >>> groups = cut_into_groups(np.arange(30), 11, 5, 9, np.random.default_rng(0))
     >>> sorted(len(group) for group in groups)
     [5, 5, 5, 6, 6]

@@ -203,11 +203,6 @@ class StudySettings(ExperimentSettings):
         self.protocol_settings()
 
 
-_OF_DATASET: Final[Mapping[str, Mapping[str, Any]]] = {
-    "digits": {"num_clients": 150, "num_samples": 32},
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(ExperimentSettings):
     """What a comparison is made of; use `for_dataset`."""
@@ -252,10 +247,11 @@ class CompareSettings(ExperimentSettings):
         ``digits`` gets a federation that trains in about a minute, all others that of the paper.
         """
         own = {name: value for name, value in given.items() if value is not None}
-        name = dataset.lower()
-        if name == "digits":
-            own.setdefault("learning_rate", {"adam": 3e-3}.get(own.get("optimizer", "sgd"), 0.1))
-        return cls.of(**{"dataset": name, "num_rounds": 60, **_OF_DATASET.get(name, {}), **own})
+        usual: dict[str, Any] = {"dataset": dataset.lower(), "num_rounds": 60}
+        if usual["dataset"] == "digits":
+            rate = {"adam": 3e-3}.get(own.get("optimizer", "sgd"), 0.1)
+            usual |= {"num_clients": 150, "num_samples": 32, "learning_rate": rate}
+        return cls.of(**usual | own)
 
     def is_evaluated(self, server_round: int) -> bool:
         """Return whether the model after this round is tested; round 0 is the initial model."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import Final
 
@@ -20,13 +20,6 @@ from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 logger = logging.getLogger("flwr")
 
 _FURTHEST: Final = 2
-_NUMBERS: Final = (
-    "min_cohort",
-    "min_key_bits",
-    "max_key_bits",
-    "max_epochs_per_day",
-    "max_draws_per_day",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +55,7 @@ class Limits:
     max_label_shift: float | None = None
 
     def __post_init__(self) -> None:
-        for name in _NUMBERS:
+        for name in (own.name for own in fields(Limits) if own.type is int):
             if type(value := getattr(self, name)) is not int or value < 1:
                 raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
         shift = self.max_label_shift
