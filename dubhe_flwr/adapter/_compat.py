@@ -17,21 +17,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 Record = ArrayRecord | ConfigRecord | MetricRecord
 
-__all__ = [
-    "CLIENT_APP_ERROR",
-    "NODE_UNAVAILABLE",
-    "NO_ANSWER",
-    "SERVER_NODE_ID",
-    "GridClientProxy",
-    "Run",
-    "batch_size",
-    "config_record",
-    "delivered_copy",
-    "new_run",
-    "put",
-    "readdressed",
-    "set_message_id",
-]
+__all__ = ["GridClientProxy", "Run"]  # handed on
 
 SERVER_NODE_ID: Final = 1
 """Node id of the server, also the source of errors that the framework makes."""

@@ -14,30 +14,7 @@ from dubhe_flwr.he import SIGNATURE_BYTES
 from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.codec import Message, require
 
-__all__ = [
-    "MAX_DRAWS",
-    "PUBLIC_KEY_BYTES",
-    "REPLIES",
-    "REQUESTS",
-    "DeliveredKey",
-    "DetermineReply",
-    "DetermineRequest",
-    "HelloReply",
-    "HelloRequest",
-    "JoinReply",
-    "JoinRequest",
-    "JoinStatus",
-    "KeygenReply",
-    "KeygenRequest",
-    "Message",
-    "ParticipateReply",
-    "ParticipateRequest",
-    "RegisterReply",
-    "RegisterRequest",
-    "SettleReply",
-    "SettleRequest",
-    "Stage",
-]
+__all__ = ["JoinRequest", "JoinStatus", "Message"]  # handed on
 
 MAX_DRAWS: Final = 2**20
 """Most draws in a message; no more memory is taken before a budget is checked."""
