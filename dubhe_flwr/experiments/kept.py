@@ -14,26 +14,15 @@ _MAY_DIFFER: Final = {"methods", "data_dir", "device"}
 
 @dataclass(frozen=True)
 class KeptResults:
-    """The file of the results of a comparison.
+    """The file of the results of a comparison, and the settings of that comparison."""
 
-    Parameters
-    ----------
-    path : Path
-        A JSON file as `ComparisonResults.save` writes it, or none yet.
-    settings : CompareSettings
-        Those of the comparison.
-    """
-
-    path: Path
+    path: Path  # as `ComparisonResults.save` writes it, or none yet
     settings: CompareSettings
 
     def finished(self) -> dict[str, MethodResult]:
         """Return the methods in the file.
 
-        Raises
-        ------
-        SettingsError
-            If it is of a comparison with other settings, or of something else.
+        It is a `SettingsError` if it is of a comparison with other settings, or of something else.
         """
         if not self.path.exists():
             return {}

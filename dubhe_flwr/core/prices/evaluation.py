@@ -14,60 +14,30 @@ SHORTER_STEPS: Final = (0.5, 0.2)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What all nodes are to evaluate.
+    """What all nodes are to evaluate."""
 
-    Parameters
-    ----------
-    points : ndarray, shape (3, 1 + n)
-        ``(a, b)`` of the point and of the `SHORTER_STEPS` towards it; at the opening the point
-        alone.
-    kappa : float
-        Price of s, the squared length of x.
-    radius : float
-        In the curvature, features that are longer count as if they had this length.
-    probes : ndarray, shape (n, m)
-        Directions of length 1 of which images are wanted; none where the whole matrix is summed.
-    opening : bool
-        Whether this travels with the registration.
-    """
-
+    # (a, b) of the point and of the `SHORTER_STEPS` towards it, shape (3, 1 + n); at the opening of
+    # the point alone.
     points: Floats
-    kappa: float
-    radius: float
+    kappa: float  # price of s, the squared length of x
+    radius: float  # in the curvature, longer features count as if they had this length
+    # Directions of length 1 of which images are wanted, shape (n, m); none for the whole matrix.
     probes: Floats
-    opening: bool
+    opening: bool  # whether this travels with the registration
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What the sums over all nodes say of a point, with ``q_i = P_i (1 - P_i)`` and features f.
+    """What the sums over all nodes say of a point, with ``q_i = P_i (1 - P_i)`` and features f."""
 
-    Parameters
-    ----------
-    softplus : ndarray, shape (3,)
-        Sum of the softplus of the logits at each of the points; at the opening empty.
-    volunteers, weight : float
-        ``sum P_i`` and ``sum q_i``.
-    moment : ndarray, shape (n,)
-        ``sum P_i f_i``; at the opening empty.
-    mean, covariance : ndarray, shapes (n,) and (n, n)
-        Of the features under the weights q. Above 32 classes the covariance is a model, exact
-        along the probes.
-    trace : float
-        Sum of the variances of x, which the model need not have.
-    spread : ndarray, shape (1 + n,)
-        At the opening the sums of ``s_i (s_i, f_i)``; else empty.
-    remembered : ndarray, shape (1 + n,)
-        At the opening the mean of the prices that clients remember, where enough of them do; else
-        empty.
-    """
-
-    softplus: Floats
-    volunteers: float
-    moment: Floats
-    weight: float
-    mean: Floats
-    covariance: Floats
-    trace: float
-    spread: Floats
+    softplus: Floats  # sum of that of the logits at each of the points; at the opening empty
+    volunteers: float  # ``sum P_i``
+    moment: Floats  # ``sum P_i f_i``, shape (n,); at the opening empty
+    weight: float  # ``sum q_i``
+    mean: Floats  # of the features under the weights q, shape (n,)
+    covariance: Floats  # the same, shape (n, n); above 32 classes a model, exact along the probes
+    trace: float  # sum of the variances of x, which the model need not have
+    spread: Floats  # at the opening the sums of ``s_i (s_i, f_i)``, shape (1 + n,); else empty
+    # At the opening the mean of the prices that clients remember, shape (1 + n,), where enough of
+    # them do; else empty.
     remembered: Floats

@@ -67,41 +67,19 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class PriceState:
-    """What all nodes know of the prices of an epoch.
+    """What all nodes know of the prices of an epoch."""
 
-    Parameters
-    ----------
-    evaluations : int
-        How many sums it rests on, that of the opening included.
-    settled : bool
-        Whether V is met and little is left to gain: no exchange is needed any more.
-    reach : float
-        How much of the way from `base` to `point` the known sums support.
-    shift : float
-        Correction of a at the base, by which V is met there.
-    mean_weight : float
-        Mean weight of the nodes.
-    radius : float
-        Length beyond which features count as nearer in the curvature.
-    kappa, base_kappa : float
-        Price of s at the point and at the base; 0 where all are equally likely.
-    base, point : tuple of float, 1 + n each
-        ``(a, b)`` where the last step began, and where to evaluate next.
-    probes : tuple of float, n times 0 or 4
-        Directions along which to sum the curvature, where the matrix is too large.
-    """
-
-    evaluations: int
-    settled: bool
-    reach: float
-    shift: float
-    mean_weight: float
-    radius: float
-    kappa: float
-    base_kappa: float
-    base: tuple[float, ...]
-    point: tuple[float, ...]
-    probes: tuple[float, ...]
+    evaluations: int  # how many sums it rests on, that of the opening included
+    settled: bool  # whether V is met and little is left to gain: no exchange is needed any more
+    reach: float  # how much of the way from `base` to `point` the known sums support
+    shift: float  # correction of a at the base, by which V is met there
+    mean_weight: float  # of the nodes
+    radius: float  # length beyond which features count as nearer in the curvature
+    kappa: float  # price of s at the point; 0 where all are equally likely
+    base_kappa: float  # the same at the base
+    base: tuple[float, ...]  # ``(a, b)`` where the last step began
+    point: tuple[float, ...]  # ``(a, b)`` where to evaluate next
+    probes: tuple[float, ...]  # directions along which to sum the curvature, where it is too large
 
     @classmethod
     def first(cls, numbers: PriceNumbers) -> Self:
