@@ -1,7 +1,7 @@
 """The bodies of the messages: a request and a reply for each stage.
 
-Whatever a client's labels are, a message of a stage has the same number of bytes: what is
-encrypted is big-endian and of a size that the terms of the epoch fix.
+Whatever the labels of a client in an epoch are, a message of a stage has the same number of bytes:
+what is encrypted is big-endian and of a size that the terms of the epoch fix.
 """
 
 from dataclasses import dataclass
