@@ -91,7 +91,9 @@ def test_what_is_announced_is_what_was_set() -> None:
         seed=5,
     )
     rule = '{"reference_set": [1, 3], "thresholds": {"1": 0.5}}'
-    assert settings.announced(10) == JoinRequest("paper", rule, 4, 512, 80, 2, 90, 11)
+    assert settings.announced(10) == JoinRequest(
+        "paper", rule, 4, 512, 80, 2, 90, 11, weighted=True
+    )
 
 
 @pytest.mark.parametrize(
