@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 
 from bench.measuring import BenchResults, environment
 from dubhe_flwr.experiments.compare import simulate
-from dubhe_flwr.experiments.options import Options, option
+from dubhe_flwr.experiments.options import CommandSettings, option
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report.table import Table
 from dubhe_flwr.training import TorchClient, build_model, get_parameters, set_parameters, sgd, train
@@ -41,7 +41,7 @@ def _is_there(package: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundsSettings(Options):
+class RoundsSettings(CommandSettings):
     """What is measured: rounds in which all clients train on images of the size of MNIST's."""
 
     num_clients: int = option(20, "Clients, all of which train in a round.", least=1, quick=3)
