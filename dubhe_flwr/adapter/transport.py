@@ -25,6 +25,10 @@ def message_type(stage: str) -> str:
     return f"evaluate.dubhe_{stage}"
 
 
+ENCRYPTING: Final = frozenset(message_type(stage) for stage in (Stage.REGISTER, Stage.SETTLE))
+"""Types of the messages that every node answers by encrypting."""
+
+
 def stage_of(message: Message) -> str:
     """Return the stage that a message belongs to; "train" and the like for an app's own."""
     kind = message.metadata.message_type

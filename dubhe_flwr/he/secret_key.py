@@ -6,9 +6,10 @@ distribution. Decryption is phe's, except that a key is ready for it at once.
 """
 
 import secrets
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, NoReturn, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any, Final, NoReturn, Self
 
 import gmpy2
 import phe
@@ -176,9 +177,14 @@ def _is_prime(odd: int) -> bool:
     return bool(gmpy2.gcd(base, odd) == 1 and gmpy2.is_strong_prp(odd, base))
 
 
-def _other_threads_run() -> AbstractContextManager[Any]:
+meanwhile: Final[ContextVar[Callable[[], AbstractContextManager[Any]]]] = ContextVar(
+    "meanwhile", default=nullcontext
+)
+"""In what a thread exponentiates; where threads take turns, it lets another one have its turn."""
+
+
+@contextmanager
+def _other_threads_run() -> Iterator[None]:
     """Let go of the interpreter lock during exponentiations: gmpy2 wants that in each thread."""
-    context: AbstractContextManager[Any] = gmpy2.context(
-        gmpy2.get_context(), allow_release_gil=True
-    )
-    return context
+    with meanwhile.get()(), gmpy2.context(gmpy2.get_context(), allow_release_gil=True):
+        yield

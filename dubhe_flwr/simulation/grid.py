@@ -2,10 +2,13 @@
 
 import threading
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 from logging import ERROR, WARNING, Filter, LogRecord, getLogger
-from typing import Any
+from os import cpu_count
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
@@ -21,9 +24,12 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter.transport import ENCRYPTING, log
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.he.secret_key import meanwhile
+
+_NUM_THREADS: Final = (cpu_count() or 1) + 1  # one may wait for its turn
 
 RunConfig = Mapping[str, bool | float | int | str]
 
@@ -98,14 +104,21 @@ class InProcessGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Let each node answer its message at once; the replies wait to be pulled."""
-        message_ids = []
-        for message in messages:
-            message_ids.append(f"message-{next(self._message_numbers)}")
-            set_message_id(message, message_ids[-1])
-            # One at a time, so that threads share neither a Context nor torch's random numbers.
-            with self._lock:
-                self._replies[message_ids[-1]] = self._answer(message)
-        return message_ids
+        pushed = list(messages)
+        for message in pushed:
+            set_message_id(message, f"message-{next(self._message_numbers)}")
+        logger = getLogger("flwr")
+        logger.addFilter(self._told_once)
+        try:
+            if all(message.metadata.message_type in ENCRYPTING for message in pushed):
+                parts = (pushed[start::_NUM_THREADS] for start in range(_NUM_THREADS))
+                with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
+                    list(pool.map(self._answer_all, parts))
+            else:
+                self._answer_all(pushed)
+        finally:
+            logger.removeFilter(self._told_once)
+        return [message.metadata.message_id for message in pushed]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages, once."""
@@ -119,21 +132,34 @@ class InProcessGrid(Grid):
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
+    @contextmanager
+    def _let_go(self) -> Iterator[None]:
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+
+    def _answer_all(self, messages: Iterable[Message]) -> None:
+        """Answer one message at a time; only while a node encrypts, another thread has its turn.
+
+        So threads share neither a Context nor torch's random numbers.
+        """
+        with self._lock:
+            for message in messages:
+                self._replies[message.metadata.message_id] = self._answer(message)
+
     def _answer(self, message: Message) -> Message:
         context = self.contexts.get(message.metadata.dst_node_id)
         if context is None:
             return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)
         delivered = delivered_copy(message)
-        logger = getLogger("flwr")
-        logger.addFilter(self._told_once)
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
             log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
-        finally:
-            logger.removeFilter(self._told_once)
         set_message_id(reply, f"reply-{message.metadata.message_id}")
         return reply
 

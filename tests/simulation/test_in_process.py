@@ -1,5 +1,7 @@
 """The in-process Grid behaves as Flower's own runtimes do."""
 
+from threading import Barrier, Lock
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.he import SecretKey, generate_secret_key
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
@@ -143,6 +146,38 @@ def test_what_all_nodes_say_is_logged_once(caplog: pytest.LogCaptureFixture) -> 
             run_in_process(server_app, app, 5)
         told = [line for line in caplog.messages if "label_counts did not return" in line]
         assert len(told) == 1
+
+
+def test_nodes_encrypt_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else they do, training included, is one at a time."""
+    app, key, meeting, busy = ClientApp(), generate_secret_key(512), Barrier(2, timeout=10), Lock()
+    encrypt = SecretKey._encrypt_with
+
+    def together(*arguments: Any) -> int:
+        meeting.wait()
+        return encrypt(*arguments)
+
+    def alone() -> None:
+        assert busy.acquire(blocking=False)
+        sleep(1e-3)
+        busy.release()
+
+    def answer(message: Message, _context: Context) -> Message:
+        alone()
+        if message.metadata.message_type != "train":
+            key.encrypt([1])
+        alone()
+        return Message(RecordDict(), reply_to=message)
+
+    monkeypatch.setattr(SecretKey, "_encrypt_with", together)
+    app.evaluate("dubhe_settle")(answer)
+    app.train()(answer)
+    grid = InProcessGrid(app, 4)
+    for kind in ("evaluate.dubhe_settle", "train"):
+        ids = list(grid.get_node_ids())
+        messages = [Message(RecordDict(), dst_node_id=n, message_type=kind) for n in ids]
+        replies = list(grid.send_and_receive(messages))
+        assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
 
 
 def test_no_nodes_are_refused() -> None:
