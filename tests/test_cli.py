@@ -105,7 +105,10 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
         ("compare --rho 0.5", "rho is 0.5;"),
         ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be numbers separated by commas"),
         ("study --thresholds serch", "as in 0.7,0.1, or search."),
-        ("study --json /dev/null/a.json", "cannot be written"),
+        ("study --json /dev/null/a.json", "/dev/null is a file; give the name of a folder."),
+        ("study --thresholds 0.7,0.1", "thresholds is not for rule=prices; leave one out."),
+        ("study --rule paper --coverage 1", "coverage is not for rule=paper; leave one out."),
+        ("compare --target 0.5,0.5", "target has 2 shares for 10 classes; give one for each."),
         ("study --reference-set 1,two", "reference_set='1,two' must be numbers"),
         ("study --figure a.jpg", "figure='a.jpg' has to end in .png."),
     ],
@@ -185,7 +188,7 @@ def test_it_knows_its_version() -> None:
 def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
     """Nobody loses the results of a run to a file where a folder should be."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match="cannot be written"):
+    with pytest.raises(SettingsError, match="is a file; give the name of a folder"):
         writable_folder(tmp_path / "file")
     assert writable_folder(tmp_path / "new" / "folder").is_dir()
     with pytest.raises(SettingsError, match="is a folder; give the name of a file"):

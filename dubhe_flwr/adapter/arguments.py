@@ -144,6 +144,8 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
         """Return the function, with what it passes on in the place of its `**`."""
         *own, _ = signature(function).parameters.values()
         whole = Signature([*own, *self._passed_on.values()])
+        placed = [each.name for each in whole.parameters.values() if each.kind < each.KEYWORD_ONLY]
+        first = " and ".join(name for name in placed if name != "self")
 
         @wraps(function)
         def checked(*given: Any, **named: Any) -> R:
@@ -158,7 +160,9 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
             try:
                 arguments = whole.bind(*given, **named).arguments
             except TypeError as error:
-                raise SettingsError(f"{who} was called wrongly: {error}.") from None
+                raise SettingsError(
+                    f"{who} was called wrongly: {error}; give {first}, and the rest by name."
+                ) from None
             return function(**arguments)
 
         vars(checked)["__signature__"] = whole

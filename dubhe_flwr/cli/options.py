@@ -74,6 +74,8 @@ def writable_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             return folder
+    except FileExistsError as error:
+        raise SettingsError(f"{error.filename} is a file; give the name of a folder.") from None
     except OSError as error:
         raise SettingsError(
             f"{folder} cannot be written ({error.strerror}); give a folder that can."

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property, partial
+from inspect import signature
 from logging import ERROR, WARNING
 from typing import Any, Final
 
@@ -39,8 +40,8 @@ _RECORD: Final = "dubhe"
 _STAGE_TYPES: Final = frozenset(message_type(stage) for stage in STAGES)
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
-    "dubhe: this node has no signing_key and trusted_keys: it takes the server's word for whose "
-    "keys it is given, and a server that substitutes keys can read what the node sends"
+    "dubhe: this node has no signing_key and trusted_keys, so a server that substitutes keys can "
+    "read what it sends; give real nodes such keys, and those of a simulation simulated=True"
 )
 _told = threading.Lock()  # taken for good by whoever is the first to tell
 
@@ -86,16 +87,20 @@ class Node(Limits):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not callable(self.label_counts):
+        if not _takes(self.label_counts, None):
             raise SettingsError(
                 "label_counts must be a function of the Context that returns the node's samples "
                 "of each class, such as `lambda context: [120, 3, 40]`."
             )
-        if self.willing is not None and not callable(self.willing):
+        if self.willing is not None and not _takes(self.willing, None, 0):
             raise SettingsError(
                 "willing must be a function of the Context and a round that returns whether the "
                 "node trains then, such as `lambda context, server_round: True`; leave it out if "
                 "the node always does."
+            )
+        if not (isinstance(self.simulated, bool) or callable(self.simulated)):
+            raise SettingsError(
+                f"simulated={self.simulated!r} must be True, False or a function of the Context."
             )
         _ = self._find_keys  # refuses keys that cannot work
 
@@ -163,6 +168,10 @@ class DubheMod(Node):
     >>> app = ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])
     """
 
+    @taking(Node)
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+
     def __call__(
         self,
         message: Message,
@@ -203,8 +212,25 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     def handler(message: Message, context: Context) -> Message:
         return _answer(node, message, context)
 
-    for stage in STAGES:
-        app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
+    try:
+        for stage in STAGES:
+            app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
+    except ValueError:
+        raise SettingsError(
+            "register_dubhe is for a ClientApp without client_fn, and once; give one with "
+            "client_fn mods=[DubheMod(label_counts)]."
+        ) from None
+
+
+def _takes(function: Any, *given: object) -> bool:
+    """Return whether something can be called so, as far as it can be told."""
+    try:
+        signature(function).bind(*given)
+    except TypeError:
+        return False
+    except ValueError:  # it does not say what it takes
+        return True
+    return True
 
 
 def _answer(node: Node, message: Message, context: Context) -> Message:

@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from math import prod
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +45,8 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     >>> count_labels([0, 3, 3, 2], 4).tolist()
     [1, 0, 1, 2]
     """
+    if not (isinstance(num_classes, Integral) and num_classes >= 1):
+        raise DataError(f"num_classes={num_classes!r} must be a whole number from 1 up.")
     try:
         labels = np.asarray(_labels(data, label))
     except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -125,7 +128,10 @@ def load_label_counts(source: Any, *, label: str = "label") -> NDArray[np.int64]
                 f"{name} has rows of several lengths; give a row for each client."
             ) from None
     if table.size == 0:
-        raise DataError(f"{name} is empty; give a row for each client, a column for each class.")
+        raise DataError(
+            f"{name} has no row of numbers; give one for each client, with a column for each "
+            "class, below names of classes if there are any."
+        )
     if table.ndim != 2 or table.shape[1] < 2 or table.dtype.kind not in "iuf":
         raise DataError(
             f"{name} has shape {table.shape} of {table.dtype}; give numbers, a row for each "
@@ -166,7 +172,7 @@ def _read_npy(path: Path) -> NDArray[Any]:
 
 def _read_csv(path: Path) -> NDArray[Any]:
     lines = enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1)
-    rows = [(at, [cell.strip(' "') for cell in re.split("[,;\t]", line)]) for at, line in lines]
+    rows = [(at, [cell.strip(' "') for cell in _cells(line)]) for at, line in lines]
     rows = [(at, cells) for at, cells in rows if any(cells)]
     heading = rows.pop(0)[1][0].lower() if rows and _is_heading(rows[0][1]) else None
     first = int(heading in _OF_NAMES or _are_names([cells[0] for _, cells in rows]))
@@ -178,6 +184,11 @@ def _read_csv(path: Path) -> NDArray[Any]:
                 "samples of each class, separated by commas."
             )
     return np.array([[float(cell) for cell in cells[first:]] for _, cells in rows])
+
+
+def _cells(line: str) -> list[str]:
+    cells = re.split("[,;\t]", line)
+    return cells if len(cells) > 1 else line.split()
 
 
 def _is_heading(cells: list[str]) -> bool:

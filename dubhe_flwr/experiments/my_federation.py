@@ -58,7 +58,11 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     """
     counts = load_label_counts(label_counts)
     settings = DubheArguments(**arguments)
-    settings.check_federation(len(counts))
+    if settings.num_participants > len(counts):
+        raise SettingsError(
+            f"num_participants={settings.num_participants} is above the number of clients, "
+            f"{len(counts)}; select fewer, and give a row for each client."
+        )
     if getattr(settings.rule, "target", None) is not None:
         raise SettingsError("A study compares with uniform; leave target out of the rule.")
     if settings.rule.num_classes not in {None, counts.shape[1]}:

@@ -179,6 +179,11 @@ class ExperimentSettings(CommandSettings):
                 f"num_participants={wanted} is above num_clients={number}; select fewer or "
                 "simulate more."
             )
+        rule, classes = self.selection.participation, max(self.selection.reference_set)
+        if rule.num_classes not in {None, classes}:
+            raise SettingsError(
+                f"target has {rule.num_classes} shares for {classes} classes; give one for each."
+            )
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
@@ -200,6 +205,11 @@ class StudySettings(ExperimentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        selection, usual = self.selection, SelectionSettings()
+        others = {"prices": ["thresholds"], "paper": ["coverage", "local_skew", "target"]}
+        for name in others[selection.rule]:
+            if getattr(selection, name) != getattr(usual, name):
+                raise SettingsError(f"{name} is not for rule={selection.rule}; leave one out.")
         self.protocol_settings()
 
 

@@ -120,8 +120,9 @@ class Settings:
     3
     >>> Settings(num_participants=2, rule=Paper((1, 2, 10)))
     Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: min_cohort=3 is above num_participants=2; select more, or \
-set min_cohort=2 here and in DubheMod or register_dubhe.
+    dubhe_flwr.errors.SettingsError: num_participants=2 is below min_cohort=3, the fewest clients \
+of any sum; select more. An app may lower min_cohort to 2 on both sides: in Dubhe, and in DubheMod \
+or register_dubhe.
     """
 
     num_participants: int
@@ -244,9 +245,9 @@ set min_cohort=2 here and in DubheMod or register_dubhe.
     def _check_sizes(self) -> None:
         if self.min_cohort > self.num_participants:
             raise SettingsError(
-                f"min_cohort={self.min_cohort} is above num_participants={self.num_participants}; "
-                f"select more, or set min_cohort={max(2, self.num_participants)} here and in "
-                "DubheMod or register_dubhe."
+                f"num_participants={self.num_participants} is below min_cohort={self.min_cohort}, "
+                "the fewest clients of any sum; select more. An app may lower min_cohort to 2 on "
+                "both sides: in Dubhe, and in DubheMod or register_dubhe."
             )
         if self.least_nodes < self.min_cohort:
             raise SettingsError(

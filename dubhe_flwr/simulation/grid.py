@@ -24,12 +24,17 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.transport import ENCRYPTING, log
+from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, log, stage_of
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.secret_key import meanwhile
 
 _NUM_THREADS: Final = (cpu_count() or 1) + 1  # one may wait for its turn
+
+_NO_MOD: Final = (
+    "dubhe: the ClientApp does not answer Dubhe (%s); give it mods=[DubheMod(label_counts)], or "
+    "without client_fn register_dubhe(app, label_counts)"
+)
 
 RunConfig = Mapping[str, bool | float | int | str]
 
@@ -157,7 +162,10 @@ class InProcessGrid(Grid):
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
-            log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
+            if isinstance(error, ValueError) and stage_of(message) in STAGES:  # Flower knows none
+                log(WARNING, _NO_MOD, error)
+            else:
+                log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
         set_message_id(reply, f"reply-{message.metadata.message_id}")

@@ -31,7 +31,7 @@ from dubhe_flwr.rules import Prices
         ({"expected_nodes": "20"}, "expected_nodes='20' must be a whole number from 0 up"),
         ({"expected_nodes": 2.5}, "expected_nodes=2.5 must be a whole number from 0 up"),
         ({"checkpoint_dir": 5}, "checkpoint_dir=5 must be the path of a folder"),
-        ({"min_cohort": 21}, "min_cohort=21 is above num_participants=20"),
+        ({"min_cohort": 21}, "num_participants=20 is below min_cohort=21"),
         ({"triess": 5}, r"RecordedDubhe takes no triess; did you mean tries\?"),
         ({"wait_timout": 5}, r"takes no wait_timout; did you mean wait_timeout\?"),
         ({"zzz": 5}, "RecordedDubhe takes no zzz; choose from num_participants, rule"),
@@ -48,7 +48,9 @@ def test_what_is_missing_or_too_much_is_named(api: Api) -> None:
     """With the class that the operator wrote."""
     with pytest.raises(SettingsError, match=r"Dubhe was called wrongly: missing .*'num_particip"):
         api.ours.Dubhe(api.wrapped())
-    with pytest.raises(SettingsError, match="Dubhe was called wrongly: too many positional"):
+    with pytest.raises(
+        SettingsError, match=r"too many positional arguments; give strategy, and the rest by"
+    ):
         api.ours.Dubhe(api.wrapped(), 20)
     with pytest.raises(SettingsError, match=r"Selection was called wrongly: missing .*'selector'"):
         api.ours.Selection(api.wrapped())

@@ -161,6 +161,9 @@ def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixtur
     ("given", "message"),
     [
         ({"label_counts": [120, 3, 40]}, "must be a function of the Context"),
+        ({"label_counts": lambda: [120, 3, 40]}, "must be a function of the Context"),
+        ({"simulated": "no"}, "simulated='no' must be True, False or a function"),
+        ({"willing": lambda _context: True}, "willing must be a function of the Context and a"),
         ({"willing": True}, "willing must be a function of the Context and a round"),
         ({"min_cohort": 0}, "min_cohort=0 must be a whole number of at least 1"),
         ({"min_key_bits": "2048"}, "min_key_bits='2048'"),
@@ -190,7 +193,7 @@ def test_label_counts_are_read_at_registration_only() -> None:
 
 def test_an_app_with_a_client_fn_cannot_register() -> None:
     """Flower refuses handlers beside a client_fn; the mod is for such apps."""
-    with pytest.raises(ValueError, match="client_fn"):
+    with pytest.raises(SettingsError, match=r"with client_fn mods=\[DubheMod\(label_counts\)\]"):
         register_dubhe(numpy_client_app(), lambda _context: [1])
 
 

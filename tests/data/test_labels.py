@@ -102,11 +102,22 @@ TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
         "\ufeff5;0;2\r\n1;7;0\r\n0;9;9\r\n\r\n",
         ",0,1,2\n0,5,0,2\n1,1,7,0\n2,0,9,9\n",
         "0,1,2\n5,0,2\n1,7,0\n0,9,9\n",
+        "5 0 2\n1 7 0\n0 9 9\n",
         'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t0\t9\t9\n',
         "north,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
         "Client,cat,dog,cow\n107,5,0,2\n114,1,7,0\n201,0,9,9\n",
     ],
-    ids=["plain", "header", "excel", "pandas", "pandas-no-index", "numbered", "named", "ids"],
+    ids=[
+        "plain",
+        "header",
+        "excel",
+        "pandas",
+        "pandas-no-index",
+        "numpy",
+        "numbered",
+        "named",
+        "ids",
+    ],
 )
 def test_csv_as_programs_write_it(text: str, tmp_path: Path) -> None:
     """With names of classes and clients, or their numbers, or without."""
@@ -162,7 +173,8 @@ def test_partitioner() -> None:
     [
         ("none.csv", None, "cannot be read (No such file or directory); give the path"),
         ("counts.txt", "1,2", "give a file that ends in .csv, .npy, .parquet."),
-        ("a.csv", "", "a.csv is empty; give a row for each client"),
+        ("a.csv", "", "a.csv has no row of numbers; give one for each client"),
+        ("a.csv", "cats,dogs\n", "a.csv has no row of numbers; give one for each client"),
         ("a.csv", "3,4\n5\n", "line 2: '5' is no row of 2 numbers"),
         ("a.csv", "a,b\n3,4\n\n5,many\n", "line 4: '5,many' is no row of 2 numbers"),
         ("a.csv", "3\n5\n", "has shape (2, 1) of float64; give numbers"),

@@ -16,7 +16,7 @@ OF_BOTH = [
     ),
     ({"tries": 0}, "tries=0"),
     ({"num_participants": 2000}, "above num_clients=.*; select fewer or simulate more"),
-    ({"num_participants": 2}, "min_cohort=3 is above num_participants=2"),
+    ({"num_participants": 2}, "num_participants=2 is below min_cohort=3"),
     ({"generator": "zipf"}, "generator='zipf' is unknown; choose one of dirichlet, mixture"),
     ({"rule": "luck"}, "rule='luck' is unknown; choose one of prices, paper"),
     ({"determination": "luck"}, "determination='luck' is unknown; choose one of auto, tries"),
@@ -138,7 +138,7 @@ def test_everything_reaches_the_protocol() -> None:
         "key_bits": 1024,
         "seed": 5,
     }
-    prices: dict[str, Any] = {"coverage": 0.4, "local_skew": 0.2, "target": (0.75, 0.25)}
+    prices: dict[str, Any] = {"coverage": 0.4, "local_skew": 0.2, "target": (0.1,) * 10}
     protocol = StudySettings.of(**given, **prices, num_clients=5000).protocol_settings()
     assert {name: getattr(protocol, name) for name in given} == given
     assert protocol.rule == Prices(**prices)

@@ -145,7 +145,7 @@ def test_what_is_announced_of_a_simulation(
         ({"determination": ""}, r"determination='' must be one of \('auto', 'tries', 'grouped'\)"),
         ({"on_failure": "ignore"}, "on_failure='ignore' must be one of .*'raise', 'random'"),
         ({"simulation": "yes"}, r"simulation='yes' must be one of \(None, 'plain', 'encrypted'\)"),
-        ({"num_participants": 2}, "min_cohort=3 is above num_participants=2; select more"),
+        ({"num_participants": 2}, "num_participants=2 is below min_cohort=3, the fewest"),
         ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
         ({"max_registered": 19}, "num_participants=20 is above max_registered=19; raise max_reg"),
         ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),

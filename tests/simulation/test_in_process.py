@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
@@ -178,6 +179,24 @@ def test_nodes_encrypt_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None
         messages = [Message(RecordDict(), dst_node_id=n, message_type=kind) for n in ids]
         replies = list(grid.send_and_receive(messages))
         assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
+
+
+@pytest.mark.parametrize("client_fn", [None, lambda _context: NumPyClient().to_client()])
+def test_an_app_without_dubhe_is_told_what_it_lacks(
+    client_fn: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One sentence for all nodes of either API, without a traceback."""
+    strategy, server_app = Dubhe(FedAvg(), num_participants=3), ServerApp()
+
+    @server_app.main()
+    def main(grid: Grid, context: Context) -> None:
+        strategy.start(grid, ArrayRecord([np.zeros(1)]))
+
+    with pytest.raises(QuorumError, match="whether the ClientApp has DubheMod"):
+        run_in_process(server_app, ClientApp(client_fn), 5)
+    (told,) = (line for line in caplog.messages if "give it mods=[DubheMod(label_counts)]" in line)
+    assert "\n" not in told
+    assert "Traceback" not in caplog.text
 
 
 def test_no_nodes_are_refused() -> None:

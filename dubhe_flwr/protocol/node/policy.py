@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cache
 from numbers import Real
 from typing import Final
 
@@ -20,6 +21,8 @@ from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 logger = logging.getLogger("flwr")
 
 _FURTHEST: Final = 2
+_MANY: Final = 20
+_TIMES: Final = 3  # as many samples as classes, at least, where labels are told from counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +120,26 @@ def read_label_counts(
     status, own = _read(policy, rule_of(request).num_classes, "the node stays out")
     if own is None:
         return status, None
+    if _may_be_labels(own.label_counts):
+        _warn_once(
+            "dubhe: label_counts returned many small numbers, as labels of samples are; if so, let "
+            "it return count_labels(labels, num_classes)."
+        )
     try:
         terms_of(request, len(own.label_counts))
-    except RefusedError:
+    except RefusedError as error:
+        logger.warning("dubhe: %s The node stays out.", error)
         return JoinStatus.REFUSES_PARAMETERS, None
     return status, tuple(own.label_counts.tolist())
+
+
+def _may_be_labels(counts: NDArray[np.int64]) -> bool:
+    """Return whether these are many small numbers; counts of many classes are mostly 0 or large."""
+    few_classes = _TIMES * (counts.max() + 1) <= len(counts)
+    return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
+
+
+_warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 
 
 def _accepts(policy: NodePolicy, request: JoinRequest) -> bool:
@@ -138,8 +156,16 @@ def _accepts(policy: NodePolicy, request: JoinRequest) -> bool:
             "stays out."
         )
         return False
-    fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
-    return fits and request.min_cohort >= policy.min_cohort
+    key_fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
+    if key_fits and request.min_cohort >= policy.min_cohort:
+        return True
+    logger.warning(
+        "dubhe: key_bits=%s and min_cohort=%s of the server are not within the limits of this "
+        "node's owner; the node stays out.",
+        request.key_bits,
+        request.min_cohort,
+    )
+    return False
 
 
 def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:

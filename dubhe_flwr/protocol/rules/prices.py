@@ -69,11 +69,13 @@ class Prices(Rule):
                 raise SettingsError(f"{name}={value!r} must be a number.")
         self._design(2, 2.0)
         if self.target is not None:
-            shares = np.asarray(self.target, dtype=np.float64)
-            if shares.ndim != 1 or shares.size < 2 or not 0.0 <= shares.min() <= shares.max() < 1.0:
-                raise SettingsError(f"target={self.target!r} must have a share for each class.")
-            if abs(shares.sum() - 1.0) > 1e-6:
-                raise SettingsError(f"The shares of target={self.target!r} must sum to 1.")
+            shares = np.asarray(self.target)
+            good = shares.ndim == 1 and shares.size >= 2 and shares.dtype.kind in "iuf"
+            good = good and 0.0 <= shares.min() <= shares.max() < 1.0
+            if not (good and abs(shares.sum() - 1.0) <= 1e-6):
+                raise SettingsError(
+                    f"target={self.target!r} must have a share for each class; shares sum to 1."
+                )
 
     @property
     def pool(self) -> int:

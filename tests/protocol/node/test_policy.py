@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import NodePolicy
-from dubhe_flwr.protocol.node.policy import has_moved, is_willing, read_label_counts
+from dubhe_flwr.protocol.node.policy import (
+    _warn_once,
+    has_moved,
+    is_willing,
+    read_label_counts,
+)
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.rules import Paper, Prices
 
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3, 1000, 500)
 
@@ -89,6 +94,28 @@ def test_the_owner_is_told_why(
 
 
 @pytest.mark.parametrize(
+    ("counts", "warned"),
+    [
+        (np.arange(32) % 10, True),
+        ([1] * 19, False),
+        (np.random.default_rng(0).poisson(40, 100), False),
+        (np.random.default_rng(0).poisson(0.3, 1000), False),
+    ],
+    ids=["labels", "few", "counts", "sparse"],
+)
+def test_labels_in_the_place_of_counts(
+    counts: Any, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They may be counts, so the node joins; its log says what to do if they are not."""
+    _warn_once.cache_clear()
+    any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
+    assert read_label_counts(policy(counts), any_classes)[0] is JoinStatus.JOINS
+    assert ["return count_labels(labels, num_classes)" in text for text in caplog.messages] == (
+        [True] * warned
+    )
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"min_cohort": 2},
@@ -113,6 +140,7 @@ def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any]
         ),
         ({"encrypted": False}, "the server says that this is a simulation"),
         ({"draw_seed": 0}, "the server says that this is a simulation"),
+        ({"key_bits": 1024}, "key_bits=1024 and min_cohort=3 of the server are not within"),
     ],
 )
 def test_the_owner_is_told_what_the_server_cannot_mend(

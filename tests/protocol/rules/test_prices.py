@@ -235,7 +235,8 @@ class TestSettings:
             ({"target": [1.5, -0.5]}, "a share for each class"),
             ({"target": [[0.5, 0.5]]}, "a share for each class"),
             ({"target": [float("nan"), 0.5]}, "a share for each class"),
-            ({"target": [0.5, 0.4]}, "must sum to 1"),
+            ({"target": [0.5, 0.4]}, "shares sum to 1"),
+            ({"target": ["a", "b"]}, "must have a share"),
         ],
     )
     def test_what_cannot_work_is_refused(self, settings: dict[str, Any], match: str) -> None:
