@@ -50,7 +50,7 @@ def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
     Those that said yes for this round come first: the others may be lost.
     """
     run, this_round, epoch = context.run, context.round, context.epoch
-    here = this_round.present & this_round.eligible - run.declined - this_round.unwilling
+    here = this_round.eligible - run.declined - this_round.unwilling
     if not here and context.declined_for_settings():
         raise _failure(context, str(error)) from None
     order = context.in_order(here)

@@ -36,7 +36,7 @@ class Round:
     """The round that is being planned. Its sets are of node ids."""
 
     present: frozenset[int] = frozenset()
-    eligible: frozenset[int] = frozenset()  # those that may be chosen
+    eligible: frozenset[int] = frozenset()  # those of them that may be chosen
     willing: frozenset[int] = frozenset()  # those that said yes for this round
     unwilling: frozenset[int] = frozenset()  # those that said no
     heeded: frozenset[int] = frozenset()  # those whose answer as agent was used in this round

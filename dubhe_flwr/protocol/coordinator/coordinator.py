@@ -44,7 +44,7 @@ def _plan(context: Context, determined: Determined) -> tuple[Context, Plan]:
     """Say who trains."""
     epoch, server_round = determined.epoch, context.server_round
     ready = epoch.rounds[server_round]
-    here = context.round.present & context.round.eligible
+    here = context.round.eligible
     num_willing = len(ready.willing(epoch.registered, here))
     context.check_quorum(num_willing, "registered, willing and there")
     chosen = ready.participants(epoch.registered, here, context.run.seed, server_round)
@@ -153,7 +153,8 @@ class Coordinator(Selector[CoordinatorState]):
         if state.run.server_round == 0 and not by_chance:
             self.settings.check_federation(len(present))
         here = frozenset(present)
-        this_round = Round(here, here if eligible is None else frozenset(eligible))
+        may = here if eligible is None or eligible is present else here.intersection(eligible)
+        this_round = Round(here, may)
         epoch = state.epoch
         if epoch is not None:
             ahead = {r: ready for r, ready in epoch.rounds.items() if r >= server_round}

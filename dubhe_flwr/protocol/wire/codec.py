@@ -181,7 +181,7 @@ def wire_size(fields: Mapping[str, object]) -> int:
     >>> wire_size({"age": 36, "name": "Zoë"})
     19
     """
-    return sum(len(name) + _size(value) for name, value in fields.items())
+    return sum(map(len, fields)) + sum(map(_size, fields.values()))
 
 
 def _size(value: object) -> int:

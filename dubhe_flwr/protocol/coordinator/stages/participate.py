@@ -111,7 +111,7 @@ class Participate(Awaiting):
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> bool:
     """Return whether too few are there of those who drew, and enough of those who may yet."""
     settings = context.settings
-    here = context.round.present & context.round.eligible
+    here = context.round.eligible
     if len(ready.willing(epoch.registered, here)) >= settings.least_nodes:
         return False
     may_draw = here.intersection(epoch.registered) - context.round.unwilling
