@@ -37,7 +37,7 @@ def test_defaults() -> None:
     """Twenty tries or groups of four, a small quorum, and real nodes."""
     settings = Settings(**VALID)
     assert [settings.num_tries(grouped=grouped) for grouped in (False, True)] == [20, 20]
-    assert Settings(num_participants=20).num_tries(grouped=True) == Prices().pool
+    assert Settings(num_participants=20).num_tries(grouped=True) == Prices().pool == 5
     assert (settings.registration_interval, settings.rounds_per_draw) == (50, 1)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.determination, settings.clients_in_group) == ("auto", 4)
