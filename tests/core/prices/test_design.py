@@ -171,6 +171,14 @@ def test_where_clients_are_alike_all_are_equally_likely(*, weighted: bool) -> No
     assert set(probabilities(design, state, clients)) == {20 / 50}
 
 
+@pytest.mark.parametrize(("apart", "differ"), [(0.012, False), (0.013, True)])
+def test_clients_that_hardly_differ_are_alike(apart: float, *, differ: bool) -> None:
+    """Where the trace of their covariance is below 3e-4."""
+    shares = 0.5 + apart * np.outer([1.0, -1.0] * 25, [1.0, -1.0])
+    state = settled(PriceDesign(5, 20.0), PriceNumbers(2, 50), positions(shares))
+    assert (state.kappa > 0, state.evaluations > 1) == (differ, differ)
+
+
 def test_before_any_sum_all_are_equally_likely() -> None:
     """With too few nodes for a single evaluation, participation is uniform."""
     design, clients = PriceDesign(5, 20.0), positions(skewed(50, 3, seed=0))
