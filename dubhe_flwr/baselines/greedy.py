@@ -16,25 +16,10 @@ def greedy_selection(
     """Choose a random client, then again and again the one that brings ``p_o`` closest to uniform.
 
     Closeness is the Kullback-Leibler divergence KL(p_o || p_u), as in Duan et al. 2020
-    (https://arxiv.org/abs/1907.01132). Time O(N K C).
+    (https://arxiv.org/abs/1907.01132). Time O(N K C). From ``p_l`` or the label counts of all
+    clients, shape (N, C), it returns the indices of K, in the order of choice; ties go to the lower
+    one.
 
-    Parameters
-    ----------
-    label_distributions : array_like of float, shape (N, C)
-        ``p_l`` of all clients, in the clear; or their label counts, where clients count by their
-        number of samples.
-    num_participants : int
-        ``K``, at most N.
-    rng : numpy.random.Generator
-        Chooses the first client.
-
-    Returns
-    -------
-    ndarray of int64, shape (K,)
-        Indices of the chosen clients, in the order of choice; ties go to the lower index.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
     [0, 2]

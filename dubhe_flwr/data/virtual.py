@@ -17,24 +17,10 @@ def assign_samples(
     """Deal the samples of a data set to clients that want given counts of each class.
 
     The samples of a class are shuffled and dealt one by one; when all are dealt, they are
-    shuffled and dealt again. So no sample is used twice while another of its class is unused.
+    shuffled and dealt again. So no sample is used twice while another of its class is unused. From
+    the class of each sample, shape (M,), and the label counts of the clients, shape (N, C), whose
+    rows have the sum ``N_VC``, it returns indices of samples, shape (N, N_VC), each row shuffled.
 
-    Parameters
-    ----------
-    labels : array_like of int, shape (M,)
-        Class of each sample of the data set.
-    label_counts : array_like of int, shape (N, C)
-        Samples of each class that each client gets; all rows have the sum ``N_VC``.
-    generator : numpy.random.Generator
-        Source of the shuffles.
-
-    Returns
-    -------
-    ndarray of int64, shape (N, N_VC)
-        Indices into the data set, in random order within each client.
-
-    Examples
-    --------
     >>> labels = np.array([0, 0, 1, 1])
     >>> dealt = assign_samples(labels, [[2, 1], [1, 2]], np.random.default_rng(7))
     >>> np.sort(labels[dealt]).tolist()

@@ -8,7 +8,6 @@ from dubhe_flwr.training.loop import (
     limited_threads,
     resolve_device,
     sgd,
-    train,
 )
 from dubhe_flwr.training.models import build_model, get_parameters, set_parameters
 
@@ -24,5 +23,4 @@ __all__ = [
     "resolve_device",
     "set_parameters",
     "sgd",
-    "train",
 ]

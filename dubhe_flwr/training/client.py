@@ -28,8 +28,10 @@ class TorchClient(NumPyClient):
         A classifier that returns logits.
     train_data : tuple of array or Tensor
         Images of shape (M, channels, height, width) and labels of shape (M,).
-    epochs, batch_size, optimizer
-        As in `train`.
+    epochs, batch_size : int
+        ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
+    optimizer : callable, optional
+        Makes the optimizer; `adam` of learning rate 1e-4 without it.
     device : {"auto", "cpu", "cuda"}, default "auto"
         Where to compute; ``auto`` takes the GPU if there is one.
     seed : int, default 0

@@ -40,31 +40,11 @@ def train(
     batch_size: int = 8,
     optimizer: OptimizerFactory | None = None,
 ) -> float:
-    """Train a model in place, with cross-entropy loss and a new optimizer.
+    """Train a model in place, on the device of its parameters; return the mean loss of the batches.
 
-    All randomness (order of the samples, dropout) comes from the generator; torch's own
-    random numbers are left as they were.
+    The rest is as for `TorchClient`. All randomness (order of the samples, dropout) comes from the
+    generator; torch's own random numbers are left as they were.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        A classifier that returns logits; the device of its parameters is trained on.
-    images, labels : Tensor
-        Samples of shape (M, channels, height, width) and classes (M,); moved to the device once.
-    generator : numpy.random.Generator
-        Source of all randomness.
-    epochs, batch_size : int
-        ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
-    optimizer : callable, optional
-        Makes the optimizer; `adam` of learning rate 1e-4 without it.
-
-    Returns
-    -------
-    float
-        Mean over the steps of the loss of the batch, before the step.
-
-    Examples
-    --------
     >>> model = nn.Linear(2, 2)
     >>> points, classes = torch.eye(2).repeat(50, 1), torch.arange(2).repeat(50)
     >>> fitting = partial(train, model, points, classes, optimizer=adam(0.1))

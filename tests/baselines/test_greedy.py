@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.baselines import greedy_selection
-from dubhe_flwr.baselines.greedy import _divergence
+from dubhe_flwr.baselines.greedy import _divergence, greedy_selection
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import SettingsError
 

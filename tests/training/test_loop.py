@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training import evaluate, get_parameters, sgd, train
+from dubhe_flwr.training import evaluate, get_parameters, sgd
+from dubhe_flwr.training.loop import train
 
 
 class Recorder(nn.Module):

@@ -27,7 +27,8 @@ from dubhe_flwr.experiments.compare import simulate
 from dubhe_flwr.experiments.options import CommandSettings, option
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report.table import Table
-from dubhe_flwr.training import TorchClient, build_model, get_parameters, set_parameters, sgd, train
+from dubhe_flwr.training import TorchClient, build_model, get_parameters, set_parameters, sgd
+from dubhe_flwr.training.loop import train
 
 _BATCH_SIZE: Final = 8
 _LEARNING_RATE: Final = 0.1

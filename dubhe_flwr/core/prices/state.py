@@ -45,16 +45,9 @@ class Position:
 
     @classmethod
     def of(cls, distribution: ArrayLike, target: ArrayLike, weight: float = 1.0) -> Self:
-        """Return the position of a client.
+        """Return the position of a client, from its ``p_l`` in fixed point and t, shapes (C,).
 
-        Parameters
-        ----------
-        distribution : array_like of int, shape (C,)
-            ``p_l`` in fixed point, from `fixed_point_distribution`.
-        target : array_like of float, shape (C,)
-            ``t``: the distribution that is wanted of all who train together.
-        weight : float (default: 1)
-            ``w``: the client's data as a multiple of what clients have on average.
+        The weight is its data as a multiple of what clients have on average.
         """
         shares = np.asarray(distribution, dtype=np.float64) / FIXED_POINT_SCALE
         return cls(weight * (shares - np.asarray(target, dtype=np.float64)), weight)
