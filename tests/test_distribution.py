@@ -85,7 +85,7 @@ def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:
     wanted = {
         "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "SECURITY.md",
         "apps/pytorch/pyproject.toml", "docs/conf.py", "docs/reference/wire.md",
-        "tests/vectors/messages.json", "tests/support.py", "pyproject.toml", "dubhe_flwr/py.typed",
+        "tests/vectors/messages.json", "tests/apis.py", "pyproject.toml", "dubhe_flwr/py.typed",
     }  # fmt: skip
     assert wanted <= names
     assert not [

@@ -4,9 +4,8 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from apis import Api, in_both_apis
+from apis import LABEL_COUNTS, SELECTION, Api, in_both_apis
 from disclosure import label_secrets
-from support import LABEL_COUNTS, SELECTION
 
 from dubhe_flwr.protocol import Memory
 

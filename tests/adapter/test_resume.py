@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apis import TRAIN, Api, Killed, in_both_apis, same
-from support import initial_parameters, skewed_label_counts, strategy_server_app
+from apis import (
+    TRAIN,
+    Api,
+    Killed,
+    in_both_apis,
+    initial_parameters,
+    same,
+    skewed_label_counts,
+    strategy_server_app,
+)
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.baselines import RandomSelector

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apis import FIT, TRAIN, Api, in_both_apis
+from apis import FIT, MODEL, NUM_NODES, SELECTION, TRAIN, Api, in_both_apis, initial_parameters
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.common import Code, FitRes, Parameters, Status
 from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.compat.grid_client_proxy import GridClientProxy
-from support import MODEL, NUM_NODES, SELECTION, initial_parameters
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.rules import Paper

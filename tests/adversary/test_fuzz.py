@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from apis import FIT, TRAIN, Api, in_both_apis
+from apis import FIT, NUM_CLASSES, TRAIN, Api, in_both_apis
 from flwr.app import ConfigRecord, Message, RecordDict
 from protocol.accidents import spoilt
-from support import NUM_CLASSES
 
 from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.errors import QuorumError

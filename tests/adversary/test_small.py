@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from apis import Api, in_both_apis
+from apis import LABEL_COUNTS, Api, in_both_apis
 from protocol.federation import Federation, epoch_of
 from protocol.server import federation, report_of
-from support import LABEL_COUNTS
 
 from dubhe_flwr.protocol import ClientSession, Memory, NodePolicy
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apis import NUM_CLASSES, message_client_app, numpy_client_app
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
-from support import NUM_CLASSES, message_client_app, numpy_client_app
 
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.transport import STAGES, message_type, to_records

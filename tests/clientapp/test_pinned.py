@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from apis import Api, in_both_apis
+from apis import NUM_NODES, Api, in_both_apis
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, Message
-from support import NUM_NODES
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(NUM_NODES)]
 

@@ -12,7 +12,7 @@ from protocol.nodes import set_policy
 
 from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
 from dubhe_flwr.protocol import CoordinatorState
-from dubhe_flwr.rules import Frame, Own, Population, Rule, Settled
+from dubhe_flwr.rules import Frame, Own, Population, Rule
 
 PAGE = ROOT / "docs" / "howto" / "write_your_own_rule.md"
 COUNTS = np.array([[5, 5, 5], [9, 1, 0], [8, 0, 0], [4, 4, 1], [1, 1, 8], [0, 7, 7], [2, 3, 4]])
@@ -51,17 +51,6 @@ def test_nodes_volunteer_in_proportion_to_the_entropy() -> None:
     expected = 3 * entropies(COUNTS) / entropies(COUNTS).sum()
     np.testing.assert_allclose(found, np.minimum(expected, 1.0), atol=1e-5)
     assert nodes.errors == []
-
-
-def test_who_has_one_class_volunteers_only_where_all_have() -> None:
-    """Then all are alike."""
-    rule, population = entropy_rule(), Population(FRAME, 6, 3, 3)
-    one_class = Own(np.array([9, 0, 0]))
-    np.testing.assert_array_equal(rule.contribution(one_class, FRAME), [0, SCALE])
-    some, none = np.array([SCALE, 5 * SCALE]), np.array([0, 6 * SCALE])
-    assert rule.settle(one_class, population, None, some) == Settled(0.0)
-    assert rule.settle(one_class, population, None, none) == Settled(0.5)
-    assert rule.settle(Own(np.array([3, 3, 3])), population, None, some) == Settled(1.0)
 
 
 def test_what_does_not_add_up_is_refused() -> None:

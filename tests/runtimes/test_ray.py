@@ -4,9 +4,16 @@ import logging
 from typing import Any
 
 import pytest
-from apis import FIT, TRAIN, Api
+from apis import (
+    FIT,
+    SELECTION,
+    TRAIN,
+    Api,
+    main_server_app,
+    skewed_label_counts,
+    strategy_server_app,
+)
 from flwr.app import Context
-from support import SELECTION, main_server_app, skewed_label_counts, strategy_server_app
 
 from dubhe_flwr.rules import Prices, Rule
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apis import TRAIN
-from support import main_server_app, message_client_app, skewed_label_counts
+from apis import TRAIN, main_server_app, message_client_app, skewed_label_counts
 
 from dubhe_flwr.simulation import run_in_process
 

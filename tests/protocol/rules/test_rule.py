@@ -9,8 +9,11 @@ from protocol.federation import epoch_of, reading_of
 from protocol.nodes import Exchanges, federation
 
 from dubhe_flwr.core.prices import Position
-from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.rules import rule as rules
 from dubhe_flwr.protocol.rules.rule import announced_rule
+from dubhe_flwr.protocol.wire.terms import rule_of
 from dubhe_flwr.rules import Frame, Own, Paper, Rule, Settled, Unsettled, register_rule
 
 NAME = Exchanges.name
@@ -62,6 +65,18 @@ def test_there_is_one_rule_of_a_name() -> None:
     assert type(announced_rule(NAME, "{}")) is again
     register_rule(Exchanges)
     assert type(announced_rule(NAME, "{}")) is Exchanges
+
+
+def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator is told to let them know it."""
+    nodes = federation(rule=Exchanges())
+    batch = nodes.until(Stage.JOIN)
+    monkeypatch.delitem(rules._RULES, NAME)  # as in a ClientApp that does not import it
+    rule_of.cache_clear()
+    replies = nodes.deliver(batch)
+    monkeypatch.undo()
+    with pytest.raises(QuorumError, match=r"9 refuses parameters at join.*let them know the rule"):
+        nodes.step(replies)
 
 
 def test_a_rule_needs_no_more_than_a_registration() -> None:

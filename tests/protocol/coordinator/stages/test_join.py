@@ -183,6 +183,11 @@ class TestNumberOfClasses:
         with pytest.raises(QuorumError, match=r"joined, fewer .* have 5 classes; .*: 1 \(3\)"):
             self.coins(5, 3, 5, 4).play(1)
 
+    def test_labels_in_the_place_of_counts_are_told_as_such(self) -> None:
+        """Lists of all lengths: hardly two nodes agree."""
+        with pytest.raises(QuorumError, match="must return one number a class, not the labels"):
+            self.coins(*range(1, 10)).play(1)
+
     def test_of_equal_numbers_the_least(self) -> None:
         """Whatever the order of the answers."""
         for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):

@@ -1,8 +1,9 @@
-"""Tests of the benchmark of encryption."""
+"""Tests of what the benchmarks of encryption and of engines make of their timings."""
 
 import pytest
-from bench import crypto
+from bench import crypto, engine
 from bench.crypto import CryptoSettings
+from bench.engine import EngineSettings
 
 
 @pytest.mark.parametrize(("slow", "kept"), [(1.0, True), (1.2, False)])
@@ -21,3 +22,17 @@ def test_bounds_are_those_of_real_keys(slow: float, kept: bool) -> None:
     assert content["server_us_per_client"] == pytest.approx(4.6)
     assert content["wanted"]["encrypt_over_floor"] == {"bound": "at most 1.1", "kept": kept}
     assert len(content["wanted"]) == 5
+
+
+def test_the_ratio_is_that_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 1000 nodes at least 50 are wanted."""
+    found = {
+        "inprocess": {"message_seconds": 0.05, "round_seconds": 0.001},
+        "ray": {"message_seconds": 10.0, "round_seconds": 0.2},
+    }
+    monkeypatch.setattr(engine, "_measure", lambda name, *_: found[name])
+    monkeypatch.setattr(engine, "_plain_calls", lambda _num_nodes: 0.01)
+    content = engine.bench_engine(EngineSettings(num_nodes=1000, ray=True)).to_dict()
+    assert content["messages_ratio_vs_ray"] == pytest.approx(200)
+    assert content["ray_messages_per_second"] == pytest.approx(100)
+    assert content["wanted"]["messages_ratio_vs_ray"] == {"bound": "at least 50", "kept": True}
