@@ -118,7 +118,9 @@ class InProcessGrid(Grid):
             if all(message.metadata.message_type in ENCRYPTING for message in pushed):
                 parts = (pushed[start::_NUM_THREADS] for start in range(_NUM_THREADS))
                 with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
-                    list(pool.map(self._answer_all, parts))
+                    with self._lock:  # who begins would keep the interpreter from who submits
+                        answered = pool.map(self._answer_all, parts)
+                    list(answered)
             else:
                 self._answer_all(pushed)
         finally:
