@@ -101,6 +101,13 @@ def test_the_lighter_of_two_selections_is_no_better() -> None:
     assert best_groups([[9, 3, 0], [16, 8, 0]], [3, 3], [3]).tolist() == [1]
 
 
+def test_local_skew_costs_nothing_unless_it_has_a_price() -> None:
+    """Of sums that are as uniform, the first is the best whatever the squared norms are."""
+    one_class_each = FIXED_POINT_SCALE * np.array([[1, 1, 2], [1, 1, 1]])
+    assert best_scored_try(one_class_each) == 0 != best_scored_try(one_class_each, 0.001)
+    assert best_groups(one_class_each, [2, 2], [2]).tolist() == [0]
+
+
 @st.composite
 def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
     """Draw the summed distributions of some tries, of one total, with many exact ties."""

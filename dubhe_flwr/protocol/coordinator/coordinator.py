@@ -83,7 +83,7 @@ def _next(  # noqa: PLR0911 - one for each outcome
             return Determine.begin(context, outcome)
         case Determined():
             return _plan(context, outcome)
-        case Refused():
+        case _:  # Refused
             return begin_anew(context, outcome)
 
 
