@@ -80,14 +80,6 @@ def test_every_hundredth_is_reached_exactly(total: int) -> None:
         assert dominating_category([0, few, total - few], codebook, sigma) != (1,)
 
 
-def test_example_of_the_paper() -> None:
-    """With G = {2, 10}, a client of classes 0 and 1 fills the first place of R_2 (section 5.1)."""
-    codebook = Codebook((2, 10))
-    category = dominating_category([40, 40, 4, 4, 4, 4, 1, 1, 1, 1], codebook, {2: 0.3})
-    assert category == (0, 1)
-    assert codebook.rank(category) == 0
-
-
 @pytest.mark.parametrize(
     "label_counts",
     [

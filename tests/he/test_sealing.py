@@ -160,14 +160,6 @@ def test_unusable_public_bytes_are_refused(delivery: Delivery, public: str) -> N
         seal(delivery.key, bytes.fromhex(public), delivery.context)
 
 
-def test_info_is_as_specified() -> None:
-    """Six parts in a fixed order, each behind its length in four big-endian bytes."""
-    context = SealingContext("tag", b"epoch", b"agent", b"")
-    assert context.info(b"recipient", b"modulus") == (
-        b"\0\0\0\x03tag\0\0\0\x05epoch\0\0\0\x05agent\0\0\0\x09recipient\0\0\0\x07modulus\0\0\0\0"
-    )
-
-
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_stored_key_of_wrong_size_is_refused(size: int) -> None:
     """A recipient key is 32 bytes."""
