@@ -80,8 +80,7 @@ def _label_terms(results: Results) -> list[Panel]:
 
 
 def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
-    """Draw panels one above the other, as a phone shows them, with one legend for all."""
-    drawn = picture([[panel] for panel in panels], (width, 0.6 + 3.4 * len(panels)))
+    drawn = picture(panels, width, 3.4)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(drawn)
 

@@ -1,8 +1,8 @@
-"""Pictures: panels in rows with one legend below, in colours that everybody can tell apart."""
+"""Pictures: panels one above the other, for phones, in colours that everybody can tell apart."""
 
 from collections.abc import Callable, Collection, Sequence
 from io import BytesIO
-from itertools import chain, cycle
+from itertools import cycle
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -106,16 +106,16 @@ def require_matplotlib() -> ModuleType:
     return mpl
 
 
-def picture(rows: Sequence[Sequence[Panel]], size: tuple[float, float]) -> bytes:
-    """Draw rows of panels, all of the same length, as PNG; the size is in inches."""
+def picture(panels: Sequence[Panel], width: float = 9.0, height: float = 4.2) -> bytes:
+    """Draw panels of a size in inches one above the other, as PNG."""
     matplotlib = require_matplotlib()
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 
     with matplotlib.rc_context(_STYLE):
         # A Figure of its own draws with Agg and leaves the user's backend alone.
-        figure = Figure(figsize=size)
-        axes = figure.subplots(len(rows), len(rows[0]), squeeze=False)
-        for drawn, draw in zip(axes.flat, chain.from_iterable(rows), strict=True):
+        figure = Figure(figsize=(width, 0.6 + height * len(panels)))
+        axes = figure.subplots(len(panels), squeeze=False)
+        for drawn, draw in zip(axes.flat, panels, strict=True):
             draw(drawn)
         entries: dict[str, Any] = {}
         for drawn in axes.flat:
@@ -128,7 +128,7 @@ def picture(rows: Sequence[Sequence[Panel]], size: tuple[float, float]) -> bytes
                 entries.keys(),
                 loc="outside lower center",
                 # Six names fit in a row of 10 inches, three in one of 5.
-                ncols=min(len(entries), max(1, int(0.6 * size[0]))),
+                ncols=min(len(entries), max(1, int(0.6 * width))),
             )
         written = BytesIO()
         figure.savefig(written, format="png")

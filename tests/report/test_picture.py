@@ -14,8 +14,8 @@ from matplotlib.legend import Legend
 from dubhe_flwr.report.picture import method_label, method_looks, picture
 
 
-def test_panels_stand_in_rows() -> None:
-    """Each drawing gets axes of its own, in reading order."""
+def test_panels_stand_one_above_the_other() -> None:
+    """Each drawing gets axes of its own, and the legend has room below."""
     places = []
 
     def draw(axes: Axes) -> None:
@@ -23,8 +23,8 @@ def test_panels_stand_in_rows() -> None:
         assert box is not None
         places.append((box.rowspan.start, box.colspan.start))
 
-    pixels = imread(BytesIO(picture([[draw, draw], [draw, draw]], (4, 3))))
-    assert places == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    pixels = imread(BytesIO(picture([draw, draw], 4, 1.2)))
+    assert places == [(0, 0), (1, 0)]
     assert pixels.shape[:2] == (480, 640)
     assert np.ptp(pixels) > 0
 
@@ -40,7 +40,7 @@ def legend_of(width: float, *panels: Sequence[str]) -> tuple[Legend, Figure]:
         for name in names:
             axes.plot([0, 1], label=name)
 
-    picture([[partial(draw, names) for names in panels]], (width, 4))
+    picture([partial(draw, names) for names in panels], width)
     (legend,) = figures[0].legends
     return legend, figures[0]
 

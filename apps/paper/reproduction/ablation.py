@@ -150,7 +150,7 @@ def _pictures(options: PaperSettings, found: Found) -> list[Picture]:
     panel = partial(
         draw_balance, points=points, num_rounds=_reached_in(options), title="Balance and spread"
     )
-    return [Picture("ablation", caption, picture([[panel]], (9, 5.4)))]
+    return [Picture("ablation", caption, picture([panel], height=4.8))]
 
 
 def _reached_in(options: PaperSettings) -> int:

@@ -69,9 +69,9 @@ def _report_motivation(options: PaperSettings, found: Found) -> Section:
             pictures.append(
                 Picture(
                     f"motivation-{title.split()[0].lower()}",
-                    f"{title}, random selection. Left: test accuracy. Right: class proportions of "
+                    f"{title}, random selection. Above: test accuracy. Below: class proportions of "
                     "the selected data.",
-                    picture([_motivation_panels(title, results)], (12, 4.6)),
+                    picture(_motivation_panels(title, results)),
                 )
             )
     title = "Motivation: random selection under skew"
@@ -166,11 +166,8 @@ def _averages_picture(
             panels.append(partial(draw_averages, distances=distances, series=series, title=title))
     if not panels:
         return []
-    width = 4 if len(panels) % 4 == 0 else 2 if len(panels) % 2 == 0 else 1
-    grid = [panels[start : start + width] for start in range(0, len(panels), width)]
     caption = "Accuracy over the last rounds, over the discrepancy of the clients."
-    drawn = picture(grid, (max(7.0, 3.6 * width), 3.9 * len(grid)))
-    return [Picture("averages", caption, drawn)]
+    return [Picture("averages", caption, picture(panels, width=7.0))]
 
 
 # FEMNIST: accuracy, and the class proportions of the selected data (Figure 9).
@@ -214,9 +211,9 @@ def _femnist_picture(results: ComparisonResults) -> Picture:
         partial(draw_shares, proportions=proportions, all_clients=everybody),
     ]
     caption = (
-        "Left: test accuracy. Right: class proportions of the selected data, mean over the rounds."
+        "Above: test accuracy. Below: class proportions of the selected data, mean over the rounds."
     )
-    return Picture("femnist", caption, picture([panels], (14, 4.6)))
+    return Picture("femnist", caption, picture(panels))
 
 
 MOTIVATION: Final = Experiment(

@@ -168,35 +168,33 @@ def _rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
 
 
 def _curves(trained: Mapping[str, Trainings], found: Found) -> Picture:
-    rows = [
-        [partial(draw_accuracy, methods=results.methods, title=title)]
+    panels = [
+        partial(draw_accuracy, methods=results.methods, title=title)
         for title, cells in trained.items()
         if (results := together(cells, found)) is not None
     ]
     caption = "Test accuracy over the rounds, first seed, with each optimizer."
-    return Picture("leaderboard", caption, picture(rows, (9, 4.2 * len(rows))))
+    return Picture("leaderboard", caption, picture(panels))
 
 
 def _reach(trained: Mapping[str, Trainings], found: Found) -> Picture:
-    rows = [
-        [
-            partial(
-                draw_reach,
-                points={
-                    name: (
-                        fmean(result["coverage"] for result in _results(of, found)),
-                        fmean(accuracies(of, found)),
-                    )
-                    for name, of in cells.items()
-                    if accuracies(of, found)
-                },
-                title=title,
-            )
-        ]
+    panels = [
+        partial(
+            draw_reach,
+            points={
+                name: (
+                    fmean(result["coverage"] for result in _results(of, found)),
+                    fmean(accuracies(of, found)),
+                )
+                for name, of in cells.items()
+                if accuracies(of, found)
+            },
+            title=title,
+        )
         for title, cells in trained.items()
     ]
     caption = "Accuracy over the last rounds against the share of the clients that trained."
-    return Picture("leaderboard-coverage", caption, picture(rows, (9, 4.2 * len(rows))))
+    return Picture("leaderboard-coverage", caption, picture(panels))
 
 
 EXPERIMENT: Final = Experiment(

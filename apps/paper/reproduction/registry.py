@@ -71,11 +71,13 @@ def _report(options: PaperSettings, found: Found) -> Section:
             partial(draw_shares, proportions=proportions, all_clients=everyone),
         ]
         caption = (
-            f"{kind} clients. Left: clients of each category, (0,1) being those in which classes 0 "
-            "and 1 dominate. Right: class proportions of the selected data, with the standard "
+            f"{kind} clients. Above: clients of each category, (0,1) being those in which classes "
+            "0 and 1 dominate. Below: class proportions of the selected data, with the standard "
             "deviation over rounds."
         )
-        pictures.append(Picture(f"registry-{kind}", caption, picture([panels], (13, 5.6))))
+        pictures.append(
+            Picture(f"registry-{kind}", caption, picture(panels, width=8.0, height=5.2))
+        )
     return Section(
         "registry",
         "Registry sparsity",

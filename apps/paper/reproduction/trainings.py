@@ -177,19 +177,20 @@ def together(cells: Trainings, found: Found) -> ComparisonResults | None:
 
 def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
     """Return a picture of the rounds of each federation, of the first seed, or none if none is."""
-    rows = [
-        _curves(federation, results)
+    panels = [
+        panel
         for federation, cells in federations.items()
         if (results := together(cells, found)) is not None
+        for panel in _curves(federation, results)
     ]
-    if not rows:
+    if not panels:
         return []
     caption = (
-        "Test accuracy beside both label terms of the bound of the weight divergence (eq. 3), "
+        "Test accuracy above both label terms of the bound of the weight divergence (eq. 3), "
         "which rise with the distance of the selected data from uniform and with that of the "
         "clients from the selected data."
     )
-    return [Picture(name, caption, picture(rows, (14, 3.7 * len(rows))))]
+    return [Picture(name, caption, picture(panels, height=3.4))]
 
 
 def _curves(federation: str, results: ComparisonResults) -> list[Panel]:

@@ -105,7 +105,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "unbiasedness",
                 "Distance of the selected data from uniform over the number of clients that train: "
                 "bars show the mean, dots the standard deviation over rounds.",
-                picture([[panel] for panel in panels], (11, 8.8)),
+                picture(panels),
             )
         ],
     )

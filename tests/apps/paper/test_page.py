@@ -12,7 +12,7 @@ SECTION = Section(
     "Sizes < 1",
     ["As & when."],
     [Table("In <bytes>", ("item", "paper"), [("registry", "29.6"), ("p_l", "29.1")])],
-    [Picture("sizes", 'A "figure".', picture([[lambda axes: axes.plot([0, 1])]], (2, 2)))],
+    [Picture("sizes", 'A "figure".', picture([lambda axes: axes.plot([0, 1])], 2, 2))],
 )
 
 
