@@ -1,5 +1,6 @@
 """The same app on a SuperLink with SuperNodes, each a process of its own, with TLS and keys."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from deployment import Federation, Processes
 from deployment.federation import CONNECTION
 from deployment.processes import wait_for
 from disclosure import label_secrets
+
+from dubhe_flwr.simulation import run_in_process
 
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "numpy_app"
@@ -85,6 +88,27 @@ def test_a_supernode_runs_no_app_that_nobody_reviewed(tmp_path: Path) -> None:
         assert "error of 3 nodes" in output, output[-4000:]
         status, output = federation.run(APP, settings)
         assert status == "finished:completed", output[-4000:]
+
+
+@pytest.mark.slow
+def test_prices_select_the_sets_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twelve SuperNodes, fewer of which may not read the sums of four classes, and a seed."""
+    given = {"num-participants": 3, "expected-nodes": 12, "simulated": True, "stage-timeout": 600.0}
+    with Federation(tmp_path / "home", 12) as federation:
+        status, output = federation.run(APP, " ".join(f"{k}={v}" for k, v in given.items()).lower())
+    assert status == "finished:completed", output[-4000:]
+    monkeypatch.syspath_prepend(str(APP))
+    from numpyexample import client_app, server_app
+
+    apps = server_app.app, client_app.app
+    usual = {"num-server-rounds": 2, "checkpoint-dir": "", "halts": "", "record": ""}
+    run_in_process(*apps, num_supernodes=12, run_config=usual | given)
+    texts = output, capsys.readouterr().out
+    selected, expected = (re.findall(r"selected:( \d+)( \d+)( \d+)", text) for text in texts)
+    assert selected == expected
+    assert len(selected) == 2
 
 
 def test_an_interrupted_command_stops_all_it_started(tmp_path: Path) -> None:

@@ -51,7 +51,12 @@ def counts_of(partition: int) -> list[int]:
     return counts
 
 
-register_dubhe(app, label_counts)
+def simulated(context: Context) -> bool:
+    """Return whether the test says so; real nodes do not let a server decide that."""
+    return bool(context.run_config["simulated"])
+
+
+register_dubhe(app, label_counts, simulated=simulated)
 
 
 @app.train()

@@ -9,7 +9,8 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.adapter.transport import ForwardingGrid
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.protocol import Plan
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.serverapp import Dubhe
 
 app = ServerApp()
@@ -48,16 +49,25 @@ class RecordingGrid(ForwardingGrid):
                         file.write(b"|")
 
 
+def show(plan: Plan, _seconds: float) -> None:
+    """Print who was selected."""
+    print("selected:", *plan.aliases)  # noqa: T201
+
+
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run all rounds."""
     if folder := str(context.run_config["record"]):
         grid = RecordingGrid(grid, Path(folder))
     timeout = float(context.run_config["stage-timeout"])
+    simulated = bool(context.run_config["simulated"])
     strategy = Dubhe(
         FedAvg(fraction_evaluate=0.0),
         num_participants=int(context.run_config["num-participants"]),
-        rule=Paper(REFERENCE_SET, THRESHOLDS),
+        rule=Prices() if simulated else Paper(REFERENCE_SET, THRESHOLDS),
+        seed=1 if simulated else None,
+        simulation="encrypted" if simulated else None,
+        on_selection=show,
         equal_weights=True,
         expected_nodes=int(context.run_config["expected-nodes"]),
         stage_timeout=timeout,
