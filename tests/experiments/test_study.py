@@ -115,7 +115,7 @@ def test_the_baselines_select_as_their_selectors_do() -> None:
 
 def test_early_coverage_counts_a_hundred_rounds() -> None:
     """It is that of a shorter study, and no larger than that of all rounds."""
-    few = {"num_clients": 120, "num_participants": 3}
+    few = {"num_clients": 120, "num_participants": 3, "rule": "paper", "tries": 1}
     long, short = (small_study(num_rounds=number, **few) for number in (110, 100))
     for name, method in long.methods.items():
         assert method.coverage_100 == short.methods[name].coverage_100
