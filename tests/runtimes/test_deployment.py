@@ -94,8 +94,13 @@ def test_a_supernode_runs_no_app_that_nobody_reviewed(tmp_path: Path) -> None:
 def test_prices_select_the_sets_of_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Twelve SuperNodes, fewer of which may not read the sums of four classes, and a seed."""
-    given = {"num-participants": 3, "expected-nodes": 12, "simulated": True, "stage-timeout": 600.0}
+    """Twelve nodes with a seed: fewer may not read the sums of four classes."""
+    given: dict[str, bool | float] = {
+        "num-participants": 3,
+        "expected-nodes": 12,
+        "simulated": True,
+        "stage-timeout": 600.0,
+    }
     with Federation(tmp_path / "home", 12) as federation:
         status, output = federation.run(APP, " ".join(f"{k}={v}" for k, v in given.items()).lower())
     assert status == "finished:completed", output[-4000:]
@@ -104,7 +109,7 @@ def test_prices_select_the_sets_of_one_process(
 
     apps = server_app.app, client_app.app
     usual = {"num-server-rounds": 2, "checkpoint-dir": "", "halts": "", "record": ""}
-    run_in_process(*apps, num_supernodes=12, run_config=usual | given)
+    run_in_process(*apps, num_supernodes=12, run_config={**usual, **given})
     texts = output, capsys.readouterr().out
     selected, expected = (re.findall(r"selected:( \d+)( \d+)( \d+)", text) for text in texts)
     assert selected == expected
