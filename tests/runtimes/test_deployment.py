@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deployment import Federation, Processes
@@ -95,12 +96,8 @@ def test_prices_select_the_sets_of_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Twelve nodes with a seed: fewer may not read the sums of four classes."""
-    given: dict[str, bool | float] = {
-        "num-participants": 3,
-        "expected-nodes": 12,
-        "simulated": True,
-        "stage-timeout": 600.0,
-    }
+    given: dict[str, Any] = {"num-participants": 3, "expected-nodes": 12, "simulated": True}
+    given["stage-timeout"] = 600.0
     with Federation(tmp_path / "home", 12) as federation:
         status, output = federation.run(APP, " ".join(f"{k}={v}" for k, v in given.items()).lower())
     assert status == "finished:completed", output[-4000:]
@@ -108,7 +105,12 @@ def test_prices_select_the_sets_of_one_process(
     from numpyexample import client_app, server_app
 
     apps = server_app.app, client_app.app
-    usual = {"num-server-rounds": 2, "checkpoint-dir": "", "halts": "", "record": ""}
+    usual: dict[str, Any] = {
+        "num-server-rounds": 2,
+        "checkpoint-dir": "",
+        "halts": "",
+        "record": "",
+    }
     run_in_process(*apps, num_supernodes=12, run_config={**usual, **given})
     texts = output, capsys.readouterr().out
     selected, expected = (re.findall(r"selected:( \d+)( \d+)( \d+)", text) for text in texts)
