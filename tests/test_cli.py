@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -178,11 +177,6 @@ def test_help_has_an_example_and_says_what_options_are(
     assert re.search(f"Example[^:]*: {words}", shown)
     for option in command.params:
         assert len((option.help or "").split()) >= 2, option.name
-
-
-def test_it_knows_its_version() -> None:
-    """`--version` prints the installed one."""
-    assert call("--version")[:2] == (0, f"dubhe-flwr {version('dubhe-flwr')}\n")
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:

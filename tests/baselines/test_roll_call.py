@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies
 
@@ -14,7 +13,6 @@ from dubhe_flwr.baselines import (
     GreedySelector,
     RandomSelector,
 )
-from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import label_distribution
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, NodeFailure
@@ -175,15 +173,3 @@ def test_rounds_and_seeds_differ() -> None:
     runs = {of_ten(seed=seed).play(1).aliases for seed in range(20)}
     assert len(rounds) > 15
     assert len(runs) > 15
-
-
-def test_everybody_is_as_likely() -> None:
-    """Over 2000 rounds each of ten clients trains in 800 of them, give or take 6 sigma."""
-    selector = RandomSelector(4)
-    aliases = [str(row) for row in range(10)]
-    rng = np.random.default_rng(0)
-    drawn = [selector.choose(aliases, Past(), rng) for _ in range(2000)]
-    counts = np.bincount(np.concatenate(drawn), minlength=10)
-    assert counts.sum() == 8000
-    sigma = np.sqrt(2000 * 0.4 * 0.6)
-    assert np.abs(counts - 800).max() < 6 * sigma

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from dubhe_flwr.core import (
-    expected_volunteers,
     generator,
     group_sizes,
     groups_of_round,
@@ -114,17 +113,6 @@ def test_group_size_out_of_range_is_refused(group_size: int) -> None:
     """A group has at least one client and at most K."""
     with pytest.raises(SettingsError, match="group_size"):
         group_sizes(20, group_size)
-
-
-@pytest.mark.parametrize(
-    ("num_participants", "tries", "num_clients", "expected"),
-    [(20, 20, 1000, 400), (100, 20, 1000, 500), (20, 1, 1000, 20), (20, 10, 30, 20)],
-)
-def test_expected_volunteers(
-    num_participants: int, tries: int, num_clients: int, expected: int
-) -> None:
-    """H times K, but no more than half of all and no fewer than K."""
-    assert expected_volunteers(num_participants, tries, num_clients) == expected
 
 
 def pool_of_round(decisions: Mask, eligible: Mask, num_participants: int, seed: int) -> list[int]:

@@ -28,15 +28,11 @@ counts_of_a_client = st.lists(
 
 
 @st.composite
-def federations(draw: st.DrawFn, *, num_samples: int | None = None) -> NDArray[np.int64]:
-    """Draw label counts of shape (N, C), all with the same number of samples if one is given."""
+def federations(draw: st.DrawFn) -> NDArray[np.int64]:
+    """Draw label counts of shape (N, C)."""
     num_classes = draw(st.integers(2, 10))
     row = st.lists(st.integers(0, 100), min_size=num_classes, max_size=num_classes).filter(any)
-    counts = np.array(draw(st.lists(row, min_size=1, max_size=10)))
-    if num_samples:
-        points = np.sort(counts % (num_samples + 1), axis=1)[:, 1:]
-        counts = np.diff(points, axis=1, prepend=0, append=num_samples)
-    return counts
+    return np.array(draw(st.lists(row, min_size=1, max_size=10)))
 
 
 @given(counts=counts_of_a_client)
@@ -67,13 +63,6 @@ def test_unfit_label_counts_are_refused(counts: ArrayLike) -> None:
     """No data, negative counts and what is no number are refused, in one row of many too."""
     with pytest.raises(SettingsError, match="leave out clients without data"):
         label_distribution(counts)
-
-
-@given(counts=federations(num_samples=50))
-def test_global_distribution_of_equal_clients_is_their_mean(counts: NDArray[np.int64]) -> None:
-    """With virtual clients of one size, p_g is the mean of their p_l."""
-    mean = population_distribution(label_distribution(counts))
-    np.testing.assert_allclose(global_distribution(counts), mean, atol=1e-12)
 
 
 def test_global_distribution_weighs_by_samples() -> None:

@@ -74,8 +74,3 @@ def test_terms_that_cannot_work_are_refused(change: dict[str, Any], num_classes:
 def test_terms_at_the_limit_work(change: dict[str, Any], num_classes: int) -> None:
     """The limits themselves are within."""
     assert Terms(replace(ANNOUNCED, **change), num_classes).layout
-
-
-def test_terms_are_computed_once() -> None:
-    """All nodes of a simulation share them."""
-    assert terms_of(ANNOUNCED, 10) is terms_of(replace(ANNOUNCED), 10)
