@@ -135,7 +135,7 @@ def read_label_counts(
 
 def _may_be_labels(counts: NDArray[np.int64]) -> bool:
     """Return whether these are many small numbers; counts of many classes are mostly 0 or large."""
-    few_classes = _TIMES * (counts.max() + 1) <= len(counts)
+    few_classes = _TIMES * (int(counts.max()) + 1) <= len(counts)
     return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
 
 

@@ -100,8 +100,9 @@ def test_the_owner_is_told_why(
         ([1] * 19, False),
         (np.random.default_rng(0).poisson(40, 100), False),
         (np.random.default_rng(0).poisson(0.3, 1000), False),
+        (np.full(20, 85, dtype=np.uint8), False),
     ],
-    ids=["labels", "few", "counts", "sparse"],
+    ids=["labels", "few", "counts", "sparse", "bytes"],
 )
 def test_labels_in_the_place_of_counts(
     counts: Any, warned: bool, caplog: pytest.LogCaptureFixture
