@@ -15,6 +15,7 @@ from bench.measuring import BenchResults
 from bench.protocol import ProtocolSettings, bench_protocol
 from bench.rounds import RoundsSettings, bench_rounds
 from bench.scale import ScaleSettings, bench_scale
+from bench.start import StartSettings, bench_start
 from dubhe_flwr.cli import new_application, run_application
 from dubhe_flwr.cli.options import command, writable_file
 from dubhe_flwr.experiments.options import CommandSettings
@@ -29,6 +30,7 @@ _BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
     "scale": (ScaleSettings, bench_scale),
     "engine": (EngineSettings, bench_engine),
     "rounds": (RoundsSettings, bench_rounds),
+    "start": (StartSettings, bench_start),
 }
 _EPILOG: Final = (
     "Example: [bold]python apps/benchmarks {name} --json results/{name}.json "
