@@ -29,6 +29,7 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
+from dubhe_flwr.protocol.node.policy import where_raised
 
 LabelCounts = Callable[[Context], ArrayLike]
 """Returns the node's samples of each class, an int array of shape (C,)."""
@@ -129,7 +130,7 @@ class Node(Limits):
         except SettingsError as error:
             log(ERROR, "dubhe: %s", error)
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: looking for the node's keys raised %s.", type(error).__name__)
+            log(ERROR, "dubhe: looking for the node's keys raised %s.", where_raised(error))
         raise RefusedError("This node cannot use its keys; its log says why.")
 
     def _is_simulated(self, context: Context) -> bool:
@@ -138,7 +139,7 @@ class Node(Limits):
         try:
             return bool(self.simulated(context))
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-            log(ERROR, "dubhe: simulated raised %s: %s", type(error).__name__, error)
+            log(ERROR, "dubhe: simulated raised %s.", where_raised(error))
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")
 
     def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
@@ -228,8 +229,8 @@ def _takes(function: Any, *given: object) -> bool:
         signature(function).bind(*given)
     except TypeError:
         return False
-    except ValueError:  # it does not say what it takes
-        return True
+    except ValueError:
+        pass  # it does not say what it takes
     return True
 
 

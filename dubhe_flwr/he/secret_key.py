@@ -120,11 +120,8 @@ class SecretKey:
         num_ciphertexts = len(vector) // self.public_key.ciphertext_bytes
         if not self.public_key.is_valid(vector, num_ciphertexts):
             raise DecryptionError
-        with _other_threads_run():
-            return [
-                self._decrypt_valid(ciphertext)
-                for ciphertext in self.public_key.parse(vector, num_ciphertexts)
-            ]
+        ciphertexts = self.public_key.parse(vector, num_ciphertexts)
+        return [self._decrypt_valid(ciphertext) for ciphertext in ciphertexts]
 
     def _decrypt_valid(self, ciphertext: int) -> int:
         """Decrypt modulo each prime, and combine the two."""
@@ -180,7 +177,7 @@ def _is_prime(odd: int) -> bool:
 meanwhile: Final[ContextVar[Callable[[], AbstractContextManager[Any]]]] = ContextVar(
     "meanwhile", default=nullcontext
 )
-"""In what a thread exponentiates; where threads take turns, it lets another one have its turn."""
+"""In what a thread encrypts; where threads take turns, it lets another one have its turn."""
 
 
 @contextmanager

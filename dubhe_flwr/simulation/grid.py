@@ -116,13 +116,13 @@ class InProcessGrid(Grid):
         logger.addFilter(self._told_once)
         try:
             if all(message.metadata.message_type in ENCRYPTING for message in pushed):
-                parts = (pushed[start::_NUM_THREADS] for start in range(_NUM_THREADS))
                 with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
-                    with self._lock:  # who begins would keep the interpreter from who submits
-                        answered = pool.map(self._answer_all, parts)
+                    with self._lock:  # all are handed out before the first one begins
+                        answered = pool.map(self._answer_in_turn, pushed)
                     list(answered)
             else:
-                self._answer_all(pushed)
+                for message in pushed:
+                    self._answer_in_turn(message)
         finally:
             logger.removeFilter(self._told_once)
         return [message.metadata.message_id for message in pushed]
@@ -147,14 +147,14 @@ class InProcessGrid(Grid):
         finally:
             self._lock.acquire()
 
-    def _answer_all(self, messages: Iterable[Message]) -> None:
+    def _answer_in_turn(self, message: Message) -> None:
         """Answer one message at a time; only while a node encrypts, another thread has its turn.
 
-        So threads share neither a Context nor torch's random numbers.
+        So nodes that train share neither a Context nor torch's random numbers. Mods around Dubhe
+        can meet another node's message while their own node encrypts.
         """
         with self._lock:
-            for message in messages:
-                self._replies[message.metadata.message_id] = self._answer(message)
+            self._replies[message.metadata.message_id] = self._answer(message)
 
     def _answer(self, message: Message) -> Message:
         context = self.contexts.get(message.metadata.dst_node_id)
@@ -164,7 +164,7 @@ class InProcessGrid(Grid):
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
-            if isinstance(error, ValueError) and stage_of(message) in STAGES:  # Flower knows none
+            if type(error) is ValueError and stage_of(message) in STAGES:  # Flower knows no answer
                 log(WARNING, _NO_MOD, error)
             else:
                 log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())

@@ -149,12 +149,13 @@ def test_simulated_may_depend_on_the_context() -> None:
 
 
 def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
-    """The server learns that the node refused; the node's log says why."""
+    """The server learns that the node refused; the node's log says where."""
     mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config["secret-path"]))
     with pytest.raises(RefusedError, match="its log says why") as caught:
         mod._policy(context(0))
     assert "secret-path" not in str(caught.value)
-    assert "secret-path" in caplog.text
+    assert "secret-path" not in caplog.text
+    assert "simulated raised KeyError in " in caplog.text
 
 
 @pytest.mark.parametrize(

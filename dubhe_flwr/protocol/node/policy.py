@@ -22,7 +22,7 @@ logger = logging.getLogger("flwr")
 
 _FURTHEST: Final = 2
 _MANY: Final = 20
-_TIMES: Final = 3  # as many samples as classes, at least, where labels are told from counts
+_SAMPLES_OF_A_CLASS: Final = 10  # at least so many on average, where labels are told from counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ def read_label_counts(
 
 def _may_be_labels(counts: NDArray[np.int64]) -> bool:
     """Return whether these are many small numbers; counts of many classes are mostly 0 or large."""
-    few_classes = _TIMES * (int(counts.max()) + 1) <= len(counts)
+    few_classes = _SAMPLES_OF_A_CLASS * (int(counts.max()) + 1) <= len(counts)
     return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
 
 

@@ -127,7 +127,7 @@ class Prices(Rule):
                 if memory is None
                 else PriceState.from_floats(numbers, memory)
             )
-            state = _advanced(design, numbers, state, sums.tobytes(), num_clients)
+            state = advanced(design, numbers, state, sums.tobytes(), num_clients)
         except SettingsError:
             raise RefusedError("The sums are not those of prices.") from None
         probability = design.probability(state, position, num_clients, own.rng.random())
@@ -162,7 +162,7 @@ class Prices(Rule):
 
 
 @lru_cache(maxsize=8)
-def _advanced(
+def advanced(
     design: PriceDesign, numbers: PriceNumbers, state: PriceState, sums: bytes, num_clients: int
 ) -> PriceState:
     """Take up sums; computed once for all nodes of a simulation, since all compute the same."""
