@@ -67,4 +67,4 @@ def test_a_file_that_cannot_be_written_is_refused_before_measuring(
     monkeypatch.setattr("bench.crypto.interleaved", measured)
     ended = run("crypto", option, str(tmp_path / "file" / "a"))
     assert ended.code == 2
-    assert "cannot be written" in ended.err
+    assert "file is a file; give the name of a folder." in ended.err
