@@ -173,7 +173,9 @@ class FederationStudy:
             return "All data together is balanced enough: random selection balances itself."
         if self.emd < 0.5:
             return "Clients hold much the same mix: it matters less which of them train."
-        return f"Even an oracle that sees all labels comes no closer than {greedy.lasting:.2f}."
+        if 2 * greedy.lasting > random.lasting:
+            return f"Even an oracle that sees all labels comes no closer than {greedy.lasting:.2f}."
+        return "Random selection does not do badly: no selection gains much."
 
     def _tables(self) -> list[Table]:
         reached = [
