@@ -16,7 +16,7 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments import StudySettings
 from dubhe_flwr.experiments.my_federation import study as federation_study
 from dubhe_flwr.experiments.progress import study_progress
-from dubhe_flwr.experiments.settings import FederationSettings
+from dubhe_flwr.experiments.settings import FederationSettings, SelectionSettings
 from dubhe_flwr.experiments.study import study as run
 from dubhe_flwr.report import StudyResults, save_study_figure
 from dubhe_flwr.report.picture import require_matplotlib
@@ -32,6 +32,10 @@ _OF_DRAWN: Final = (
     *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
     *("num_rounds", "encrypted", "figure"),
 )
+_OF_OTHER_RULES: Final = {
+    "prices": ["thresholds"],
+    "paper": ["coverage", "local_skew", "target"],
+}
 
 
 def _study(
@@ -51,6 +55,7 @@ def _study(
     Random selection and a greedy oracle select in the same federation. It is a drawn one, or with
     --label-counts your own: then a verdict says whether Dubhe helps there.
     """
+    _check_rule(settings.selection)
     if label_counts is not None:
         _study_own(settings, label_counts, json)
         return
@@ -81,6 +86,13 @@ def _study(
     console.print(study_sentence(results), highlight=False)
     if written := [escape(str(path)) for path in (json, figure) if path is not None]:
         console.print(f"Written: {', '.join(written)}.", highlight=False)
+
+
+def _check_rule(selection: SelectionSettings) -> None:
+    """Refuse what the rule does not take."""
+    for name in _OF_OTHER_RULES[selection.rule]:
+        if getattr(selection, name) != getattr(SelectionSettings(), name):
+            raise SettingsError(f"{name} is not for rule={selection.rule}; leave one out.")
 
 
 def _study_own(settings: StudySettings, label_counts: Path, json: Path | None) -> None:

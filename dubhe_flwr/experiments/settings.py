@@ -205,11 +205,6 @@ class StudySettings(ExperimentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        selection, usual = self.selection, SelectionSettings()
-        others = {"prices": ["thresholds"], "paper": ["coverage", "local_skew", "target"]}
-        for name in others[selection.rule]:
-            if getattr(selection, name) != getattr(usual, name):
-                raise SettingsError(f"{name} is not for rule={selection.rule}; leave one out.")
         self.protocol_settings()
 
 

@@ -25,7 +25,7 @@ for name in sys.argv[1:]:
 class StartSettings(CommandSettings):
     """What is measured: processes that import what a node needs, one after the other."""
 
-    repeats: int = option(11, "Processes.", least=1, quick=1)
+    repeats: int = option(11, "Processes, one after the other.", least=1, quick=1)
 
 
 def bench_start(settings: StartSettings) -> BenchResults:
