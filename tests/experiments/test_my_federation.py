@@ -179,6 +179,9 @@ NOT = (
     {"num_clients": 150, "num_participants": 20, "rho": 1.0, "emd": 1.0},
     {"num_clients": 150, "num_participants": 20, "rho": 1.5, "emd": 0.3},
     {"num_clients": 40, "num_participants": 10, "rho": 2.0, "emd": 0.5},
+    {"num_clients": 20, "num_participants": 15, "rho": 5.0, "emd": 0.8},
+    {"num_clients": 12, "num_participants": 4, "rho": 2.0, "emd": 0.8},
+    {"num_clients": 100, "num_participants": 60, "rho": 3.0, "emd": 0.5},
 )
 
 
