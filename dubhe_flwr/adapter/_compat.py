@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Final
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message
 from flwr.app.message import make_message
 from flwr.common import Scalar
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
-
-Record = ArrayRecord | ConfigRecord | MetricRecord
 
 __all__ = ["GridClientProxy", "Run"]  # handed on
 
@@ -49,13 +47,8 @@ def delivered_copy(message: Message) -> Message:
     """Return a message whose records the receiver may change, as if it had travelled."""
     content = message.content.copy()
     for name, record in message.content.items():
-        put(content, name, record.copy())
+        content[name] = record.copy()
     return make_message(metadata=message.metadata, content=content)
-
-
-def put(records: RecordDict, name: str, record: Record) -> None:
-    """Put a record among others; Flower takes 4 us to check that it is one."""
-    records.__dict__["_data"][name] = record
 
 
 def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import NO_ANSWER, batch_size, config_record, put
+from dubhe_flwr.adapter._compat import NO_ANSWER, batch_size, config_record
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Replies, Stage
 
@@ -38,9 +38,7 @@ def stage_of(message: Message) -> str:
 
 def to_records(fields: Fields) -> RecordDict:
     """Return the content of a message with these fields."""
-    content = RecordDict()
-    put(content, _RECORD, config_record(fields))
-    return content
+    return RecordDict({_RECORD: config_record(fields)})
 
 
 def from_records(content: RecordDict) -> Mapping[str, object]:

@@ -16,7 +16,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record, put
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record
 from dubhe_flwr.adapter.arguments import taking
 from dubhe_flwr.adapter.transport import STAGES, from_records, log, message_type, to_records
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
@@ -121,7 +121,7 @@ class Node(Limits):
             return session.handle(fields)
         finally:  # what was decrypted for a refused request counts too
             if session.memory is not None:
-                put(context.state, _RECORD, config_record(session.memory.to_fields()))
+                context.state[_RECORD] = config_record(session.memory.to_fields())
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
         """Find the node's keys; one that has none by mistake takes part in nothing."""
