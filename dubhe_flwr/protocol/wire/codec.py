@@ -96,8 +96,8 @@ def encode(message: object) -> Fields:
 
 def _encode(message: object, prefix: str, encoded: Fields) -> None:
     """Add the fields of a message, with keys that begin with the prefix."""
-    hashable: Any = type(message)
-    for name, key, _, number_format, _, is_nested in _kinds(hashable):
+    message_class: Any = type(message)
+    for name, key, _, number_format, _, is_nested in _kinds(message_class):
         value = getattr(message, name)
         if value is None:
             continue
