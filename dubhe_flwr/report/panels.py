@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.report.picture import (
     GLOBAL_COLOUR,
     UNIFORM_COLOUR,
+    Looks,
     Panel,
     method_label,
     method_looks,
@@ -37,7 +38,7 @@ _MOST_BARS: Final = 20
 LabelTerm = Literal["emd", "local_emd"]
 _LABEL_TERMS: Final[Mapping[LabelTerm, tuple[str, str]]] = {
     "emd": ("Selected data from uniform", "Distance from uniform"),
-    "local_emd": ("Clients from the selected data", "Mean distance from the selected data"),
+    "local_emd": ("Clients from the selected data", "Mean distance"),
 }
 """Title and axis of the two label terms of the paper's bound."""
 
@@ -80,16 +81,19 @@ def _label_terms(results: Results) -> list[Panel]:
 
 
 def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
-    drawn = picture(panels, width, 3.4)
+    drawn = picture(panels, width)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(drawn)
 
 
 def draw_accuracy(
-    axes: "Axes", methods: Mapping[str, MethodResult], title: str = "Accuracy over rounds"
+    axes: "Axes",
+    methods: Mapping[str, MethodResult],
+    title: str = "Accuracy over rounds",
+    looks: Looks | None = None,
 ) -> None:
     """Draw the test accuracy over the rounds, smoothed where there are many."""
-    _draw_by_round(axes, {name: of.accuracy for name, of in methods.items()}, first_round=0)
+    _draw_by_round(axes, {name: of.accuracy for name, of in methods.items()}, 0, looks)
     label_percents(axes.yaxis)
     axes.set_ylabel("Test accuracy")
     axes.set_title(title)
@@ -97,7 +101,7 @@ def draw_accuracy(
 
 def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd") -> None:
     """Draw the distance of the selected data from uniform, or of the clients from that data."""
-    _draw_by_round(axes, {name: getattr(each, of) for name, each in methods.items()}, first_round=1)
+    _draw_by_round(axes, {name: getattr(each, of) for name, each in methods.items()}, 1)
     axes.set_ylim(bottom=0)
     title, distance = _LABEL_TERMS[of]
     axes.set_ylabel(distance)
@@ -133,13 +137,16 @@ def draw_shares(
 
 
 def _draw_by_round(
-    axes: "Axes", series: Mapping[str, Sequence[float | None]], first_round: int
+    axes: "Axes",
+    series: Mapping[str, Sequence[float | None]],
+    first_round: int,
+    looks: Looks | None = None,
 ) -> None:
     """Draw a line over the rounds for each name, smoothed where there are many rounds.
 
     Rounds without a value (None) lie on the line between their neighbours.
     """
-    looks = method_looks(series)
+    looks = looks or method_looks(series)
     window = 1
     for name, measured in series.items():
         rounds = np.arange(first_round, first_round + len(measured))

@@ -11,6 +11,9 @@ from dubhe_flwr.errors import DubheError
 Panel: TypeAlias = Callable[[Any], None]
 """Draws one finding into the axes it is given."""
 
+Looks: TypeAlias = dict[str, dict[str, Any]]
+"""What `Axes.plot` is to be given for each method."""
+
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/). Lines and markers differ as well, for
 # print in black and white.
 _KNOWN_LOOKS: Final = {
@@ -69,8 +72,8 @@ _STYLE: Final[dict[str, Any]] = {
 }
 
 
-def method_looks(methods: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return how each method is drawn, the same in every figure: what `Axes.plot` is to be given.
+def method_looks(methods: Collection[str]) -> Looks:
+    """Return how each method is drawn, the same in every figure.
 
     What follows a comma does not count, where no other has the name before it.
 
@@ -106,7 +109,7 @@ def require_matplotlib() -> ModuleType:
     return mpl
 
 
-def picture(panels: Sequence[Panel], width: float = 9.0, height: float = 4.2) -> bytes:
+def picture(panels: Sequence[Panel], width: float = 7.0, height: float = 3.4) -> bytes:
     """Draw panels of a size in inches one above the other, as PNG."""
     matplotlib = require_matplotlib()
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
@@ -127,8 +130,8 @@ def picture(panels: Sequence[Panel], width: float = 9.0, height: float = 4.2) ->
                 entries.values(),
                 entries.keys(),
                 loc="outside lower center",
-                # Six names fit in a row of 10 inches, three in one of 5.
-                ncols=min(len(entries), max(1, int(0.6 * width))),
+                # Three long names fit in a row of 7 inches.
+                ncols=min(len(entries), max(1, int(0.45 * width))),
             )
         written = BytesIO()
         figure.savefig(written, format="png")

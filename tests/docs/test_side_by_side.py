@@ -1,13 +1,18 @@
 """The page that sets ways of selecting side by side holds what was measured, and nothing else."""
 
 import json
+from collections import defaultdict
+from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
 from docs.pages import ROOT
+from matplotlib.figure import Figure
 from reproduction.cells import CellStore
 from reproduction.commands import EXPERIMENTS, sections
 from reproduction.experiment import PaperSettings
+
+from dubhe_flwr.report.picture import Panel
 
 FOLDER = ROOT / "docs" / "side_by_side"
 PAGE = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
@@ -23,6 +28,25 @@ def test_the_tables_are_those_of_the_measurements() -> None:
     assert len(section.tables) >= 2
     for table in section.tables:
         assert table.for_markdown().partition("\n\n")[2] in PAGE
+
+
+def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has one look in all panels of a picture, which share a legend."""
+    looks = defaultdict(set)
+
+    def draw(panels: Sequence[Panel]) -> bytes:
+        for panel in panels:
+            axes = Figure().subplots()
+            panel(axes)
+            for line in axes.lines:
+                looks[str(line.get_label())].add((line.get_color(), line.get_marker()))
+        return b""
+
+    monkeypatch.setattr("reproduction.leaderboard.picture", draw)
+    sections(["leaderboard"], OPTIONS, FOUND)
+    shown = [look for label, (look, *others) in looks.items() if label[0] != "_" if not others]
+    named = [label for label in looks if label[0] != "_"]
+    assert len(set(shown)) == len(named) >= 8
 
 
 def test_all_seeds_of_sgd_are_there() -> None:

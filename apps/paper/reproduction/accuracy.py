@@ -167,7 +167,7 @@ def _averages_picture(
     if not panels:
         return []
     caption = "Accuracy over the last rounds, over the discrepancy of the clients."
-    return [Picture("averages", caption, picture(panels, width=7.0))]
+    return [Picture("averages", caption, picture(panels))]
 
 
 # FEMNIST: accuracy, and the class proportions of the selected data (Figure 9).

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from dubhe_flwr.report.panels import draw_accuracy
-from dubhe_flwr.report.picture import method_label, picture
+from dubhe_flwr.report.picture import method_label, method_looks, picture
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
 from reproduction.experiment import Experiment, Found, Method, PaperSettings, finished, spread
@@ -29,6 +29,8 @@ _METHODS: Final = (
 )
 _LIKE_CLIENTS: Final = Method("dubhe", local_skew=1.0, coverage=0.1)
 """What the documentation advises for optimizers that keep the skew of single clients."""
+_LOOKS: Final = method_looks([str(method) for method in (*_METHODS, _LIKE_CLIENTS)])
+"""One look for each method in all panels of a picture, which have one legend."""
 _SEEDS: Final = (0, 1, 2)
 
 _LEARNS: Final = {
@@ -169,7 +171,7 @@ def _rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
 
 def _curves(trained: Mapping[str, Trainings], found: Found) -> Picture:
     panels = [
-        partial(draw_accuracy, methods=results.methods, title=title)
+        partial(draw_accuracy, methods=results.methods, title=title, looks=_LOOKS)
         for title, cells in trained.items()
         if (results := together(cells, found)) is not None
     ]
@@ -189,6 +191,7 @@ def _reach(trained: Mapping[str, Trainings], found: Found) -> Picture:
                 for name, of in cells.items()
                 if accuracies(of, found)
             },
+            looks=_LOOKS,
             title=title,
         )
         for title, cells in trained.items()

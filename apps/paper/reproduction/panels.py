@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from dubhe_flwr.report.panels import label_percents
-from dubhe_flwr.report.picture import UNIFORM_COLOUR, method_label, method_looks
+from dubhe_flwr.report.picture import UNIFORM_COLOUR, Looks, method_label, method_looks
 
 __all__ = [
     "draw_averages",
@@ -105,26 +105,30 @@ def draw_balance(
     axes: Axes, *, points: Mapping[str, tuple[float, float]], num_rounds: int, title: str
 ) -> None:
     """Draw the mean distance from uniform over the share of clients reached, for each method."""
-    _draw_points(axes, points, title)
+    _draw_points(axes, points, method_looks(points), title)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
     axes.set_ylabel(r"$\|p_o - p_u\|_1$  (0 is uniform)")
 
 
-def draw_reach(axes: Axes, *, points: Mapping[str, tuple[float, float]], title: str) -> None:
+def draw_reach(
+    axes: Axes, *, points: Mapping[str, tuple[float, float]], looks: Looks, title: str
+) -> None:
     """Draw the accuracy over the share of clients that trained, for each method."""
-    _draw_points(axes, points, title)
+    _draw_points(axes, points, looks, title)
     label_percents(axes.yaxis)
     axes.margins(y=0.15)
     axes.set_xlabel("Clients that trained at least once")
     axes.set_ylabel("Accuracy, last rounds")
 
 
-def _draw_points(axes: Axes, points: Mapping[str, tuple[float, float]], title: str) -> None:
+def _draw_points(
+    axes: Axes, points: Mapping[str, tuple[float, float]], looks: Looks, title: str
+) -> None:
     """Draw a point for each method, whose first number is a share of the clients."""
-    for name, look in method_looks(points).items():
-        look["linestyle"] = "none"
-        axes.plot(*points[name], **look, ms=9, label=method_label(name))
+    for name, point in points.items():
+        look = {**looks[name], "linestyle": "none"}
+        axes.plot(*point, **look, ms=9, label=method_label(name))
     axes.set_xlim(0, 1.02)
     label_percents(axes.xaxis)
     axes.set_title(title)

@@ -190,7 +190,7 @@ def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> 
         "which rise with the distance of the selected data from uniform and with that of the "
         "clients from the selected data."
     )
-    return [Picture(name, caption, picture(panels, height=3.4))]
+    return [Picture(name, caption, picture(panels))]
 
 
 def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
