@@ -28,7 +28,8 @@ suppress_warnings = ["ref.python"]  # `Dubhe` names a class in each of Flower's 
 
 html_theme = "furo"
 html_title = "Dubhe for Flower"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 add_module_names = False
 autodoc_member_order = "bysource"
@@ -90,11 +91,14 @@ def _options(match: re.Match[str]) -> str:
         command = command.commands[name]
     rows = ["| option | what it is | default |", "|---|---|---|"]
     for option in command.params:
+        default = f"`{option.default}`"
         if isinstance(option.show_default, str):
             default = option.show_default
-        else:
-            default = "" if option.default in {None, False} else f"`{option.default}`"
-        names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+        elif option.secondary_opts:
+            default = f"`{(option.opts if option.default else option.secondary_opts)[0]}`"
+        elif option.default is None or option.default is False:
+            default = ""
+        names = "<br>".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
         rows.append(f"| {names} | {option.help} | {default} |")
     return "\n".join(rows)
 

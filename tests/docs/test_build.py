@@ -57,6 +57,8 @@ def test_the_options_of_commands_are_filled_in(built: Path) -> None:
     page = (built / "reference/command_line.html").read_text()
     assert "options of dubhe" not in page
     assert page.count("Fixes all chance: same seed, same sets, same accuracies.") == 2
+    (seed,) = set(re.findall(r"--seed<.*?</tr>", page, re.DOTALL))
+    assert ">0<" in seed
 
 
 def test_pages_need_no_network(built: Path) -> None:
