@@ -157,8 +157,10 @@ class FederationStudy:
             if isfinite(self.rho)
             else "some without any sample"
         )
+        spread = f"{smallest} to {largest} samples, median {median}"
+        sizes = spread if smallest < largest else f"{median} samples each"
         return (
-            f"{self.num_clients} clients with {smallest} to {largest} samples, median {median}; "
+            f"{self.num_clients} clients with {sizes}; "
             f"{self.num_classes} classes, {classes}; clients differ by {self.emd:.2f} (EMD_avg)."
         )
 

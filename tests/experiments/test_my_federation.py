@@ -105,6 +105,8 @@ def test_what_it_shows() -> None:
     settings = pasted["strategy"].settings
     assert settings == replace(found.arguments, seed=None, simulation=None)
     assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
+    assert "30 clients with 10 to 50 samples, median 39;" in str(found)
+    assert "30 clients with 50 samples each;" in str(replace(found, sizes=(50, 50, 50)))
     page = found._repr_html_()
     for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
         assert told in str(found)
