@@ -19,7 +19,7 @@ __all__ = ["Dubhe", "Selection"]
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy with `configure_train`; the arguments are those of `Selecting`."""
+    """Wraps a strategy with `configure_train`; its options are `dubhe_flwr.adapter.Options`."""
 
     _configures = "configure_train"
 
@@ -94,7 +94,7 @@ class Selection(Selecting[Strategy], Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Let the wrapped strategy aggregate, in the order of the plan and with equal weights."""
+        """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         in_order = self.driver.in_order(replies, lambda reply: reply.metadata.src_node_id)
         if self.driver.options.equal_weights:
             _weigh_equally(in_order, self.strategy)

@@ -13,7 +13,7 @@ from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of
 
 
 class Selection(Selecting[Strategy], Strategy):
-    """Wraps a strategy with `configure_fit`; the arguments are those of `Selecting`."""
+    """Wraps a strategy with `configure_fit`; its options are `dubhe_flwr.adapter.Options`."""
 
     _configures = "configure_fit"
 
@@ -53,7 +53,7 @@ class Selection(Selecting[Strategy], Strategy):
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
-        """Let the wrapped strategy aggregate, in the order of the plan and with equal weights."""
+        """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         results = self.driver.in_order(results, lambda result: getattr(result[0], "node_id", 0))
         if self.driver.options.equal_weights:
             results = [(client, replace(result, num_examples=1)) for client, result in results]

@@ -107,7 +107,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "After the sign ± stands the largest distance of a seed from the mean of all; "
                 "seconds and KB are those of the selection in a round, for all clients together. "
                 "Digits that each client turns by an angle of its own, of up to 45 degrees, stand "
-                "for clients that differ in more than labels: N = 150 as `dubhe compare` comes."
+                "for clients that differ in more than labels: N = 150, else as in dubhe compare."
             )
         ],
         [_table(title, cells, found) for title, cells in trained.items()],
