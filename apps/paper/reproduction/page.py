@@ -40,6 +40,7 @@ h2 { font-size: 1.35rem; margin: 3rem 0 .6rem; padding-top: .6rem; border-top: 1
 nav a { display: inline-block; margin: 0 1rem .3rem 0; }
 a { color: #0072b2; }
 .table { overflow-x: auto; margin: 1.2rem 0; }
+caption { max-width: calc(100vw - 2.5rem); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem; }
 caption, figcaption { text-align: left; color: #4b5563; font-size: .92rem; padding: .35rem 0; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: right; border-bottom: 1px solid #e5e7eb;
