@@ -15,6 +15,7 @@ from bench.measuring import BenchResults
 from bench.protocol import ProtocolSettings, bench_protocol
 from bench.rounds import RoundsSettings, bench_rounds
 from bench.scale import ScaleSettings, bench_scale
+from bench.simulation import SimulationSettings, bench_simulation
 from bench.start import StartSettings, bench_start
 from dubhe_flwr.cli import new_application, run_application
 from dubhe_flwr.cli.options import command, writable_file
@@ -27,6 +28,7 @@ _Bench: TypeAlias = Callable[[Any], BenchResults]
 _BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
     "crypto": (CryptoSettings, bench_crypto),
     "protocol": (ProtocolSettings, bench_protocol),
+    "simulation": (SimulationSettings, bench_simulation),
     "scale": (ScaleSettings, bench_scale),
     "engine": (EngineSettings, bench_engine),
     "rounds": (RoundsSettings, bench_rounds),

@@ -22,6 +22,7 @@ __all__ = [
     "StageCost",
     "bench_protocol",
     "measured_rounds",
+    "one_training",
     "server_and_nodes",
 ]
 
@@ -141,7 +142,7 @@ def measured_rounds(
 
 def bench_protocol(settings: ProtocolSettings) -> BenchResults:
     """Go through an epoch and the rounds after it, by stage, beside the training they steer."""
-    train = _one_training() if settings.training else None
+    train = one_training() if settings.training else None
     if train is not None:
         train()  # warm
     trained: list[float] = []
@@ -189,7 +190,7 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
     )
 
 
-def _one_training() -> Callable[[], object]:
+def one_training() -> Callable[[], object]:
     """Return the training of one client of MNIST in one round: N_VC = 128, B = 8, one thread."""
     # An extra, and only some of the figures need it.
     import torch  # noqa: PLC0415

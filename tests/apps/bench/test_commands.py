@@ -15,6 +15,7 @@ OPTIONS = {
     "crypto": ["--rounds", "1"],
     "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
     "scale": ["--sizes", "40,80", "--num-real", "8"],
+    "simulation": ["--num-rounds", "2"],
     "engine": ["--num-nodes", "8", "--no-ray"],
 }
 

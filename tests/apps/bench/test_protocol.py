@@ -24,7 +24,7 @@ def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
 
 def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The share is one of K trainings of a client."""
-    monkeypatch.setattr(protocol, "_one_training", lambda: lambda: sum(range(10**6)))
+    monkeypatch.setattr(protocol, "one_training", lambda: lambda: sum(range(10**6)))
     results = protocol.bench_protocol(ProtocolSettings(sizes=(20,), **SMALL, num_real=3))
     trained = results.measured["trained_client_seconds"]
     assert len(trained) == 4
@@ -34,7 +34,7 @@ def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_client_of_mnist_trains() -> None:
     """On 128 images; every call starts from the same parameters."""
-    train: Any = protocol._one_training()
+    train: Any = protocol.one_training()
     (parameters, number, metrics), again = train(), train()
     assert (number, again[2]) == (128, metrics)
     assert sum(array.size for array in parameters) == 1_199_882
