@@ -28,7 +28,7 @@ from dubhe_flwr.experiments.options import CommandSettings, option
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report.table import Table
 from dubhe_flwr.training import TorchClient, build_model, get_parameters, set_parameters, sgd
-from dubhe_flwr.training.loop import train
+from dubhe_flwr.training.loop import limited_threads, train
 
 _BATCH_SIZE: Final = 8
 _LEARNING_RATE: Final = 0.1
@@ -66,7 +66,7 @@ def bench_rounds(settings: RoundsSettings) -> BenchResults:
         **({"pfl": _pfl} if settings.pfl else {}),
     }
     seconds: dict[str, list[float]] = {name: [] for name in engines}
-    with flower_log_level(ERROR):
+    with flower_log_level(ERROR), limited_threads(1):
         for _ in range(settings.repeats):
             for name, rounds in engines.items():
                 seconds[name] += rounds(settings)
@@ -74,13 +74,12 @@ def bench_rounds(settings: RoundsSettings) -> BenchResults:
     shares = {name: rate / rates[_FLOOR] for name, rate in rates.items()}
     title = (
         f"{settings.num_clients} clients train {settings.num_steps} steps of {_BATCH_SIZE} images "
-        "each: rounds a second on the clock, median, and as a share of what a loop without a "
-        "simulator reaches."
+        "each, one core for each training: rounds a second on the clock, median, and as a share "
+        "of what a loop without a simulator reaches. Ray trains on all cores."
     )
     return BenchResults(
         config={
             **settings.flat(),
-            "torch_threads": torch.get_num_threads(),
             **environment(["flwr", "torch", *(each for each in ("ray", "pfl") if each in engines)]),
         },
         figures={
@@ -145,7 +144,12 @@ def _flower(engine: str, settings: RoundsSettings) -> list[float]:
         client = int(context.node_config["partition-id"])
         data = _data(client, settings)
         return TorchClient(
-            model, data, batch_size=_BATCH_SIZE, optimizer=sgd(_LEARNING_RATE), device="cpu"
+            model,
+            data,
+            batch_size=_BATCH_SIZE,
+            optimizer=sgd(_LEARNING_RATE),
+            device="cpu",
+            num_threads=1,
         ).to_client()
 
     def note(_round: int, _model: NDArrays, _config: dict[str, Scalar]) -> None:
