@@ -85,6 +85,8 @@ class Processes:
             "OMP_NUM_THREADS": "1",  # many processes share this host
             "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",
         }
+        # Each message starts a process, which with this would compile anew all that it imports.
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self._commands = commands
         self.started: dict[str, subprocess.Popen[bytes]] = {}
 
