@@ -3,7 +3,6 @@
 Its session is kept in Flower's Context.
 """
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
@@ -29,7 +28,7 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
-from dubhe_flwr.protocol.node.policy import where_raised
+from dubhe_flwr.protocol.node.policy import warn_once, where_raised
 
 LabelCounts = Callable[[Context], ArrayLike]
 """Returns the node's samples of each class, an int array of shape (C,)."""
@@ -44,7 +43,6 @@ _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys, so a server that substitutes keys can "
     "read what it sends; give real nodes such keys, and those of a simulation simulated=True"
 )
-_told = threading.Lock()  # taken for good by whoever is the first to tell
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,8 +112,8 @@ class Node(Limits):
         pinned = self._pinned(context)
         policy = self._policy(context, pinned)
         unprotected = pinned is None and not policy.simulated  # a simulation has no network
-        if unprotected and fields.get("stage") == Stage.JOIN and _told.acquire(blocking=False):
-            log(WARNING, _NOT_PINNED)
+        if unprotected and fields.get("stage") == Stage.JOIN:
+            warn_once(_NOT_PINNED)
         session = ClientSession(policy, _kept_memory(context), today=int(time.time() // _DAY))
         try:
             return session.handle(fields)

@@ -1,7 +1,6 @@
 """A node's keys: read from files, found by the Context, and refused at once if they cannot work."""
 
 import logging
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from cryptography.hazmat.primitives.serialization import (
 from flwr.app import Context, RecordDict
 
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
-from dubhe_flwr.clientapp import node as node_module
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
+from dubhe_flwr.protocol.node.policy import warn_once
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest
 from dubhe_flwr.rules import Paper
@@ -181,10 +180,10 @@ def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
 
 
 def test_one_warning_without_keys(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """However many nodes join however many epochs in a process, it is said once."""
-    monkeypatch.setattr(node_module, "_told", threading.Lock())
+    warn_once.cache_clear()
     with caplog.at_level(logging.WARNING, logger="flwr"):
         mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), context())
         mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)

@@ -9,7 +9,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PLACES = ("protocol", "adapter", "clientapp", "serverapp.py")
-TELLING = {"noted", "log", "warning", "_warn_once", "without"}
+TELLING = {"noted", "log", "warning", "warn_once", "without"}
 """Functions that write a line, leave a note for one, or drop a reply."""
 ENOUGH = 45
 """Characters by which the page names a line; it leaves the end of long ones out."""

@@ -121,7 +121,7 @@ def read_label_counts(
     if own is None:
         return status, None
     if _may_be_labels(own.label_counts):
-        _warn_once(
+        warn_once(
             "dubhe: label_counts returned many small numbers, as labels of samples are; if so, let "
             "it return count_labels(labels, num_classes)."
         )
@@ -139,7 +139,7 @@ def _may_be_labels(counts: NDArray[np.int64]) -> bool:
     return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
 
 
-_warn_once = cache(logger.warning)  # the nodes of a simulation share a process
+warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 
 
 def _accepts(policy: NodePolicy, request: JoinRequest) -> bool:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import NodePolicy
 from dubhe_flwr.protocol.node.policy import (
-    _warn_once,
     has_moved,
     is_willing,
     read_label_counts,
+    warn_once,
 )
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
@@ -108,7 +108,7 @@ def test_labels_in_the_place_of_counts(
     counts: Any, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They may be counts, so the node joins; its log says what to do if they are not."""
-    _warn_once.cache_clear()
+    warn_once.cache_clear()
     any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
     assert read_label_counts(policy(counts), any_classes)[0] is JoinStatus.JOINS
     assert ["return count_labels(labels, num_classes)" in text for text in caplog.messages] == (
