@@ -78,6 +78,7 @@ class BenchResults:
             **self.figures,
             "wanted": self._wanted(),
             "measured": dict(self.measured),
+            "tables": [table.for_markdown() for table in self.tables],
             "config": dict(self.config),
         }
 

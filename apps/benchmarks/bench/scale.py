@@ -17,7 +17,8 @@ from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import CommandSettings, numbers, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
-from dubhe_flwr.he import generate_secret_key
+from dubhe_flwr.he import generate_secret_key, sealed_bytes
+from dubhe_flwr.protocol.wire.codec import MAX_BYTES
 from dubhe_flwr.report.table import Table
 
 __all__ = ["ScaleSettings", "bench_scale", "growth_exponent"]
@@ -38,8 +39,8 @@ class ScaleSettings(CommandSettings):
     """What is measured: a sum, an epoch, a draw and rounds without a draw at each size."""
 
     sizes: tuple[int, ...] = option(
-        (1000, 10_000, 100_000, 1_000_000),
-        "Values of N, separated by commas, at least two.",
+        (1000, 10_000, 50_000, 1_000_000),
+        "Values of N, separated by commas, at least two; of more than can register, sums only.",
         parse=numbers,
         quick=(100, 200),
     )
@@ -54,8 +55,19 @@ class ScaleSettings(CommandSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(set(self.sizes)) < 2:
-            raise SettingsError(f"sizes={self.sizes} show no growth; give at least two.")
+        if len(set(self.sizes_of_epochs)) < 2:
+            raise SettingsError(
+                f"sizes={self.sizes} show no growth; give at least two up to {self._most}."
+            )
+
+    @property
+    def sizes_of_epochs(self) -> tuple[int, ...]:
+        """Those of which as many can register: their keys fit one message."""
+        return tuple(size for size in self.sizes if size <= self._most)
+
+    @property
+    def _most(self) -> int:
+        return MAX_BYTES // sealed_bytes(self.key_bits)
 
 
 def bench_scale(settings: ScaleSettings) -> BenchResults:
@@ -64,7 +76,8 @@ def bench_scale(settings: ScaleSettings) -> BenchResults:
     epochs: dict[int, dict[str, Any]] = {}
     for number in settings.sizes:
         sums[number] = _in_fresh_process(_measure_sum, number, settings.key_bits)
-        epochs[number] = _in_fresh_process(_measure_epoch, number, settings)
+        if number in settings.sizes_of_epochs:
+            epochs[number] = _in_fresh_process(_measure_epoch, number, settings)
     return BenchResults(
         config={**settings.flat(), "rounds_per_draw": _ROUNDS_PER_DRAW, **environment(PACKAGES)},
         figures=_figures(sums, epochs),
@@ -143,26 +156,29 @@ def _measure_epoch(number: int, settings: ScaleSettings) -> dict[str, Any]:
 def _table(
     method: str, sums: Mapping[int, Mapping[str, float]], epochs: Mapping[int, Mapping[str, Any]]
 ) -> Table:
-    cells: dict[str, Callable[[Mapping[str, Any], Mapping[str, float]], str]] = {
-        "sum of N": lambda _, of_sum: f"{of_sum['seconds']:.2f} s",
-        "its memory": lambda _, of_sum: f"{of_sum['peak_mb']:.0f} MB",
-        "registration and draw": lambda of, _: f"{of['epoch_seconds']:.2f} s",
-        "a draw": lambda of, _: f"{of['draw_seconds']:.3f} s",
-        "a round without a draw": lambda of, _: f"{1e3 * of['drawless_seconds']:.2f} ms",
-        "memory": lambda of, _: f"{of['start_mb']:.0f} / {of['peak_mb']:.0f} MB",
-        "up": lambda of, _: f"{of['bytes_up'] / 1e6:.1f} MB",
-        "down": lambda of, _: f"{of['bytes_down'] / 1e6:.1f} MB",
-        "clients": lambda of, _: f"{of['client_seconds']:.0f} s",
+    cells: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "registration and draw": lambda of: f"{of['epoch_seconds']:.2f} s",
+        "a draw": lambda of: f"{of['draw_seconds']:.3f} s",
+        "a round without a draw": lambda of: f"{1e3 * of['drawless_seconds']:.2f} ms",
+        "memory": lambda of: f"{of['start_mb']:.0f} / {of['peak_mb']:.0f} MB",
+        "up": lambda of: f"{of['bytes_up'] / 1e6:.1f} MB",
+        "down": lambda of: f"{of['bytes_down'] / 1e6:.1f} MB",
+        "clients": lambda of: f"{of['client_seconds']:.0f} s",
     }
     rows = [
-        (f"N = {n:,}".replace(",", " "), *(cell(of, sums[n]) for cell in cells.values()))
-        for n, of in epochs.items()
+        (
+            f"N = {n:,}".replace(",", "\N{NO-BREAK SPACE}"),
+            f"{of['seconds']:.2f} s",
+            f"{of['peak_mb']:.0f} MB",
+            *(cell(epochs[n]) if n in epochs else "" for cell in cells.values()),
+        )
+        for n, of in sums.items()
     ]
     return Table(
         f"The server by the number of nodes, {method}. CPU time; memory is the peak of a fresh "
         "process, with what the programme alone takes before the slash. Clients: all together, "
         "from a sample.",
-        ("", *cells),
+        ("", "sum of N", "its memory", *cells),
         rows,
     )
 

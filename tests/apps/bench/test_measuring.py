@@ -63,5 +63,6 @@ def test_figures_stand_at_the_top_of_the_file(tmp_path: Path) -> None:
             "over": {"bound": "at most 1.1", "kept": False},
         },
         "measured": {"seconds": [1.0]},
+        "tables": ["Times\n\n|  | ms |\n|---|---|\n| encrypt | 2.3 |"],
         "config": {"command": "python apps/benchmarks crypto", "date": "today"},
     }
