@@ -71,7 +71,7 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     """
     settings, present = context.settings, context.round.present
     strangers = present - epoch.left_out
-    registered = strangers & epoch.aliases.keys() - epoch.refused
+    registered = strangers.intersection(epoch.aliases) - epoch.refused
     num_registered, num_new = len(registered), len(strangers - epoch.asked)
     room = settings.max_registered - num_registered
     many = max(settings.min_cohort, settings.max_unregistered * len(strangers))
