@@ -65,6 +65,8 @@ def within_uv(words: list[str]) -> list[str]:
         option = words.pop(0)
         if option == "--extra":
             assert words.pop(0) in extras["optional-dependencies"]
+        elif option == "--with":
+            words.pop(0)  # a package beside those of the project
         else:
             assert option == "--no-dev"
     return words
