@@ -179,9 +179,7 @@ def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
     assert not node.state.config_records
 
 
-def test_one_warning_without_keys(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_one_warning_without_keys(caplog: pytest.LogCaptureFixture) -> None:
     """However many nodes join however many epochs in a process, it is said once."""
     warn_once.cache_clear()
     with caplog.at_level(logging.WARNING, logger="flwr"):

@@ -3,62 +3,47 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from docs.pages import ROOT
 
-REPOSITORY = Path(__file__).parents[2]
-PLACES = ("protocol", "adapter", "clientapp", "serverapp.py")
-TELLING = {"noted", "log", "warning", "warn_once", "without"}
-"""Functions that write a line, leave a note for one, or drop a reply."""
+PAGE = " ".join((ROOT / "docs/howto/operations.md").read_text("utf-8").split())
+PLACES = ("protocol/**/*.py", "adapter/*.py", "clientapp/*.py", "serverapp.py")
 ENOUGH = 45
-"""Characters by which the page names a line; it leaves the end of long ones out."""
+"""Characters by which the page names a line at least; it may leave out the rest."""
 
 
-def texts(value: ast.AST | None, constants: dict[str, str]) -> Iterator[str]:
-    """Yield each text that an expression may be, as it is written, with %s for what varies."""
+def texts(value: ast.AST | None) -> Iterator[str]:
+    """Yield each text that an expression may be, with %s for what varies."""
     match value:
         case ast.Constant(value=str(text)):
             yield re.sub(r"%[.\d]*[a-z]", "%s", text)
-        case ast.Name(id=name) if name in constants:
-            yield constants[name]
         case ast.JoinedStr(values=parts):
-            yield "".join(next(texts(part, constants), "%s") for part in parts)
+            yield "".join(next(texts(part), "%s") for part in parts)
         case ast.IfExp(body=body, orelse=other):
-            yield from texts(body, constants)
-            yield from texts(other, constants)
+            yield from (*texts(body), *texts(other))
 
 
 def lines() -> Iterator[str]:
-    """Yield each line and note, and each reason for which a reply is dropped."""
-    for place in PLACES:
-        path = REPOSITORY / "dubhe_flwr" / place
-        for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            tree = ast.parse(source.read_text("utf-8"))
-            constants = {
-                node.target.id: text
-                for node in tree.body
-                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-                for text in texts(node.value, {})
-            }
-            for node in ast.walk(tree):
-                match node:
-                    case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=given):
-                        told = given[:2] if name in TELLING else []
-                    case ast.Return(value=value) if "stages" in source.parts:
-                        told = [value] if value is not None else []
-                    case ast.Subscript(value=ast.Name(id="dropped"), slice=reason):
-                        told = [reason]
-                    case _:
-                        continue
-                for each in told:
-                    yield from texts(each, constants)
+    """Yield each line, each note for one, and each reason for which a reply is dropped."""
+    for source in (found for place in PLACES for found in (ROOT / "dubhe_flwr").glob(place)):
+        for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+            match node:
+                case ast.Constant(value=str(text)) if text.startswith("dubhe: "):
+                    yield from texts(node)
+                case ast.Call(func=ast.Attribute(attr="noted"), args=[note]):
+                    yield from texts(note)
+                case ast.Call(func=ast.Attribute(attr="without"), args=[_, reason]):
+                    yield from texts(reason)
+                case ast.Return(value=reason) if "stages" in source.parts:
+                    yield from texts(reason)
+                case ast.Subscript(value=ast.Name(id="dropped"), slice=reason):
+                    yield from texts(reason)
 
 
 def pieces() -> set[str]:
     """Return how the longest part of each line begins that is the same in every log."""
-    told = (line for line in lines() if not line.startswith("\t"))  # the tree of what was set
-    parts = (line.removeprefix("dubhe: ").split("%s") for line in told)
+    parts = (line.removeprefix("dubhe: ").split("%s") for line in lines())
     found = {max(each, key=len).strip(" :;,.")[:ENOUGH].rstrip() for each in parts}
     return {piece for piece in found if re.search(r"\w{2}", piece)}
 
@@ -66,8 +51,7 @@ def pieces() -> set[str]:
 @pytest.mark.parametrize("piece", sorted(pieces()))
 def test_each_line_stands_on_the_page(piece: str) -> None:
     """Whoever looks up a line finds what it means."""
-    page = (REPOSITORY / "docs/howto/operations.md").read_text("utf-8")
-    assert piece in " ".join(page.split())
+    assert piece in PAGE
 
 
 def test_there_are_lines() -> None:

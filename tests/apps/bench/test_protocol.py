@@ -32,14 +32,6 @@ def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
     assert results.figures["selection_share_dubhe-paper_n20"] > 0
 
 
-def test_a_client_of_mnist_trains() -> None:
-    """On 128 images; every call starts from the same parameters."""
-    train: Any = protocol.one_training()
-    (parameters, number, metrics), again = train(), train()
-    assert (number, again[2]) == (128, metrics)
-    assert sum(array.size for array in parameters) == 1_199_882
-
-
 def test_the_bounds_are_those_of_real_keys() -> None:
     """Each names a figure that there is."""
     names = {
