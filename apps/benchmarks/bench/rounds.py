@@ -74,8 +74,8 @@ def bench_rounds(settings: RoundsSettings) -> BenchResults:
     shares = {name: rate / rates[_FLOOR] for name, rate in rates.items()}
     title = (
         f"{settings.num_clients} clients train {settings.num_steps} steps of {_BATCH_SIZE} images "
-        "each, one core for each training: rounds a second on the clock, median, and as a share "
-        "of what a loop without a simulator reaches. Ray trains on all cores."
+        "each: rounds a second on the clock, median, and as a share of what a loop without a "
+        "simulator reaches. A training has one core; Ray runs one on each core at the same time."
     )
     return BenchResults(
         config={

@@ -40,7 +40,7 @@ class ScaleSettings(CommandSettings):
 
     sizes: tuple[int, ...] = option(
         (1000, 10_000, 50_000, 1_000_000),
-        "Values of N, separated by commas, at least two; of more than can register, sums only.",
+        "Values of N, separated by commas; of more than can register, only a sum is measured.",
         parse=numbers,
         quick=(100, 200),
     )
@@ -57,7 +57,7 @@ class ScaleSettings(CommandSettings):
         super().__post_init__()
         if len(set(self.sizes_of_epochs)) < 2:
             raise SettingsError(
-                f"sizes={self.sizes} show no growth; give at least two up to {self._most}."
+                f"sizes={self.sizes} show no growth; give two up to {self._most}, who can register."
             )
 
     @property

@@ -63,7 +63,7 @@ def bench_simulation(settings: SimulationSettings) -> BenchResults:
     return BenchResults(
         config={**settings.flat(), **environment(["dubhe-flwr", "flwr", "phe", "gmpy2", "torch"])},
         figures={f"share_{kind}_draws_for_{t}": share for (kind, t), share in shares.items()},
-        bounds=_BOUNDS if settings.num_clients >= _LARGE else {},
+        bounds=_BOUNDS if settings.num_clients >= _LARGE and settings.key_bits == 2048 else {},
         measured={
             "trained_client_seconds": trained,
             "seconds": {f"{kind}_draws_for_{t}": of for (kind, t), of in seconds.items()},
@@ -108,6 +108,7 @@ def _selecting(
     strategy = Dubhe(
         FedAvg(fraction_evaluate=0.0),
         num_participants=settings.num_participants,
+        registration_interval=settings.num_rounds,
         rounds_per_draw=ahead,
         key_bits=settings.key_bits,
         seed=0,

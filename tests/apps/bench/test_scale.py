@@ -15,7 +15,7 @@ from dubhe_flwr.errors import SettingsError
         ({"method": "luck"}, "method='luck' is unknown; choose one of dubhe-paper, dubhe"),
         ({"num_real": 7}, "num_real=7 must be at least 8"),
         ({"sizes": (40, 40)}, "show no growth"),
-        ({"sizes": (1000, 10**6)}, "give at least two up to 95325"),
+        ({"sizes": (1000, 10**6)}, "give two up to 95325, who can register"),
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
