@@ -276,7 +276,7 @@ or register_dubhe.
             ) from None
         except ProtocolError as error:
             raise SettingsError(str(error)) from None
-        most = MAX_BYTES // sealed_bytes(self.key_bits)
+        most = most_registered(self.key_bits)
         if self.simulation != "plain" and self.max_registered > most:
             raise SettingsError(
                 f"max_registered={self.max_registered} sealed keys do not fit a message; at most "
@@ -298,3 +298,8 @@ or register_dubhe.
                 f"rounds make {draws} draws, above max_draws_per_epoch={budget}; lower one of "
                 "them or accept the price in privacy by raising the budget."
             )
+
+
+def most_registered(key_bits: int) -> int:
+    """Return how many nodes can register: their sealed keys fit one message."""
+    return MAX_BYTES // sealed_bytes(key_bits)

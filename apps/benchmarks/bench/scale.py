@@ -17,8 +17,8 @@ from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import CommandSettings, numbers, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
-from dubhe_flwr.he import generate_secret_key, sealed_bytes
-from dubhe_flwr.protocol.wire.codec import MAX_BYTES
+from dubhe_flwr.he import generate_secret_key
+from dubhe_flwr.protocol.settings import most_registered
 from dubhe_flwr.report.table import Table
 
 __all__ = ["ScaleSettings", "bench_scale", "growth_exponent"]
@@ -56,18 +56,15 @@ class ScaleSettings(CommandSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self.sizes_of_epochs)) < 2:
+            most = most_registered(self.key_bits)
             raise SettingsError(
-                f"sizes={self.sizes} show no growth; give two up to {self._most}, who can register."
+                f"sizes={self.sizes} show no growth; give two up to {most}, who can register."
             )
 
     @property
     def sizes_of_epochs(self) -> tuple[int, ...]:
-        """Those of which as many can register: their keys fit one message."""
-        return tuple(size for size in self.sizes if size <= self._most)
-
-    @property
-    def _most(self) -> int:
-        return MAX_BYTES // sealed_bytes(self.key_bits)
+        """Those of which as many can register."""
+        return tuple(size for size in self.sizes if size <= most_registered(self.key_bits))
 
 
 def bench_scale(settings: ScaleSettings) -> BenchResults:

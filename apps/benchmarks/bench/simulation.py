@@ -1,12 +1,10 @@
 """What selection costs in a simulation in one process, beside the training that it steers."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from logging import ERROR
 from statistics import median
-from time import perf_counter
 from typing import Final, Literal
 
 import numpy as np
@@ -15,7 +13,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
-from bench.measuring import BenchResults, environment
+from bench.measuring import BenchResults, environment, seconds_of
 from bench.protocol import one_training
 from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.core import generator
@@ -55,7 +53,7 @@ def bench_simulation(settings: SimulationSettings) -> BenchResults:
     train()  # warm
     trained, seconds = [], {}
     for kind, ahead in product(_KINDS, _ROUNDS_PER_DRAW):
-        trained += [_on_the_clock(train) for _ in range(_TRAININGS)]
+        trained += [seconds_of(train, on_the_clock=True) for _ in range(_TRAININGS)]
         with flower_log_level(ERROR):
             seconds[kind, ahead] = _selecting(settings, kind, ahead)
     of_training = settings.num_participants * median(trained)
@@ -82,12 +80,6 @@ def bench_simulation(settings: SimulationSettings) -> BenchResults:
             )
         ],
     )
-
-
-def _on_the_clock(action: Callable[[], object]) -> float:
-    began = perf_counter()
-    action()
-    return perf_counter() - began
 
 
 def _selecting(
@@ -117,5 +109,5 @@ def _selecting(
     seconds, arrays = [], ArrayRecord([np.zeros(1)])
     for server_round in range(1, settings.num_rounds + 1):
         select = partial(strategy.configure_train, server_round, arrays, ConfigRecord(), grid)
-        seconds.append(_on_the_clock(select))
+        seconds.append(seconds_of(select, on_the_clock=True))
     return seconds
