@@ -110,10 +110,13 @@ def test_everything_that_was_started_ends(tmp_path: Path) -> None:
     processes.signal("plain", signal.SIGKILL)
 
 
-def test_a_command_returns_what_it_says_or_is_killed(tmp_path: Path) -> None:
-    """Line by line, and not for ever."""
+def test_a_command_returns_what_it_says_or_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line by line, and not for ever; what it imports may be kept compiled."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     processes, lines = Processes(tmp_path), list[str]()
-    said = "print(1, flush=True); print(2, flush=True)"
+    said = "import sys; print(1, flush=True); print(2 - sys.dont_write_bytecode, flush=True)"
     assert processes.run("python", "-c", said, show=lines.append) == "1\n2\n"
     assert lines == ["1\n", "2\n"]
     with pytest.raises(TimeoutError, match="not within 1 s: 1\n2"):

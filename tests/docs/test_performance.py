@@ -8,10 +8,8 @@ import pytest
 from docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "performance.md").read_text("utf-8")
-RESULTS: dict[str, Any] = {
-    path.stem: json.loads(path.read_text("utf-8"))
-    for path in (ROOT / "docs" / "performance").glob("*.json")
-}
+FILES = (ROOT / "docs" / "performance").glob("*.json")
+RESULTS: dict[str, Any] = {path.stem: json.loads(path.read_text("utf-8")) for path in FILES}
 
 
 @pytest.mark.parametrize("name", sorted(RESULTS))
