@@ -107,6 +107,10 @@ class Node(Limits):
     def _find_keys(self) -> Callable[[Context], PinnedKeys | None]:
         return pinned_keys(self.signing_key, self.trusted_keys)
 
+    @cached_property
+    def _limits(self) -> dict[str, int]:
+        return {field.name: getattr(self, field.name) for field in fields(Limits)}
+
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
         """Answer a request, and keep the session in the Context; a refusal is a `ProtocolError`."""
         pinned = self._pinned(context)
@@ -141,9 +145,8 @@ class Node(Limits):
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")
 
     def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
-        limits = {field.name: getattr(self, field.name) for field in fields(Limits)}
         return NodePolicy(
-            **limits,
+            **self._limits,
             label_counts=partial(self.label_counts, context),
             alias=str(context.node_config.get("partition-id", context.node_id)),
             willing=self.willing and partial(self.willing, context),

@@ -125,10 +125,13 @@ class Layout:
             )
         width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
         slots: list[int] = counters.tolist()
-        return [
-            sum(slot << (index * width) for index, slot in enumerate(slots[start : start + step]))
-            for start in range(0, len(slots), step)
-        ]
+        plaintexts = []
+        for start in range(0, len(slots), step):
+            plaintext = 0
+            for slot in reversed(slots[start : start + step]):
+                plaintext = plaintext << width | slot
+            plaintexts.append(plaintext)
+        return plaintexts
 
     def unpack(
         self, name: str, plaintexts: Sequence[int], num_addends: int

@@ -116,13 +116,10 @@ class InProcessGrid(Grid):
         logger.addFilter(self._told_once)
         try:
             if all(message.metadata.message_type in ENCRYPTING for message in pushed):
-                with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
-                    with self._lock:  # all are handed out before the first one begins
-                        answered = pool.map(self._answer_in_turn, pushed)
-                    list(answered)
+                self._answer_on_threads(pushed)
             else:
                 for message in pushed:
-                    self._answer_in_turn(message)
+                    self._answer(message)
         finally:
             logger.removeFilter(self._told_once)
         return [message.metadata.message_id for message in pushed]
@@ -139,6 +136,26 @@ class InProcessGrid(Grid):
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
+    def _answer_on_threads(self, messages: list[Message]) -> None:
+        """Answer one message at a time; only while a node encrypts, another thread has its turn.
+
+        So nodes that train share neither a Context nor torch's random numbers. Mods around Dubhe
+        can meet another node's message while their own node encrypts.
+        """
+        left = iter(messages)
+
+        def answer() -> None:
+            with self._lock:
+                for message in left:
+                    self._answer(message)
+
+        with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
+            try:
+                for each in [pool.submit(answer) for _ in range(_NUM_THREADS)]:
+                    each.result()
+            finally:
+                list(left)  # where one was interrupted, the others stop
+
     @contextmanager
     def _let_go(self) -> Iterator[None]:
         self._lock.release()
@@ -147,16 +164,10 @@ class InProcessGrid(Grid):
         finally:
             self._lock.acquire()
 
-    def _answer_in_turn(self, message: Message) -> None:
-        """Answer one message at a time; only while a node encrypts, another thread has its turn.
+    def _answer(self, message: Message) -> None:
+        self._replies[message.metadata.message_id] = self._reply_to(message)
 
-        So nodes that train share neither a Context nor torch's random numbers. Mods around Dubhe
-        can meet another node's message while their own node encrypts.
-        """
-        with self._lock:
-            self._replies[message.metadata.message_id] = self._answer(message)
-
-    def _answer(self, message: Message) -> Message:
+    def _reply_to(self, message: Message) -> Message:
         context = self.contexts.get(message.metadata.dst_node_id)
         if context is None:
             return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from bench.crypto import CryptoSettings, bench_crypto
 from bench.engine import EngineSettings, bench_engine
 from bench.measuring import BenchResults
+from bench.present import PresentSettings, bench_present
 from bench.protocol import ProtocolSettings, bench_protocol
 from bench.rounds import RoundsSettings, bench_rounds
 from bench.scale import ScaleSettings, bench_scale
@@ -29,6 +30,7 @@ _BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
     "crypto": (CryptoSettings, bench_crypto),
     "protocol": (ProtocolSettings, bench_protocol),
     "simulation": (SimulationSettings, bench_simulation),
+    "present": (PresentSettings, bench_present),
     "scale": (ScaleSettings, bench_scale),
     "engine": (EngineSettings, bench_engine),
     "rounds": (RoundsSettings, bench_rounds),

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import product
 from logging import ERROR
 from statistics import median
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context
@@ -86,24 +86,12 @@ def _selecting(
     settings: SimulationSettings, kind: Literal["plain", "encrypted"], ahead: int
 ) -> list[float]:
     """Return the seconds of the selection in each round, on the clock."""
-    shares = generator(0, "bench", "labels").dirichlet(
-        np.full(_NUM_CLASSES, _CONCENTRATION), size=settings.num_clients
-    )
-    counts = generator(0, "bench", "counts").multinomial(_NUM_SAMPLES, shares)
-
-    def label_counts(context: Context) -> NDArray[np.int64]:
-        return np.asarray(counts[int(context.node_config["partition-id"])])
-
-    app = ClientApp()
-    register_dubhe(app, label_counts, simulated=True, min_key_bits=settings.key_bits)
-    grid = InProcessGrid(app, settings.num_clients)
-    strategy = Dubhe(
-        FedAvg(fraction_evaluate=0.0),
+    strategy, grid = federation(
+        settings.num_clients,
         num_participants=settings.num_participants,
         registration_interval=settings.num_rounds,
         rounds_per_draw=ahead,
         key_bits=settings.key_bits,
-        seed=0,
         simulation=kind,
     )
     seconds, arrays = [], ArrayRecord([np.zeros(1)])
@@ -111,3 +99,19 @@ def _selecting(
         select = partial(strategy.configure_train, server_round, arrays, ConfigRecord(), grid)
         seconds.append(seconds_of(select, on_the_clock=True))
     return seconds
+
+
+def federation(num_clients: int, key_bits: int, **selection: Any) -> tuple[Dubhe, InProcessGrid]:
+    """Return a strategy that selects so, and its nodes."""
+    shares = generator(0, "bench", "labels").dirichlet(
+        np.full(_NUM_CLASSES, _CONCENTRATION), size=num_clients
+    )
+    counts = generator(0, "bench", "counts").multinomial(_NUM_SAMPLES, shares)
+
+    def label_counts(context: Context) -> NDArray[np.int64]:
+        return np.asarray(counts[int(context.node_config["partition-id"])])
+
+    app = ClientApp()
+    register_dubhe(app, label_counts, simulated=True, min_key_bits=key_bits)
+    strategy = Dubhe(FedAvg(fraction_evaluate=0.0), seed=0, key_bits=key_bits, **selection)
+    return strategy, InProcessGrid(app, num_clients)

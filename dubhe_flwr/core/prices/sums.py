@@ -7,7 +7,7 @@ no sum overflows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -164,10 +164,8 @@ class PriceNumbers:
             "images": weight * np.outer(near, near @ query.probes),
             "spread": square * np.append(square, self._sent(features)),
         }
-        blocks = self._blocks(query.opening, query.radius)
-        sizes, lower, upper = zip(*blocks.values(), strict=True)
-        lowest, highest = np.repeat([lower, upper], sizes, axis=1)
-        values = np.concatenate([np.ravel(numbers[name]) for name in blocks])
+        names, lowest, highest = self._slots(query.opening, query.radius)
+        values = np.concatenate([np.ravel(numbers[name]) for name in names])
         shares = np.minimum(np.maximum((values - lowest) / (highest - lowest), 0.0), 1.0)
         units = shares * self.max_value
         whole = np.floor(units + rng.random(units.size))
@@ -230,6 +228,14 @@ class PriceNumbers:
             name: np.asarray(num_clients * lower + part * ((upper - lower) / self.max_value))
             for (name, (_, lower, upper)), part in zip(blocks.items(), parts, strict=True)
         }
+
+    @lru_cache(maxsize=8)  # noqa: B019 - of a few values, which all nodes of a process share
+    def _slots(self, opening: bool, radius: float) -> tuple[tuple[str, ...], Floats, Floats]:
+        """Return the kinds of numbers in order, and the range of each slot."""
+        blocks = self._blocks(opening, radius)
+        sizes, lower, upper = zip(*blocks.values(), strict=True)
+        lowest, highest = np.repeat([lower, upper], sizes, axis=1)
+        return tuple(blocks), lowest, highest
 
     def _blocks(self, opening: bool, radius: float) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""

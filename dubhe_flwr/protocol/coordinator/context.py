@@ -108,11 +108,15 @@ class Context:
         return replace(self, round=replace(self.round, heeded=self.round.heeded.union(agents)))
 
     def batch(
-        self, epoch: bytes, stage: Stage, requests: Mapping[int, Message]
+        self, epoch: bytes, stage: Stage, requests: Mapping[int, Message], num_rounds: int = 1
     ) -> tuple["Context", Batch]:
-        """Return the next batch, and the context that has counted it."""
+        """Return the next batch, and the context that has counted it.
+
+        A batch for several rounds counts as so many: simulated nodes round by the numbers of
+        requests, which then do not depend on how many rounds share a draw.
+        """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
-        run = replace(self.run, sequence=header.sequence)
+        run = replace(self.run, sequence=self.run.sequence + num_rounds)
         return replace(self, run=run), Batch(header, requests)
 
     def accepted(

@@ -14,6 +14,7 @@ run = partial(call, main=main)
 OPTIONS = {
     "crypto": ["--rounds", "1"],
     "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
+    "present": ["--sizes", "10,30", "--max-registered", "10"],
     "scale": ["--sizes", "40,80", "--num-real", "8"],
     "simulation": ["--num-rounds", "2"],
     "engine": ["--num-nodes", "8", "--no-ray"],

@@ -27,6 +27,7 @@ from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, wire_size
 from dubhe_flwr.protocol.coordinator.context import Awaiting
 from dubhe_flwr.protocol.coordinator.coordinator import Outcome
+from dubhe_flwr.rules import Prices
 
 
 def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
@@ -122,15 +123,15 @@ def test_on_request_all_register() -> None:
 class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""
 
-    @pytest.mark.parametrize("settings", [{}, GROUPS], ids=str)
+    @pytest.mark.parametrize("settings", [{}, GROUPS, PLAIN | {"rule": Prices()}], ids=str)
     def test_the_same_sets_as_one_by_one(self, settings: dict[str, Any]) -> None:
-        """With the same seed the number of rounds in a draw changes no set."""
+        """With the same seed the number of rounds in a draw changes no set, in any epoch."""
         runs = []
         for rounds_per_draw in (1, 3, 10):
             nodes = federation(
-                24, rounds_per_draw=rounds_per_draw, registration_interval=7, **settings
+                60, rounds_per_draw=rounds_per_draw, registration_interval=7, **settings
             )
-            plans = nodes.rounds(1, 12)
+            plans = nodes.rounds(1, 16)
             runs.append([(plan.aliases, plan.chosen) for plan in plans])
         assert runs[0] == runs[1] == runs[2]
 

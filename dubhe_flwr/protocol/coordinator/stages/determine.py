@@ -53,7 +53,8 @@ class Determine(Awaiting):
         if not questions:
             return context, Determined(epoch)
         requests = {agent: _request(epoch, asked) for agent, asked in questions.items()}
-        context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests)
+        num_rounds = sum(map(len, questions.values()))
+        context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests, num_rounds)
         return context, cls(batch, epoch, questions, failed, num_asked + 1)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, "Determine | Determined"]:

@@ -65,7 +65,7 @@ class Participate(Awaiting):
         budget = epoch.budget.with_draws(epoch.draws_charged(num_rounds * num_tries))
         epoch = replace(epoch, budget=budget)
         requests = dict.fromkeys(here, request)
-        context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests)
+        context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         # Kept at once: draws that were asked for are spent, whatever comes of them.
         return replace(context, epoch=epoch), cls(batch, epoch, request, has_held)
 
