@@ -118,8 +118,7 @@ class InProcessGrid(Grid):
             if all(message.metadata.message_type in ENCRYPTING for message in pushed):
                 self._answer_on_threads(pushed)
             else:
-                for message in pushed:
-                    self._answer(message)
+                self._answer_in_turn(iter(pushed))
         finally:
             logger.removeFilter(self._told_once)
         return [message.metadata.message_id for message in pushed]
@@ -136,22 +135,25 @@ class InProcessGrid(Grid):
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
-    def _answer_on_threads(self, messages: list[Message]) -> None:
-        """Answer one message at a time; only while a node encrypts, another thread has its turn.
+    def _answer_in_turn(self, messages: Iterator[Message]) -> None:
+        """Answer one message at a time, whatever thread of Flower's it comes from.
 
-        So nodes that train share neither a Context nor torch's random numbers. Mods around Dubhe
-        can meet another node's message while their own node encrypts.
+        So nodes that train share neither a Context nor torch's random numbers.
+        """
+        with self._lock:
+            for message in messages:
+                self._replies[message.metadata.message_id] = self._answer(message)
+
+    def _answer_on_threads(self, messages: list[Message]) -> None:
+        """Do the same, but while a node encrypts another thread has its turn.
+
+        Mods around Dubhe can meet another node's message while their own node encrypts.
         """
         left = iter(messages)
-
-        def answer() -> None:
-            with self._lock:
-                for message in left:
-                    self._answer(message)
-
         with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
             try:
-                for each in [pool.submit(answer) for _ in range(_NUM_THREADS)]:
+                threads = [pool.submit(self._answer_in_turn, left) for _ in range(_NUM_THREADS)]
+                for each in threads:
                     each.result()
             finally:
                 list(left)  # where one was interrupted, the others stop
@@ -164,10 +166,7 @@ class InProcessGrid(Grid):
         finally:
             self._lock.acquire()
 
-    def _answer(self, message: Message) -> None:
-        self._replies[message.metadata.message_id] = self._reply_to(message)
-
-    def _reply_to(self, message: Message) -> Message:
+    def _answer(self, message: Message) -> Message:
         context = self.contexts.get(message.metadata.dst_node_id)
         if context is None:
             return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)

@@ -18,7 +18,7 @@ def run(api: Api, counts: Any = LABEL_COUNTS, **options: Any) -> tuple[Any, list
     """Run a federation on these label counts; return its grid, and all messages with replies."""
     grid = api.grid(lambda context: counts[int(context.node_config["partition-id"])])
     seen: list[tuple[Any, Any]] = []
-    answer = grid._reply_to
+    answer = grid._answer
 
     def watched(message: Any) -> Any:
         reply = answer(message)
@@ -27,7 +27,7 @@ def run(api: Api, counts: Any = LABEL_COUNTS, **options: Any) -> tuple[Any, list
             seen.append((request, response))
         return reply
 
-    grid._reply_to = watched
+    grid._answer = watched
     api.run(api.dubhe(**options), grid)
     return grid, seen
 

@@ -218,7 +218,7 @@ def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> N
 def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
     """A client that raises in training is missing from the mean, and the run goes on."""
     strategy, grid = api.dubhe(), api.grid()
-    answer = grid._reply_to
+    answer = grid._answer
 
     def one_fails(message: Message) -> Any:
         partition = grid.contexts[message.metadata.dst_node_id].node_config["partition-id"]
@@ -227,7 +227,7 @@ def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
             message = Message(message.content, dst_node_id=1, message_type="train")
         return answer(message)
 
-    grid._reply_to = one_fails
+    grid._answer = one_fails
     model = api.run(strategy, grid, 1)
     np.testing.assert_allclose(model[0], 1 + np.mean(strategy.selected[0][1:]))
 

@@ -70,7 +70,7 @@ SIZES = pytest.mark.parametrize("share", [1, pytest.param(100, marks=pytest.mark
 def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> None:
     """Requests of a run come once more, spoilt, in any state of the node: it answers or refuses."""
     rng, grid = random.Random(7), grid_of(api)
-    answer, texts, kinds = grid._reply_to, set(), Counter[str]()
+    answer, texts, kinds = grid._answer, set(), Counter[str]()
     number, wanted = 0, 500 * share
 
     def hit(message: Message) -> Any:
@@ -90,7 +90,7 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
                 texts.add(str(reply.error.reason))
         return answer(message)
 
-    grid._reply_to = hit
+    grid._answer = hit
     tracemalloc.start()
     rules = [Paper((1, 2, 4), "search"), Paper((1, 2, 4), {1: 0.7, 2: 0.2}), Prices()]
     while number < wanted:

@@ -24,7 +24,7 @@ PINNED: dict[str, Any] = {
 
 def told(grid: Any) -> set[str]:
     """Return a set that grows by the fields of all requests and replies of a Grid."""
-    answer, names = grid._reply_to, set[str]()
+    answer, names = grid._answer, set[str]()
 
     def watched(message: Message) -> Any:
         reply = answer(message)
@@ -33,7 +33,7 @@ def told(grid: Any) -> set[str]:
                 names.update(*(record for record in one.content.config_records.values()))
         return reply
 
-    grid._reply_to = watched
+    grid._answer = watched
     return names
 
 
