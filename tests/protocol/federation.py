@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -250,14 +250,21 @@ def encrypted(node: Joined, field: str, values: ArrayLike) -> bytes:
 
 def fingerprint(value: object) -> object:
     """Return a value that differs whenever anything inside differs."""
-    if type(value) in (int, bytes, str):  # most of them
-        return value
+    inner: Iterable[object]
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if is_dataclass(value):
-        return type(value), tuple(fingerprint(getattr(value, f.name)) for f in fields(value))
-    if isinstance(value, Mapping):
-        return tuple((key, fingerprint(inner)) for key, inner in value.items())
-    if isinstance(value, list | tuple):
-        return type(value), tuple(map(fingerprint, value))
-    return value
+        inner = [getattr(value, name) for name in _names_of(type(value))]
+    elif isinstance(value, Mapping):
+        inner = [*value, *value.values()]
+    elif isinstance(value, list | tuple):
+        inner = value
+    else:
+        return value
+    plain = int, bytes, str  # most of them
+    return type(value), tuple([v if type(v) in plain else fingerprint(v) for v in inner])
+
+
+@cache
+def _names_of(dataclass: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(dataclass))
