@@ -251,10 +251,11 @@ def encrypted(node: Joined, field: str, values: ArrayLike) -> bytes:
 def fingerprint(value: object) -> object:
     """Return a value that differs whenever anything inside differs."""
     inner: Iterable[object]
+    kind: Any = type(value)
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if is_dataclass(value):
-        inner = [getattr(value, name) for name in _names_of(type(value))]
+        inner = [getattr(value, name) for name in _names_of(kind)]
     elif isinstance(value, Mapping):
         inner = [*value, *value.values()]
     elif isinstance(value, list | tuple):
@@ -262,7 +263,7 @@ def fingerprint(value: object) -> object:
     else:
         return value
     plain = int, bytes, str  # most of them
-    return type(value), tuple([v if type(v) in plain else fingerprint(v) for v in inner])
+    return kind, tuple([v if type(v) in plain else fingerprint(v) for v in inner])
 
 
 @cache
