@@ -152,8 +152,7 @@ class InProcessGrid(Grid):
         left = iter(messages)
         with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
             try:
-                threads = [pool.submit(self._answer_in_turn, left) for _ in range(_NUM_THREADS)]
-                for each in threads:
+                for each in [pool.submit(self._answer_in_turn, left) for _ in range(_NUM_THREADS)]:
                     each.result()
             finally:
                 list(left)  # where one was interrupted, the others stop

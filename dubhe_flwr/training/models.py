@@ -13,7 +13,6 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.training.loop import isolated_rng
 
 _COLOURS: Final = 3
-_GROUPS: Final = 32
 _SMALLEST_FOR_CONVOLUTIONS: Final = 12
 
 
@@ -39,7 +38,7 @@ def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) 
             # Torchvision takes long to be imported, and only this model needs it.
             from torchvision.models import resnet18  # noqa: PLC0415
 
-            return resnet18(num_classes=num_classes, norm_layer=partial(nn.GroupNorm, _GROUPS))
+            return resnet18(num_classes=num_classes, norm_layer=partial(nn.GroupNorm, 32))
         if min(height, width) < _SMALLEST_FOR_CONVOLUTIONS:
             pixels = channels * height * width
             hidden = nn.Linear(pixels, 64), nn.ReLU()

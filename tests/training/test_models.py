@@ -42,9 +42,10 @@ def test_initial_parameters_follow_the_seed(shape: tuple[int, int, int]) -> None
 
 
 def test_colour_images_get_resnet18() -> None:
-    """The published size for ten classes."""
+    """The published size for ten classes, and no statistics of a client's batches."""
     model = build_model((3, 32, 32), 10, seed=0)
     assert sum(parameter.numel() for parameter in model.parameters()) == 11_181_642
+    assert not list(model.buffers())
 
 
 def model_with_buffers() -> nn.Module:

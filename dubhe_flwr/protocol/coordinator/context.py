@@ -112,8 +112,7 @@ class Context:
     ) -> tuple["Context", Batch]:
         """Return the next batch, and the context that has counted it.
 
-        A batch for several rounds counts as so many: simulated nodes round by the numbers of
-        requests, which then do not depend on how many rounds share a draw.
+        One for several rounds counts as so many: simulated nodes round by the numbers of requests.
         """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         run = replace(self.run, sequence=self.run.sequence + num_rounds)
