@@ -7,10 +7,8 @@ from bench.rounds import RoundsSettings
 
 def test_rounds_are_counted_after_the_first() -> None:
     """On what is always there; one round of each warms up."""
-    settings = RoundsSettings(
-        num_clients=2, num_steps=1, num_rounds=2, repeats=2, ray=False, pfl=False
-    )
-    content = rounds.bench_rounds(settings).to_dict()
+    small = {"num_clients": 2, "num_steps": 1, "num_rounds": 2, "repeats": 2}
+    content = rounds.bench_rounds(RoundsSettings(**small, ray=False, pfl=False)).to_dict()
     seconds = content["measured"]["seconds"]
     assert {name: len(of) for name, of in seconds.items()} == {"a plain loop": 4, "inprocess": 4}
     assert content["inprocess_rounds_per_second"] > 0

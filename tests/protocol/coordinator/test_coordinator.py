@@ -127,12 +127,9 @@ class TestRoundsPerDraw:
     def test_the_same_sets_as_one_by_one(self, settings: dict[str, Any]) -> None:
         """With the same seed the number of rounds in a draw changes no set, in any epoch."""
         runs = []
-        for rounds_per_draw in (1, 3, 10):
-            nodes = federation(
-                60, rounds_per_draw=rounds_per_draw, registration_interval=7, **settings
-            )
-            plans = nodes.rounds(1, 16)
-            runs.append([(plan.aliases, plan.chosen) for plan in plans])
+        for number in (1, 3, 10):
+            nodes = federation(60, rounds_per_draw=number, registration_interval=7, **settings)
+            runs.append([(plan.aliases, plan.chosen) for plan in nodes.rounds(1, 16)])
         assert runs[0] == runs[1] == runs[2]
 
     def test_a_draw_does_not_reach_beyond_its_epoch(self) -> None:
