@@ -15,7 +15,7 @@ settings.load_profile("dubhe")
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector pass over what is imported, and come less often; Flower calls it too."""
+    """Let the collector pass over what is imported: Flower calls it after each ArrayRecord."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)

@@ -51,8 +51,7 @@ def federation_summary(federation: Federation) -> FederationSummary:
     """Return the figures of a federation that its results name, as realised."""
     names = ("name", "num_clients", "num_classes", "num_samples", "rho", "emd")
     shares = tuple(federation.global_distribution.tolist())
-    own = {name: getattr(federation, name) for name in names}
-    return FederationSummary(**own, class_proportions=shares)
+    return FederationSummary(**{n: getattr(federation, n) for n in names}, class_proportions=shares)
 
 
 def provenance(packages: Iterable[str], program: str = "dubhe") -> dict[str, Any]:

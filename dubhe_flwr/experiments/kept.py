@@ -28,9 +28,7 @@ class KeptResults:
             return {}
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
-            methods = {
-                name: MethodResult.from_dict(told) for name, told in content["methods"].items()
-            }
+            methods = {name: MethodResult.from_dict(m) for name, m in content["methods"].items()}
             earlier = content["config"]
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise SettingsError(
@@ -38,9 +36,7 @@ class KeptResults:
                 "--overwrite."
             ) from None
         own = json.loads(json.dumps(self.settings.flat()))
-        differing = [
-            name for name in own if name not in _MAY_DIFFER and earlier.get(name) != own[name]
-        ]
+        differing = [n for n in own if n not in _MAY_DIFFER and earlier.get(n) != own[n]]
         if differing:
             raise SettingsError(
                 f"{self.path} holds results of other settings ({', '.join(differing)}); give "

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -125,13 +126,8 @@ class Layout:
             )
         width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
         slots: list[int] = counters.tolist()
-        plaintexts = []
-        for start in range(0, len(slots), step):
-            plaintext = 0
-            for slot in reversed(slots[start : start + step]):
-                plaintext = plaintext << width | slot
-            plaintexts.append(plaintext)
-        return plaintexts
+        parts = [slots[start : start + step] for start in range(0, len(slots), step)]
+        return [reduce(lambda high, slot: high << width | slot, part[::-1], 0) for part in parts]
 
     def unpack(
         self, name: str, plaintexts: Sequence[int], num_addends: int

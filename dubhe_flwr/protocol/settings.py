@@ -72,6 +72,7 @@ class Settings:
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int (default: 1)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
+        Simulated nodes that stay, and keep their labels, are selected as with 1.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
         sample of them, so that a round costs the same however large the federation is.

@@ -3,7 +3,7 @@
 import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from itertools import count
 from logging import ERROR, WARNING, Filter, LogRecord, getLogger
@@ -112,15 +112,12 @@ class InProcessGrid(Grid):
         pushed = list(messages)
         for message in pushed:
             set_message_id(message, f"message-{next(self._message_numbers)}")
-        logger = getLogger("flwr")
-        logger.addFilter(self._told_once)
-        try:
-            if all(message.metadata.message_type in ENCRYPTING for message in pushed):
+        if pushed and all(message.metadata.message_type in ENCRYPTING for message in pushed):
+            with self._told_once:
                 self._answer_on_threads(pushed)
-            else:
-                self._answer_in_turn(iter(pushed))
-        finally:
-            logger.removeFilter(self._told_once)
+        else:
+            with self._lock, self._told_once:  # Flower sends from several threads
+                self._answer_in_turn(pushed)
         return [message.metadata.message_id for message in pushed]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -135,27 +132,28 @@ class InProcessGrid(Grid):
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
-    def _answer_in_turn(self, messages: Iterator[Message]) -> None:
-        """Answer one message at a time, whatever thread of Flower's it comes from.
-
-        So nodes that train share neither a Context nor torch's random numbers.
-        """
-        with self._lock:
-            for message in messages:
-                self._replies[message.metadata.message_id] = self._answer(message)
+    def _answer_in_turn(self, messages: Iterable[Message]) -> None:
+        """Answer with the lock: nodes that train share neither a Context nor torch's random numbers."""
+        for message in messages:
+            self._replies[message.metadata.message_id] = self._answer(message)
 
     def _answer_on_threads(self, messages: list[Message]) -> None:
-        """Do the same, but while a node encrypts another thread has its turn.
+        """Do the same, but while a node encrypts another thread has the lock.
 
         Mods around Dubhe can meet another node's message while their own node encrypts.
         """
         left = iter(messages)
+
+        def answer() -> None:
+            with self._lock:
+                self._answer_in_turn(left)
+
         with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
             try:
-                for each in [pool.submit(self._answer_in_turn, left) for _ in range(_NUM_THREADS)]:
+                for each in as_completed([pool.submit(answer) for _ in range(_NUM_THREADS)]):
                     each.result()
             finally:
-                list(left)  # where one was interrupted, the others stop
+                list(left)  # after an interruption nothing is left for the other threads
 
     @contextmanager
     def _let_go(self) -> Iterator[None]:
@@ -189,6 +187,12 @@ class _ToldOnce(Filter):
     def __init__(self) -> None:
         super().__init__()
         self._told: set[str] = set()
+
+    def __enter__(self) -> None:
+        getLogger("flwr").addFilter(self)
+
+    def __exit__(self, *_: object) -> None:
+        getLogger("flwr").removeFilter(self)
 
     def filter(self, record: LogRecord) -> bool:
         """Return whether no other node has warned so; errors are each node's own."""

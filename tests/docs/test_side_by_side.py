@@ -50,7 +50,7 @@ def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_seeds_of_sgd_are_there() -> None:
-    """Three of each method, with momentum and without it."""
+    """Those of each method, with momentum and without it."""
     assert all(cell.key in FOUND for cell in CELLS if cell.config["optimizer"] == "sgd")
 
 

@@ -250,22 +250,20 @@ def encrypted(node: Joined, field: str, values: ArrayLike) -> bytes:
 
 def fingerprint(value: object) -> object:
     """Return a value that differs whenever anything inside differs."""
-    inner: Iterable[object]
     kind: Any = type(value)
+    inner: Any = value
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if is_dataclass(value):
         inner = [getattr(value, name) for name in _names_of(kind)]
     elif isinstance(value, Mapping):
         inner = [*value, *value.values()]
-    elif isinstance(value, list | tuple):
-        inner = value
-    else:
+    elif not isinstance(value, list | tuple):
         return value
-    plain = int, bytes, str  # most of them
-    return kind, tuple([v if type(v) in plain else fingerprint(v) for v in inner])
+    # Most of what is inside holds nothing else.
+    return kind, tuple([v if type(v) in (int, bytes, str) else fingerprint(v) for v in inner])
 
 
 @cache
-def _names_of(dataclass: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(dataclass))
+def _names_of(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))

@@ -1,4 +1,4 @@
-"""What nodes cost the server that are there and not registered: an epoch takes in a sample."""
+"""What a server pays for nodes that are there, but are not in the sample that registers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from dubhe_flwr.report.table import Table
 
 _KEY_BITS: Final = 512  # nothing is encrypted
 _BOUNDS: Final = {"epoch_ratio": ("at most", 1.1)}
-_WANTED_AT: Final = (2000, 20_000)
+_USUAL_SIZES: Final = (2000, 20_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PresentSettings(CommandSettings):
-    """What is measured: epochs of federations of several sizes, in turn, with the same sample."""
+    """What is measured: epochs of federations of several sizes, of which as many nodes register."""
 
     sizes: tuple[int, ...] = option(
-        _WANTED_AT, "Values of N, separated by commas.", parse=numbers, quick=(40, 80)
+        _USUAL_SIZES, "Values of N, separated by commas.", parse=numbers, quick=(40, 80)
     )
     max_registered: int = option(
         Settings.max_registered, "Nodes that register in an epoch.", least=1, quick=40
@@ -64,14 +64,14 @@ def bench_present(settings: PresentSettings) -> BenchResults:
             for number, select in selecting.items():
                 seconds[number].append(select(server_round))
     costs = {number: _costs(settings, of) for number, of in seconds.items()}
-    smallest, *_, largest = settings.sizes
+    smallest, largest = min(settings.sizes), max(settings.sizes)
     return BenchResults(
         config={**settings.flat(), **environment(["dubhe-flwr", "flwr"])},
         figures={
             f"{name}_ratio": costs[largest][name] / costs[smallest][name]
             for name in costs[smallest]
         },
-        bounds=_BOUNDS if settings.sizes == _WANTED_AT else {},
+        bounds=_BOUNDS if settings == PresentSettings() else {},
         measured={"seconds": {str(number): of for number, of in seconds.items()}},
         tables=[
             Table(

@@ -64,8 +64,8 @@ _SECONDS_PER_ROUND: Final = {
 
 _LETTERS: Final = {**LETTERS, "epochs": 5}
 _FIXED: Final = {"norm": "batch", "precision": "float32"}
-"""Part of every key: how ResNet18 would normalise, and in which numbers all networks compute."""
-_COLOURS: Final = {"norm": "group"}
+"""Part of every key: how ResNet18 normalised, which others do not, and how numbers are kept."""
+_GROUP_NORM: Final = {"norm": "group"}
 
 _NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "methods")
 
@@ -119,7 +119,7 @@ def _cell(name: str, method: Method, settings: CompareSettings) -> Cell:
         f"{name}, {method}, seed {settings.federation.seed}",
         identity(settings, method, _NO_IDENTITY)
         | _FIXED
-        | (_COLOURS if settings.dataset == "cifar10" else {}),
+        | (_GROUP_NORM if settings.dataset == "cifar10" else {}),
         partial(_measure, settings),
         settings.num_rounds * _SECONDS_PER_ROUND[settings.dataset] * settings.training.epochs,
     )

@@ -14,7 +14,7 @@ def client_fn(context: Context) -> Client:
     client = TorchClient(
         new_model(),
         train_data(context),
-        optimizer=adam(float(context.run_config.get("learning-rate", 0.01))),
+        optimizer=adam(float(context.run_config.get("learning-rate", 0.003))),
         alias=str(context.node_config["partition-id"]),
     )
     return client.to_client()

@@ -229,13 +229,14 @@ class PriceNumbers:
             for (name, (_, lower, upper)), part in zip(blocks.items(), parts, strict=True)
         }
 
-    @lru_cache(maxsize=8)  # noqa: B019 - of a few values, which all nodes of a process share
+    @lru_cache(maxsize=8)  # noqa: B019 - nodes of one process share what is cached
     def _slots(self, opening: bool, radius: float) -> tuple[tuple[str, ...], Floats, Floats]:
         """Return the kinds of numbers in order, and the range of each slot."""
         blocks = self._blocks(opening, radius)
         sizes, lower, upper = zip(*blocks.values(), strict=True)
-        lowest, highest = np.repeat([lower, upper], sizes, axis=1)
-        return tuple(blocks), lowest, highest
+        ranges = np.repeat([lower, upper], sizes, axis=1)
+        ranges.flags.writeable = False
+        return tuple(blocks), ranges[0], ranges[1]
 
     def _blocks(self, opening: bool, radius: float) -> dict[str, tuple[int, float, float]]:
         """Return size and range of each kind of number, in the order of the slots."""

@@ -23,7 +23,7 @@ class Run:
     """What lasts from round to round."""
 
     seed: int  # of the server's own choices
-    sequence: int = 0  # number of the last batch
+    sequence: int = 0  # the last number that a batch took
     server_round: int = 0  # the last one that began
     # The last known ones, by node id, of the nodes that were there at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
@@ -112,7 +112,8 @@ class Context:
     ) -> tuple["Context", Batch]:
         """Return the next batch, and the context that has counted it.
 
-        One for several rounds counts as so many: simulated nodes round by the numbers of requests.
+        One for several rounds takes as many numbers: those of requests to join, by which simulated
+        nodes round up or down, then do not depend on `rounds_per_draw`.
         """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         run = replace(self.run, sequence=self.run.sequence + num_rounds)

@@ -40,7 +40,7 @@ class Keygen(Awaiting):
         if not joined.announced.encrypted:
             plain = Unencrypted(joined.announced.key_bits)
             requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
-            # Counts as a batch, as it does with encryption: simulated nodes round by the number.
+            # It takes a number as with encryption, for the next request to join to have the same.
             context = replace(context, run=replace(context.run, sequence=context.run.sequence + 1))
             return context, KeyMade(joined, (), plain, requests)
         agents = context.agents(tuple(joined.members))[: context.settings.agent_attempts]
