@@ -133,7 +133,7 @@ class InProcessGrid(Grid):
         return self.pull_messages(self.push_messages(messages))
 
     def _answer_in_turn(self, messages: Iterable[Message]) -> None:
-        """Answer with the lock: nodes that train share neither a Context nor torch's random numbers."""
+        """Have the lock: nodes that train share neither a Context nor torch's random numbers."""
         for message in messages:
             self._replies[message.metadata.message_id] = self._answer(message)
 

@@ -38,7 +38,9 @@ def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) 
             # Torchvision takes long to be imported, and only this model needs it.
             from torchvision.models import resnet18  # noqa: PLC0415
 
-            return resnet18(num_classes=num_classes, norm_layer=partial(nn.GroupNorm, 32))
+            norm_layer = partial(nn.GroupNorm, 32)
+            large: nn.Module = resnet18(num_classes=num_classes, norm_layer=norm_layer)
+            return large
         if min(height, width) < _SMALLEST_FOR_CONVOLUTIONS:
             pixels = channels * height * width
             hidden = nn.Linear(pixels, 64), nn.ReLU()
