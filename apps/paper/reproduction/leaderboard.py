@@ -1,4 +1,4 @@
-"""Past the paper: every way of balancing labels side by side, under three optimizers and on other data."""
+"""Past the paper: every way of balancing labels side by side, on more than one kind of data."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
