@@ -32,10 +32,7 @@ _OF_DRAWN: Final = (
     *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
     *("num_rounds", "encrypted", "figure"),
 )
-_OF_OTHER_RULES: Final = {
-    "prices": ["thresholds"],
-    "paper": ["coverage", "local_skew", "target"],
-}
+_OF_OTHER_RULES: Final = {"prices": ["thresholds"], "paper": ["coverage", "local_skew", "target"]}
 
 
 def _study(

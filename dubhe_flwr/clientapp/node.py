@@ -175,10 +175,7 @@ class DubheMod(Node):
         super().__init__(**arguments)
 
     def __call__(
-        self,
-        message: Message,
-        context: Context,
-        call_next: Callable[[Message, Context], Message],
+        self, message: Message, context: Context, call_next: Callable[[Message, Context], Message]
     ) -> Message:
         """Answer what belongs to the protocol and pass on the rest."""
         if message.metadata.message_type in _STAGE_TYPES:

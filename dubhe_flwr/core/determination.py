@@ -94,11 +94,7 @@ def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
 
 
 def cut_into_groups(
-    pool: Clients,
-    num_participants: int,
-    group_size: int,
-    max_groups: int,
-    rng: np.random.Generator,
+    pool: Clients, num_participants: int, group_size: int, max_groups: int, rng: np.random.Generator
 ) -> list[Clients]:
     """Cut a pool into disjoint random groups of the sizes that make up K clients.
 

@@ -145,10 +145,7 @@ def build_strategy(
         initial_parameters=ndarrays_to_parameters(get_parameters(scenario.new_model())),
     )
     return RecordedSelection(
-        averaging,
-        selector,
-        expected_nodes=scenario.federation.num_clients,
-        on_round=on_round,
+        averaging, selector, expected_nodes=scenario.federation.num_clients, on_round=on_round
     )
 
 

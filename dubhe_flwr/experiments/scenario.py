@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.data import (
-    Dataset,
-    Federation,
-    assign_samples,
-    load_dataset,
-)
+from dubhe_flwr.data import Dataset, Federation, assign_samples, load_dataset
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.training import (
     TorchClient,
@@ -45,9 +40,7 @@ class Scenario:
     def new_model(self) -> nn.Module:
         """Return a model with the initial parameters, which are those of all methods."""
         return build_model(
-            self.dataset.image_shape,
-            self.dataset.num_classes,
-            seed=self.settings.federation.seed,
+            self.dataset.image_shape, self.dataset.num_classes, seed=self.settings.federation.seed
         )
 
     def client(self, partition: int) -> TorchClient:

@@ -8,10 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NoReturn
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dubhe_flwr.errors import SettingsError, UntrustedError
 

@@ -15,9 +15,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def accept_replies(
-    batch: Batch,
-    replies: Replies,
-    refuse: Callable[[int, MessageT], str | None],
+    batch: Batch, replies: Replies, refuse: Callable[[int, MessageT], str | None]
 ) -> tuple[dict[int, MessageT], StageReport]:
     """Parse the replies to a batch, and drop and count what cannot be used.
 

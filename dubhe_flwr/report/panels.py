@@ -109,9 +109,7 @@ def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd
 
 
 def draw_shares(
-    axes: "Axes",
-    proportions: Mapping[str, ClassProportions],
-    all_clients: Sequence[float] = (),
+    axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float] = ()
 ) -> None:
     """Draw the class proportions of the selected data, beside those of all clients' data if given.
 

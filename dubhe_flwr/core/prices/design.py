@@ -85,11 +85,7 @@ class PriceDesign:
         return shorter_step(problem, state, seen) or newton_step(problem, state, seen)
 
     def probability(
-        self,
-        state: PriceState,
-        position: Position,
-        num_clients: int,
-        dither: float | None = None,
+        self, state: PriceState, position: Position, num_clients: int, dither: float | None = None
     ) -> float:
         """Return the probability with which one of N clients volunteers.
 

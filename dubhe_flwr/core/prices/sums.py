@@ -210,8 +210,7 @@ class PriceNumbers:
             covariance = (vectors * np.maximum(shares, 0.0)) @ vectors.T
         trace = float(variances[: self.num_classes].sum())
         return Evaluation(
-            *(softplus, volunteers, moment, weight, mean),
-            *(covariance, trace, spread, remembered),
+            *(softplus, volunteers, moment, weight, mean), *(covariance, trace, spread, remembered)
         )
 
     def _values(self, sums: NDArray[np.int64], num_clients: int, query: Query) -> dict[str, Floats]:

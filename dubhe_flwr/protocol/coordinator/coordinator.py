@@ -7,13 +7,7 @@ from typing import Any
 
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
-from dubhe_flwr.protocol.coordinator.context import (
-    Awaiting,
-    Context,
-    CoordinatorState,
-    Round,
-    Run,
-)
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context, CoordinatorState, Round, Run
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import is_over
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine

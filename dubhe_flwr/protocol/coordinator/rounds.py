@@ -58,9 +58,7 @@ class ReadyRound:
 
 
 def drawn_rounds(
-    registered: Sequence[int],
-    request: ParticipateRequest,
-    replies: Mapping[int, ParticipateReply],
+    registered: Sequence[int], request: ParticipateRequest, replies: Mapping[int, ParticipateReply]
 ) -> dict[int, DrawnRound]:
     """Return the rounds of a draw from the nodes' bits; who did not answer is not available."""
     shape = (len(registered), request.num_rounds, request.num_tries)

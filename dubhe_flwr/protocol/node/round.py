@@ -7,13 +7,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import (
-    best_groups,
-    best_scored_try,
-    group_sizes,
-    private_draws,
-    seeded_draws,
-)
+from dubhe_flwr.core import best_groups, best_scored_try, group_sizes, private_draws, seeded_draws
 from dubhe_flwr.errors import DecryptionError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     price_of,
