@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_a
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan, Settings
+from dubhe_flwr.rules import Paper, Prices
 
 EvaluateOn = Literal["all", "selected"]
 OnCheckpointFailure = Literal["continue", "raise"]
@@ -156,6 +157,9 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
                     meant = get_close_matches(name, whole.parameters, n=1)
                     known = ", ".join(self._passed_on)
                     hint = f"did you mean {meant[0]}?" if meant else f"choose from {known}."
+                    for rule in (Prices, Paper):
+                        if "rule" in whole.parameters and name in signature(rule).parameters:
+                            hint = f"it is the rule's, as in rule={rule.__name__}({name}=...)."
                     raise SettingsError(f"{who} takes no {name}; {hint}")
             try:
                 arguments = whole.bind(*given, **named).arguments

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import ERROR, INFO, WARNING
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
@@ -15,6 +15,8 @@ from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, 
 
 ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
+
+_OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
 
 
 class SelectionDriver:
@@ -169,7 +171,16 @@ class Selecting(Generic[StrategyT]):
         """Leave whatever else is asked for to the wrapped strategy."""
         if name.startswith("__") or name == "strategy":
             raise AttributeError(name)
-        return getattr(self.strategy, name)
+        try:
+            return getattr(self.strategy, name)
+        except AttributeError as error:
+            if name not in _OF_ONE_API:
+                raise
+            raise AttributeError(
+                f"{error}: server_fn takes Dubhe and its strategy from dubhe_flwr.server and "
+                "flwr.server.strategy, @app.main() from dubhe_flwr.serverapp and "
+                "flwr.serverapp.strategy."
+            ) from None
 
     @property
     def plan(self) -> Plan | None:

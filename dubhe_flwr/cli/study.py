@@ -46,6 +46,12 @@ def _study(
             help="Your federation: CSV, NPY or Parquet, a row a client, a column a class."
         ),
     ] = None,
+    equal_weights: Annotated[
+        bool,
+        typer.Option(
+            "--equal-weights", help="In your federation: clients count alike, of any size."
+        ),
+    ] = False,
 ) -> None:
     """Select without training, and show how balanced and how varied the selected data is.
 
@@ -54,8 +60,10 @@ def _study(
     """
     _check_rule(settings.selection)
     if label_counts is not None:
-        _study_own(settings, label_counts, json)
+        _study_own(settings, label_counts, json, equal_weights)
         return
+    if equal_weights:
+        raise SettingsError("In drawn federations all weigh the same; leave --equal-weights out.")
     if figure is not None:
         if figure.suffix != ".png":
             raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
@@ -92,7 +100,9 @@ def _check_rule(selection: SelectionSettings) -> None:
             raise SettingsError(f"{name} is not for rule={selection.rule}; leave one out.")
 
 
-def _study_own(settings: StudySettings, label_counts: Path, json: Path | None) -> None:
+def _study_own(
+    settings: StudySettings, label_counts: Path, json: Path | None, equal_weights: bool
+) -> None:
     """Study a federation of which the label counts are known."""
     context = click.get_current_context()
     for option in context.command.params:
@@ -107,7 +117,7 @@ def _study_own(settings: StudySettings, label_counts: Path, json: Path | None) -
     arguments = {own.name: getattr(protocol, own.name) for own in fields(protocol)}
     console = Console()
     with console.status("Clients are selected for 200 rounds"):
-        found = federation_study(label_counts, **arguments | {"equal_weights": False})
+        found = federation_study(label_counts, **arguments | {"equal_weights": equal_weights})
     if json is not None:
         json.write_text(dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
     console.print(found, highlight=False)

@@ -168,7 +168,9 @@ class FederationStudy:
         number, wanted = self.num_clients, self.arguments.num_participants
         random, greedy = self.methods["random"], self.methods["greedy"]
         if number < 20:
-            return f"{number} clients are few: there is little to choose from."
+            transposed = " A row is a client: is the table transposed?"
+            few = f"{number} clients are few: there is little to choose from."
+            return few + (transposed if number < self.num_classes else "")
         if 2 * wanted > number:
             return f"{wanted} of {number} clients leave little to choose: select fewer in a round."
         if random.lasting < 0.25:

@@ -32,8 +32,8 @@ from dubhe_flwr.he.secret_key import meanwhile
 _NUM_THREADS: Final = (cpu_count() or 1) + 1  # one may wait for its turn
 
 _NO_MOD: Final = (
-    "dubhe: the ClientApp does not answer Dubhe (%s); give it mods=[DubheMod(label_counts)], or "
-    "without client_fn register_dubhe(app, label_counts)"
+    "dubhe: the ClientApp does not answer Dubhe (%s); one with client_fn takes "
+    "mods=[DubheMod(label_counts)], one with @app.train() takes register_dubhe(app, label_counts)"
 )
 
 RunConfig = Mapping[str, bool | float | int | str]

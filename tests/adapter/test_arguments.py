@@ -35,6 +35,7 @@ from dubhe_flwr.rules import Prices
         ({"triess": 5}, r"RecordedDubhe takes no triess; did you mean tries\?"),
         ({"wait_timout": 5}, r"takes no wait_timout; did you mean wait_timeout\?"),
         ({"zzz": 5}, "RecordedDubhe takes no zzz; choose from num_participants, rule"),
+        ({"local_skew": 1}, r"it is the rule's, as in rule=Prices\(local_skew=\.\.\.\)\."),
     ],
 )
 def test_an_argument_that_cannot_work_is_refused(api: Api, change: Any, sentence: str) -> None:

@@ -289,6 +289,8 @@ def test_other_attributes_are_the_wrapped_strategys(api: Api) -> None:
     assert repr(strategy) == f"Dubhe({wrapped!r})"
     with pytest.raises(AttributeError):
         _ = strategy.no_such_thing
+    with pytest.raises(AttributeError, match=r"server_fn takes Dubhe and its strategy from"):
+        getattr(strategy, "start" if api is FIT else "initialize_parameters")
 
 
 def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from protocol.federation import Federation, node_policies, skewed_counts
 
-from dubhe_flwr.baselines import (
-    FedCbsSelector,
-    FedEntOptSelector,
-    FlipsSelector,
-    GreedySelector,
-)
+from dubhe_flwr.baselines import FedCbsSelector, FedEntOptSelector, FlipsSelector, GreedySelector
 from dubhe_flwr.baselines.oracle import label_table
 from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.errors import CheckpointError, SettingsError
@@ -121,8 +116,7 @@ def test_rounds_and_choices_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [[0.5, 0.5], 1.0, [[[1.0]]], [[0.5, -0.5]], [[np.nan, 1.0]], [[np.inf, 1.0]], [[]]],
+    "labels", [[0.5, 0.5], 1.0, [[[1.0]]], [[0.5, -0.5]], [[np.nan, 1.0]], [[np.inf, 1.0]], [[]]]
 )
 def test_what_is_not_a_table_is_refused(labels: Any) -> None:
     """One row of finite non-negative numbers for each client is wanted, none all zero."""

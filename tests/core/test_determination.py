@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from dubhe_flwr.core import (
-    generator,
-    group_sizes,
-    groups_of_round,
-    tries_of_round,
-)
+from dubhe_flwr.core import generator, group_sizes, groups_of_round, tries_of_round
 from dubhe_flwr.core.determination import cut_into_groups, fill_or_trim
 from dubhe_flwr.errors import SettingsError
 

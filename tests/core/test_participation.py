@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dubhe_flwr.core import (
-    Codebook,
-    overall_registry,
-    participation_probability,
-    seeded_draws,
-)
+from dubhe_flwr.core import Codebook, overall_registry, participation_probability, seeded_draws
 from dubhe_flwr.data import client_distributions, half_normal_proportions
 
 NUM_CLIENTS, NUM_PARTICIPANTS, NUM_DRAWS = 1000, 20, 10_000

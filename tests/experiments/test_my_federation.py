@@ -76,12 +76,13 @@ SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
     [
         (SKEWED, 5, "much", ""),
         (SKEWED[:15], 6, "little", "15 clients are few"),
+        (np.full((6, 30), 3), 3, "not", "is the table transposed?"),
         (SKEWED, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
         ([[10, 10, 9]] * 30, 5, "not", "random selection balances itself"),
         ([[50, 10, 1]] * 30, 5, "not", "Clients hold much the same mix"),
         ([[50, 10, 0], [10, 50, 0]] * 15, 5, "not", "Even an oracle that sees all labels"),
     ],
-    ids=["skewed", "few", "near", "balanced", "alike", "absent"],
+    ids=["skewed", "few", "transposed", "near", "balanced", "alike", "absent"],
 )
 def test_the_verdict_says_why(
     counts: NDArray[np.int64], wanted: int, helps: str, reason: str
@@ -154,11 +155,11 @@ def test_the_command(tmp_path: Path) -> None:
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
     options = ["--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
-    ended = call("study", *options, "--json", str(found))
+    ended = call("study", *options, "--equal-weights", "--json", str(found))
     assert ended.code == 0
-    assert "Dubhe helps much here." in ended.out
+    assert "Dubhe does not help here." in ended.out
     content = json.loads(found.read_text())
-    same = study(SKEWED, num_participants=5, key_bits=512).to_dict()
+    same = study(SKEWED, num_participants=5, key_bits=512, equal_weights=True).to_dict()
     for told in (content, same):
         del told["costs"]  # it takes as long as it takes
     same["sizes"] = list(same["sizes"])
@@ -168,6 +169,7 @@ def test_the_command(tmp_path: Path) -> None:
         assert refused.code == 2
         sentence = "is for drawn federations; leave it out with --label-counts."
         assert f"{named} {sentence}" in refused.err
+    assert "leave --equal-weights out." in call("study", "--equal-weights").err
 
 
 def test_the_package_imports_nothing_before_it_is_asked() -> None:

@@ -45,10 +45,7 @@ def test_they_are_made_of_flat_names() -> None:
         ({"seed": -1}, "seed=-1 must be at least 0."),
         ({"again": 0}, "again=0 must be at least 1."),
         ({"engine": "spark"}, "engine='spark' is unknown; choose one of ray, inprocess."),
-        (
-            {"methods": ("dubhe", "luck")},
-            "methods='luck' is unknown; choose one of random, dubhe.",
-        ),
+        ({"methods": ("dubhe", "luck")}, "methods='luck' is unknown; choose one of random, dubhe."),
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:

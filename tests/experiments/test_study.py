@@ -15,12 +15,7 @@ from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core import coverage, distance_to_uniform, generator
 from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments import StudySettings
-from dubhe_flwr.experiments.study import (
-    draw_federation,
-    rounds_in_memory,
-    simulated_nodes,
-    study,
-)
+from dubhe_flwr.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study
 from dubhe_flwr.protocol import Coordinator
 from dubhe_flwr.report import SelectionResult, StudyResults
 

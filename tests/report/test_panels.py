@@ -110,10 +110,7 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
     assert (xs(line), ys(line)) == ([1, 2, 3], [1.0, 1.2, 1.1])
 
 
-@given(
-    st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60),
-    st.integers(1, 9),
-)
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60), st.integers(1, 9))
 def test_a_trailing_mean_leaves_the_first_value_as_it_is(values: list[float], window: int) -> None:
     """Every other one is the plain mean of the last ones, without the first."""
     wanted = [float(np.mean(values[max(1, i - window + 1) : i + 1])) for i in range(1, len(values))]

@@ -197,7 +197,7 @@ def test_an_app_without_dubhe_is_told_what_it_lacks(
 
     with pytest.raises(QuorumError, match="whether the ClientApp has DubheMod"):
         run_in_process(server_app, ClientApp(client_fn), 5)
-    (told,) = (line for line in caplog.messages if "give it mods=[DubheMod(label_counts)]" in line)
+    (told,) = (line for line in caplog.messages if "takes mods=[DubheMod(label_counts)]" in line)
     assert "\n" not in told
     assert "Traceback" not in caplog.text
 

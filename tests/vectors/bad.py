@@ -5,12 +5,7 @@ from typing import Any, Final
 
 from vectors import reference as ref
 from vectors.exchange import messages
-from vectors.inputs import (
-    EPOCH,
-    OTHER_EPOCH,
-    Case,
-    all_told,
-)
+from vectors.inputs import EPOCH, OTHER_EPOCH, Case, all_told
 
 _LONE: Final = {"key.signature": bytes(96)}
 _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {

@@ -403,9 +403,7 @@ def usual_candidate(announced: Announced) -> int:
 
 
 def scores(
-    sums: Sequence[Sequence[int]],
-    local_skew: float = 0.0,
-    target: Sequence[float] | None = None,
+    sums: Sequence[Sequence[int]], local_skew: float = 0.0, target: Sequence[float] | None = None
 ) -> list[float]:
     """Return the score of each try; the last number of a sum is that of the squares."""
     return [_score([row], local_skew, target) for row in sums]

@@ -5,11 +5,7 @@ import pytest
 from drawn import bars, heights, xs, ys
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from reproduction.panels import (
-    draw_balance,
-    draw_registry,
-    draw_unbiasedness,
-)
+from reproduction.panels import draw_balance, draw_registry, draw_unbiasedness
 
 
 @pytest.fixture

@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.guards import (
-    price_of,
-    spend_day,
-    spend_sums,
-)
+from dubhe_flwr.protocol.node.guards import price_of, spend_day, spend_sums
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest

@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import NodePolicy
-from dubhe_flwr.protocol.node.policy import (
-    has_moved,
-    is_willing,
-    read_label_counts,
-    warn_once,
-)
+from dubhe_flwr.protocol.node.policy import has_moved, is_willing, read_label_counts, warn_once
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
 

@@ -17,13 +17,7 @@ from protocol.nodes import only_charged, set_policy, signing_key
 from dubhe_flwr.core import fixed_point_distribution
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.he import PinnedKeys
-from dubhe_flwr.protocol import (
-    ClientSession,
-    CoordinatorState,
-    Fields,
-    Memory,
-    NodePolicy,
-)
+from dubhe_flwr.protocol import ClientSession, CoordinatorState, Fields, Memory, NodePolicy
 from dubhe_flwr.rules import Paper
 
 LogCapture = pytest.LogCaptureFixture

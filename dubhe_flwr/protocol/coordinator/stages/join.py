@@ -110,9 +110,12 @@ class Join(Awaiting):
         num_classes = _most_frequent(accepted)
         others = [n for n, reply in accepted.items() if reply.num_classes != num_classes]
         if 2 * len(others) > len(accepted):
+            lengths = Counter(reply.num_classes for reply in accepted.values()).most_common()
+            told = ", ".join(f"{number} nodes have {length}" for length, number in lengths)
             context = context.noted(
-                "Nodes disagree on the number of classes; label_counts must return one number a "
-                "class, not the labels: count_labels makes them."
+                f"Nodes disagree on the number of classes ({told}); only those with {num_classes} "
+                "go on. label_counts must return a number for each class, also for the last ones, "
+                "and not the labels: count_labels makes them."
             )
         elif others:
             names = ", ".join(f"{accepted[n].alias} ({accepted[n].num_classes})" for n in others)
@@ -151,10 +154,10 @@ def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[
 
 
 def _most_frequent(accepted: Mapping[int, JoinReply]) -> int:
-    """Return the number of classes that most nodes have, the least of equal ones."""
+    """Return the number of classes that most nodes have, the largest of equal ones."""
     told = (reply.num_classes for reply in accepted.values())
     counted = Counter(number for number in told if number is not None)
-    return min(counted, key=lambda number: (-counted[number], number), default=1)
+    return min(counted, key=lambda number: (-counted[number], -number), default=1)
 
 
 def _untrusted(
