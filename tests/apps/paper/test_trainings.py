@@ -53,7 +53,7 @@ def test_full_scale_is_the_paper() -> None:
     wanted = {
         "dataset": "cifar10", "num_clients": 1000, "num_participants": 20, "batch_size": 8,
         "num_samples": 128, "epochs": 1, "optimizer": "adam", "learning_rate": 1e-4,
-        "num_rounds": 200, "norm": "batch",
+        "num_rounds": 200, "norm": "group",
     }  # fmt: skip
     assert wanted.items() <= config.config.items()
     config = training_cell("FEMNIST", "13.64/0.554", Method("random"), 0, options)
