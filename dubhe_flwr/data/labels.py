@@ -148,7 +148,10 @@ def load_label_counts(source: Any, *, label: str = "label") -> NDArray[np.int64]
     totals = table.sum(axis=1)
     # In a few rows it may be so by chance.
     if len(table) >= 5 and table.shape[1] > 2 and (2 * table[:, -1] == totals).all():
-        raise DataError(f"{name}: the last column is the sum of all others; leave it out.")
+        raise DataError(
+            f"{name}: the last column is the sum of all others; leave it out, or put it first if "
+            "it is a class."
+        )
     if empty := np.flatnonzero(totals == 0).tolist():
         raise DataError(f"{name}: row {empty[0] + 1} has no samples; leave such clients out.")
     return table.astype(np.int64)

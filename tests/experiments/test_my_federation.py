@@ -150,16 +150,20 @@ def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
         study(SKEWED, **given)
 
 
-def test_the_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("weights", "verdict"),
+    [((), "Dubhe helps much here."), (("--equal-weights",), "Dubhe does not help here.")],
+)
+def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> None:
     """The same figures as the function's, and no option that would be ignored."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
     options = ["--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
-    ended = call("study", *options, "--equal-weights", "--json", str(found))
+    ended = call("study", *options, *weights, "--json", str(found))
     assert ended.code == 0
-    assert "Dubhe does not help here." in ended.out
+    assert verdict in ended.out
     content = json.loads(found.read_text())
-    same = study(SKEWED, num_participants=5, key_bits=512, equal_weights=True).to_dict()
+    same = study(SKEWED, num_participants=5, key_bits=512, equal_weights=bool(weights)).to_dict()
     for told in (content, same):
         del told["costs"]  # it takes as long as it takes
     same["sizes"] = list(same["sizes"])
