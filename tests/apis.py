@@ -29,6 +29,7 @@ SELECTION: dict[str, Any] = {
     "rule": Paper((1, 2, NUM_CLASSES), {1: 0.7, 2: 0.2}),
     "equal_weights": True,
     "simulation": "encrypted",
+    "rounds_per_draw": 1,
     "tries": 4,
     "key_bits": 512,
     "seed": 7,

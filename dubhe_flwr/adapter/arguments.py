@@ -108,7 +108,7 @@ class DubheArguments(Options, Settings):
         return [
             f"Rule: {self.rule.describe()}",
             f"Determination: {self.determination}{tries}",
-            f"{registration} | rounds in a draw: {self.rounds_per_draw}",
+            f"{registration} | rounds in a draw: {self.rounds_in_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
         ]
 

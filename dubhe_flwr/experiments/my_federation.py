@@ -70,13 +70,18 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
             f"The rule is for {settings.rule.num_classes} classes, and label_counts has "
             f"{counts.shape[1]}; make the rule fit, as the largest size of its reference_set."
         )
-    settings = replace(settings, seed=settings.seed or 0, simulation="plain")
+    simulated = replace(
+        settings,
+        seed=settings.seed or 0,
+        simulation="plain",
+        rounds_per_draw=settings.rounds_in_draw,  # costs are those of real nodes
+    )
     shares = label_distribution(counts)
     weighted = shares if settings.equal_weights else counts
     selectors: dict[str, Selector[Any]] = {
-        "random": RandomSelector(settings.num_participants, settings.seed),
-        "dubhe": Coordinator(settings),
-        "greedy": GreedySelector(settings.num_participants, weighted, settings.seed),
+        "random": RandomSelector(simulated.num_participants, simulated.seed),
+        "dubhe": Coordinator(simulated),
+        "greedy": GreedySelector(simulated.num_participants, weighted, simulated.seed),
     }
     plans = {
         name: list(
@@ -92,7 +97,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         rho=imbalance_ratio(everybody),
         emd=average_emd(shares, everybody),
         methods={name: _reached(own, shares, weighted) for name, own in plans.items()},
-        costs=_costs(plans["dubhe"], counts, settings),
+        costs=_costs(plans["dubhe"], counts, simulated),
         arguments=settings,
     )
 

@@ -26,6 +26,7 @@ _LARGE: Final = 10
 _MANY: Final = 20
 _USUAL_GROUP: Final = 4
 _USUAL_TRIES: Final = 20
+_DRAWN_AHEAD: Final = 10
 _LEAST: Final = {
     "num_participants": 1,
     "tries": 1,
@@ -46,7 +47,7 @@ _CHOICES: Final = {
     "on_failure": get_args(OnFailure),
     "simulation": (None, *get_args(Simulation)),
 }
-_OPTIONAL: Final = frozenset({"tries", "group_size", "quorum", "seed"})
+_OPTIONAL: Final = frozenset({"tries", "group_size", "rounds_per_draw", "quorum", "seed"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +71,8 @@ class Settings:
         ``g``: fewest clients in a group.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
-    rounds_per_draw : int (default: 1)
-        ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
+    rounds_per_draw : int, optional (default: 1; in a simulation up to 10)
+        ``T``: most rounds for which the nodes draw, and the agents determine, in one exchange.
         Simulated nodes that stay, and keep their labels, are selected as with 1.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
@@ -132,7 +133,7 @@ or register_dubhe.
     tries: int | None = None
     group_size: int | None = None
     registration_interval: int = 50
-    rounds_per_draw: int = 1
+    rounds_per_draw: int | None = None
     max_registered: int = 2000
     equal_weights: bool = False
     min_cohort: int = 3
@@ -200,6 +201,12 @@ or register_dubhe.
         """Return ``H``, in a federation in which groups are determined or not."""
         usual = self.rule.pool if grouped else _USUAL_TRIES
         return usual if self.tries is None else self.tries
+
+    @property
+    def rounds_in_draw(self) -> int:
+        """``T``. The nodes of a simulation neither come nor go, so that it can look ahead."""
+        usual = 1 if self.simulation is None else _DRAWN_AHEAD
+        return usual if self.rounds_per_draw is None else self.rounds_per_draw
 
     def check_federation(self, num_nodes: int) -> None:
         """Refuse to begin with fewer nodes than shall train."""
@@ -287,9 +294,10 @@ or register_dubhe.
     def _check_draws(self) -> None:
         kinds = {"tries": [False], "grouped": [True]}.get(self.determination, [False, True])
         tries = max(self.num_tries(grouped=grouped) for grouped in kinds)
-        if self.determination != "grouped" and tries * self.rounds_per_draw > MAX_DRAWS:
+        rounds = self.rounds_in_draw
+        if self.determination != "grouped" and tries * rounds > MAX_DRAWS:
             raise SettingsError(
-                f"tries={tries} in each of rounds_per_draw={self.rounds_per_draw} rounds "
+                f"tries={tries} in each of rounds_per_draw={rounds} rounds "
                 f"are more than {MAX_DRAWS} draws in one message; lower one of them."
             )
         draws, budget = tries * self.registration_interval, self.max_draws_per_epoch

@@ -38,7 +38,7 @@ def federation(
 
 def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> Iterator[Plan]:
     """Yield the rounds of an encrypted run with the settings of a study, but another seed."""
-    settings = replace(found.arguments, seed=seed, simulation="encrypted")
+    settings = replace(found.arguments, seed=seed, simulation="encrypted", rounds_per_draw=1)
     return rounds_in_memory(Coordinator(settings), simulated_nodes(counts, settings.key_bits))
 
 
@@ -104,7 +104,7 @@ def test_what_it_shows() -> None:
     pasted: dict[str, Any] = {}
     exec(found.code, pasted)  # noqa: S102 - it is to be pasted
     settings = pasted["strategy"].settings
-    assert settings == replace(found.arguments, seed=None, simulation=None)
+    assert settings == found.arguments
     assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
     assert "30 clients with 10 to 50 samples, median 39;" in str(found)
     assert "30 clients with 50 samples each;" in str(replace(found, sizes=(50, 50, 50)))

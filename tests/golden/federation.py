@@ -144,7 +144,12 @@ class Told(Federation[CoordinatorState]):
         """Return the server's part; the one place where settings are made."""
         options = dict(self.scenario.settings)
         rule = Paper(options.pop("reference_set"), options.pop("thresholds"))
-        fixed: dict[str, Any] = {"key_bits": 512, "seed": self.seed, "simulation": "encrypted"}
+        fixed: dict[str, Any] = {
+            "key_bits": 512,
+            "seed": self.seed,
+            "simulation": "encrypted",
+            "rounds_per_draw": 1,
+        }
         usual = {"max_registered": 100, "equal_weights": True}
         return Coordinator(Settings(rule=rule, **fixed | usual | options))
 

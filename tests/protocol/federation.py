@@ -180,6 +180,7 @@ def dubhe(
     policy = {"simulated": True, **(policy or {})}
     simulation = "encrypted" if policy["simulated"] else None
     usual = {"key_bits": KEY_BITS, "seed": 7, "simulation": simulation, "max_registered": 100}
+    usual |= {"rounds_per_draw": 1}  # as with real nodes
     usual |= {"equal_weights": True}
     coordinator = Coordinator(Settings(**TRIES | usual | rule | settings))
     return Federation(coordinator, node_policies(label_counts, **policy))

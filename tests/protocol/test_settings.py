@@ -38,13 +38,14 @@ def test_defaults() -> None:
     settings = Settings(**VALID)
     assert [settings.num_tries(grouped=grouped) for grouped in (False, True)] == [20, 20]
     assert Settings(num_participants=20).num_tries(grouped=True) == Prices().pool == 5
-    assert (settings.registration_interval, settings.rounds_per_draw) == (50, 1)
+    assert (settings.registration_interval, settings.rounds_in_draw) == (50, 1)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.determination, settings.clients_in_group) == ("auto", 4)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
     assert (settings.max_draws_per_epoch, settings.max_sums_per_epoch) == (1000, 500)
     assert (settings.agent_attempts, settings.on_failure) == (3, "raise")
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
+    assert Settings(**VALID, simulation="plain").rounds_in_draw == 10
     sizes = [(3, 2), (3, 3), (20, 3), (20, 6)]  # of K and of a cohort
     settings_of_sizes = [Settings(num_participants=k, min_cohort=m, rule=RULE) for k, m in sizes]
     assert [settings.clients_in_group for settings in settings_of_sizes] == [3, 3, 4, 6]

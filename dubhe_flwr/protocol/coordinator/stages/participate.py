@@ -51,7 +51,7 @@ class Participate(Awaiting):
             return context, Determined(epoch)
         num_tries = num_tries_of(settings, epoch)
         num_rounds = min(
-            settings.rounds_per_draw,
+            settings.rounds_in_draw,
             epoch.first_round + num_rounds_of(settings, epoch) - server_round,
             draws_left(settings, epoch) // epoch.draws_charged(num_tries),
         )
