@@ -115,9 +115,10 @@ def _study_own(
     writable_file(json)
     protocol = settings.protocol_settings()
     arguments = {own.name: getattr(protocol, own.name) for own in fields(protocol)}
+    arguments |= {"equal_weights": equal_weights, "rounds_per_draw": None}
     console = Console()
     with console.status("Clients are selected for 200 rounds"):
-        found = federation_study(label_counts, **arguments | {"equal_weights": equal_weights})
+        found = federation_study(label_counts, **arguments)
     if json is not None:
         json.write_text(dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
     console.print(found, highlight=False)
