@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-# Test processes share the cores: more threads of numpy and PyTorch in each only wait for each other.
+# Test processes share the cores: more threads of numpy in each only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # No test depends on how fast the machine is.

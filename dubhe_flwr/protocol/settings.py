@@ -26,7 +26,7 @@ _LARGE: Final = 10
 _MANY: Final = 20
 _USUAL_GROUP: Final = 4
 _USUAL_TRIES: Final = 20
-_DRAWN_AHEAD: Final = 10
+_DRAWN_AHEAD: Final = 20
 _LEAST: Final = {
     "num_participants": 1,
     "tries": 1,
@@ -71,8 +71,8 @@ class Settings:
         ``g``: fewest clients in a group.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
-    rounds_per_draw : int, optional (default: 1; in a simulation up to 10)
-        ``T``: most rounds for which the nodes draw, and the agents determine, in one exchange.
+    rounds_per_draw : int, optional (default: 1; in a simulation 20)
+        ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
         Simulated nodes that stay, and keep their labels, are selected as with 1.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random

@@ -45,7 +45,7 @@ def test_defaults() -> None:
     assert (settings.max_draws_per_epoch, settings.max_sums_per_epoch) == (1000, 500)
     assert (settings.agent_attempts, settings.on_failure) == (3, "raise")
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
-    assert Settings(**VALID, simulation="plain").rounds_in_draw == 10
+    assert Settings(**VALID, simulation="plain").rounds_in_draw == 20
     sizes = [(3, 2), (3, 3), (20, 3), (20, 6)]  # of K and of a cohort
     settings_of_sizes = [Settings(num_participants=k, min_cohort=m, rule=RULE) for k, m in sizes]
     assert [settings.clients_in_group for settings in settings_of_sizes] == [3, 3, 4, 6]

@@ -22,8 +22,6 @@ from dubhe_flwr.cli import new_application, run_application
 from dubhe_flwr.cli.options import command, writable_file
 from dubhe_flwr.experiments.options import CommandSettings
 
-__all__ = ["app", "main"]
-
 _Bench: TypeAlias = Callable[[Any], BenchResults]
 
 _BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {

@@ -26,8 +26,6 @@ from dubhe_flwr.he import (
 )
 from dubhe_flwr.report.table import Table
 
-__all__ = ["CryptoSettings", "bench_crypto"]
-
 _PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "cryptography")
 _LENGTH: Final = 56
 _NUM_CLIENTS: Final = 1000

@@ -20,8 +20,6 @@ from dubhe_flwr.experiments.options import CommandSettings, option
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report.table import Table
 
-__all__ = ["EngineSettings", "bench_engine"]
-
 _NUM_PARTICIPANTS: Final = 20
 _LARGE: Final = 1000
 _LONGEST_WAIT: Final = 120

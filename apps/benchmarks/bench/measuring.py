@@ -12,8 +12,6 @@ from typing import Any
 from dubhe_flwr.experiments.findings import provenance
 from dubhe_flwr.report.table import Table
 
-__all__ = ["BenchResults", "environment", "interleaved", "seconds_of"]
-
 
 def seconds_of(action: Callable[[], object], *, on_the_clock: bool = False) -> float:
     """Return the CPU time of an action: on a shared machine it says more than the clock."""

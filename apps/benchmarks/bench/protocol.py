@@ -14,18 +14,6 @@ from dubhe_flwr.experiments.settings import SelectionSettings, StudySettings
 from dubhe_flwr.protocol import Batch, Coordinator
 from dubhe_flwr.report.table import Table
 
-__all__ = [
-    "MEASURED",
-    "PACKAGES",
-    "ProtocolSettings",
-    "RoundCost",
-    "StageCost",
-    "bench_protocol",
-    "measured_rounds",
-    "one_training",
-    "server_and_nodes",
-]
-
 PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "numpy")
 """Those on which the times of the protocol depend."""
 

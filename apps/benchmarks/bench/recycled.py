@@ -27,8 +27,6 @@ from dubhe_flwr.protocol.wire.messages import (
     ParticipateRequest,
 )
 
-__all__ = ["RecycledNodes"]
-
 _FIRST_ID: Final = 2**62
 _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.3

@@ -21,8 +21,6 @@ from dubhe_flwr.he import generate_secret_key
 from dubhe_flwr.protocol.settings import most_registered
 from dubhe_flwr.report.table import Table
 
-__all__ = ["ScaleSettings", "bench_scale", "growth_exponent"]
-
 _DISTINCT: Final = 100
 _ROUNDS_PER_DRAW: Final = 4
 _BOUNDS: Final = {

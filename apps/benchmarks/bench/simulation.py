@@ -25,15 +25,15 @@ from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid
 
 _KINDS: Final[tuple[Literal["plain", "encrypted"], ...]] = ("plain", "encrypted")
-_ROUNDS_PER_DRAW: Final = (10, 1)  # as it comes, and as real nodes do
+_ROUNDS_PER_DRAW: Final = (20, 1)  # as it comes, and as real nodes do
 _NUM_CLASSES: Final = 10
 _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.1
 _TRAININGS: Final = 3
 _LARGE: Final = 1000
 _BOUNDS: Final = {
-    "share_plain_draws_for_10": ("at most", 0.02),
-    "share_encrypted_draws_for_10": ("at most", 0.15),
+    "share_plain_draws_for_20": ("at most", 0.02),
+    "share_encrypted_draws_for_20": ("at most", 0.15),
 }
 
 
@@ -48,7 +48,7 @@ class SimulationSettings(CommandSettings):
 
 
 def bench_simulation(settings: SimulationSettings) -> BenchResults:
-    """Select for a federation in one process, in the clear and encrypted, for one round or ten."""
+    """Select for a federation in one process, in the clear and encrypted, some rounds ahead."""
     train = one_training()
     train()  # warm
     trained, seconds = [], {}

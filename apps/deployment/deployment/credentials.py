@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["Credentials"]
-
 _LIFETIME = dt.timedelta(days=1)
 
 

@@ -11,8 +11,6 @@ from deployment.credentials import Credentials
 from deployment.processes import Processes, accepts, free_ports, wait_for
 from deployment.shelf import Shelf
 
-__all__ = ["Federation"]
-
 CONNECTION: Final = "loopback"
 START_TIMEOUT: Final = 900.0  # for the hopeless: what is waited for is a fact
 # Flower gives up a process that has not begun after half a minute, which is short where several

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["Processes", "accepts", "counting", "free_ports", "wait_for"]
-
 
 def free_ports(number: int) -> list[int]:
     """Return ports of the loopback interface that nobody listens on."""

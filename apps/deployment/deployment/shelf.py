@@ -14,8 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.cli.build import build_fab_from_disk
 
-__all__ = ["Shelf"]
-
 REVIEWER: Final = "fpk_reviewer"
 
 

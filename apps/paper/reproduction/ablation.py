@@ -15,8 +15,6 @@ from reproduction.panels import draw_balance
 from reproduction.studies import CLIENTS, LETTERS, study_cell, study_cells
 from reproduction.trainings import training_cell
 
-__all__ = ["EXPERIMENT"]
-
 _METHODS: Final = tuple(map(Method, METHODS))
 _ROUNDS: Final = {"full": 200, "small": 20}
 _SEEDS: Final = (0, 1, 2)

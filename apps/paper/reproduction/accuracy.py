@@ -15,8 +15,6 @@ from reproduction.page import Picture, Section
 from reproduction.panels import draw_averages
 from reproduction.trainings import ALL, Trainings, accuracies, curves_of, together, trainings
 
-__all__ = ["AVERAGES", "CURVES", "FEMNIST", "MOTIVATION"]
-
 _CAPTION: Final = "Accuracy over the last rounds"
 _SKEWS: Final = {
     "Global skew": {"full": ("10/1.0", "5/1.0", "2/1.0", "1/1.0"), "small": ("10/1.0", "1/1.0")},

@@ -20,8 +20,6 @@ from dubhe_flwr.experiments.findings import provenance
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.experiments.settings import MachineSettings
 
-__all__ = ["Advance", "Cell", "CellStore", "Measured", "run_cells"]
-
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe", "flwr")
 _SPEED_OVER_SECONDS: Final = 1800
 

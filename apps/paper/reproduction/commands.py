@@ -24,8 +24,6 @@ from reproduction.cells import CellStore, run_cells
 from reproduction.experiment import Experiment, PaperSettings
 from reproduction.page import Section, render_page
 
-__all__ = ["EXPERIMENTS", "app", "main", "page", "remarks", "sections"]
-
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "motivation": accuracy.MOTIVATION,
     "curves": accuracy.CURVES,

@@ -14,17 +14,6 @@ from dubhe_flwr.experiments.settings import (
 from reproduction.cells import Cell
 from reproduction.page import Section
 
-__all__ = [
-    "SKEW",
-    "Experiment",
-    "Found",
-    "Method",
-    "PaperSettings",
-    "finished",
-    "identity",
-    "spread",
-]
-
 _DATASETS: Final = ("MNIST", "CIFAR10", "FEMNIST")
 
 SKEW: Final[Mapping[str, Any]] = {"rho": 10.0, "emd": 1.5}

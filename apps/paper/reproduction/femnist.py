@@ -13,8 +13,6 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data import Dataset, largest_remainder
 from dubhe_flwr.errors import DataError, SettingsError
 
-__all__ = ["load_femnist", "split_writers"]
-
 _FIRST_LETTER: Final = 10
 _NUM_LETTERS: Final = 52
 _SIDE: Final = 28

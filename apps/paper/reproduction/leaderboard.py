@@ -14,8 +14,6 @@ from reproduction.page import Picture, Section
 from reproduction.panels import draw_reach
 from reproduction.trainings import Trainings, accuracies, together, trainings, turned_digits
 
-__all__ = ["EXPERIMENT"]
-
 _OPTIMIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "SGD": {"optimizer": "sgd"},
     "SGD, server momentum 0.9": {"optimizer": "sgd", "server_momentum": 0.9},

@@ -18,8 +18,6 @@ from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettin
 from reproduction.page import Section
 from reproduction.studies import LETTERS, study_cell
 
-__all__ = ["EXPERIMENT", "encryption_cell"]
-
 _PAPER: Final[dict[str, tuple[str, str, str, str]]] = {
     "registry of 56": ("0.47-0.49 KB", "29.6-31.28 KB", "6.9 s", "1.9 s"),
     "registry of 53": ("0.47-0.49 KB", "29.6-31.28 KB", "", ""),

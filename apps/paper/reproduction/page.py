@@ -8,8 +8,6 @@ from typing import Final
 
 from dubhe_flwr.report.table import Table
 
-__all__ = ["Picture", "Section", "render_page"]
-
 
 @dataclass(frozen=True)
 class Picture:

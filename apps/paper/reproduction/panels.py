@@ -10,14 +10,6 @@ from matplotlib.patches import Rectangle
 from dubhe_flwr.report.panels import label_percents
 from dubhe_flwr.report.picture import UNIFORM_COLOUR, Looks, method_label, method_looks
 
-__all__ = [
-    "draw_averages",
-    "draw_balance",
-    "draw_reach",
-    "draw_registry",
-    "draw_unbiasedness",
-]
-
 _BLOCK_COLOUR = (0.0, 0.447, 0.698)
 
 

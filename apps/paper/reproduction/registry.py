@@ -14,8 +14,6 @@ from reproduction.page import Picture, Section
 from reproduction.panels import draw_registry
 from reproduction.studies import CLIENTS, registry_cell, study_cell
 
-__all__ = ["EXPERIMENT"]
-
 _SHARES: Final[dict[int, float]] = {8: 0.0753, 9: 0.0632}
 """Section 6.3.3: shares of classes in the selected data, at 10/1.5 with N = 1000."""
 

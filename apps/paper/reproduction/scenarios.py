@@ -15,8 +15,6 @@ from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
 from reproduction.femnist import load_femnist, split_writers
 
-__all__ = ["scenario_of_letters", "scenario_of_turned_digits"]
-
 _DEGREES: Final = 45.0
 
 

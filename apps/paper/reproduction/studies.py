@@ -13,8 +13,6 @@ from dubhe_flwr.rules import Paper
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import SKEW, Method, PaperSettings, identity
 
-__all__ = ["CLIENTS", "LETTERS", "registry_cell", "study_cell", "study_cells"]
-
 CLIENTS: Final = {"full": 1000, "small": 200}
 """``N`` by scale."""
 

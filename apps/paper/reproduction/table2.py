@@ -12,8 +12,6 @@ from reproduction.page import Section
 from reproduction.studies import CLIENTS, study_cells
 from reproduction.trainings import accuracies, curves_of, trainings
 
-__all__ = ["EXPERIMENT"]
-
 _PAPER: Final[Mapping[str, Mapping[str, float]]] = {
     "EMD*": {"1": 0.2946, "2": 0.2588, "5": 0.2176, "10": 0.1971, "20": 0.1750, "opt": 0.0144},
     "MNIST": {"1": 0.9662, "2": 0.9668, "5": 0.9665, "10": 0.9684, "20": 0.9678, "opt": 0.9694},

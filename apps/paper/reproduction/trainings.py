@@ -17,18 +17,6 @@ from reproduction.experiment import Found, Method, PaperSettings, finished, iden
 from reproduction.page import Picture
 from reproduction.studies import LETTERS
 
-__all__ = [
-    "ALL",
-    "Trainings",
-    "accuracies",
-    "curves_of",
-    "final_accuracy",
-    "together",
-    "training_cell",
-    "trainings",
-    "turned_digits",
-]
-
 ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
 """The paper's three ways of selecting and this package's own."""
 

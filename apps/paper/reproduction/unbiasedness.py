@@ -14,8 +14,6 @@ from reproduction.page import Picture, Section
 from reproduction.panels import draw_unbiasedness
 from reproduction.studies import CLIENTS, study_cells
 
-__all__ = ["EXPERIMENT"]
-
 _REDUCTION: Final = 0.644
 """Section 6.3.1: by how much ``||p_o - p_u||_1`` falls against random selection, at 10/1.5."""
 

@@ -116,8 +116,11 @@ class Context:
         nodes round up or down, then do not depend on `rounds_per_draw`.
         """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
-        run = replace(self.run, sequence=self.run.sequence + num_rounds)
-        return replace(self, run=run), Batch(header, requests)
+        return self.counted(num_rounds), Batch(header, requests)
+
+    def counted(self, number: int = 1) -> "Context":
+        """Return the context with so many numbers of batches used."""
+        return replace(self, run=replace(self.run, sequence=self.run.sequence + number))
 
     def accepted(
         self, batch: Batch, replies: Replies, refuse: Callable[[int, MessageT], str | None]

@@ -1,7 +1,7 @@
 """The stage `keygen`: an agent makes the key of the epoch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dubhe_flwr.he import SIGNATURE_BYTES, PublicKey, Unencrypted, sealed_bytes
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
@@ -41,8 +41,7 @@ class Keygen(Awaiting):
             plain = Unencrypted(joined.announced.key_bits)
             requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
             # It takes a number as with encryption, for the next request to join to have the same.
-            context = replace(context, run=replace(context.run, sequence=context.run.sequence + 1))
-            return context, KeyMade(joined, (), plain, requests)
+            return context.counted(), KeyMade(joined, (), plain, requests)
         agents = context.agents(tuple(joined.members))[: context.settings.agent_attempts]
         return cls.ask(context, joined, agents)
 
