@@ -92,6 +92,8 @@ def test_the_verdict_says_why(
     assert found.helps == helps, found.gain
     assert reason in found.verdict
     assert found.verdict.count("Dubhe helps") + found.verdict.count("does not help") == 1
+    points = {"much": "7 to 15 points", "little": "1 to 5 points", "not": "about a point at most"}
+    assert f"gained {points[helps]} of accuracy" in found.verdict
 
 
 def test_what_it_shows() -> None:
