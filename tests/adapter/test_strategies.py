@@ -57,7 +57,8 @@ def private(api: Api, kind: str, strategy: Any) -> Any:
 )
 def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: Any) -> None:
     """Whatever the wrapped strategy asks for, the determined K train in every round."""
-    strategy, grid = api.dubhe(api.wrapped(kind, **options)), api.grid()
+    strategy = api.dubhe(api.wrapped(kind, **options), simulation="plain")
+    grid = api.grid()
     api.run(strategy, grid)
     assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
     assert [len(set(selected)) for selected in strategy.selected] == [6, 6, 6]
@@ -69,9 +70,9 @@ def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: An
 def test_privacy_wrappers_work_inside_and_outside(api: Api, kind: str, place: str) -> None:
     """Flower's DP wrappers may be wrapped by Dubhe, and may wrap it."""
     if place == "inside":
-        outer = inner = api.dubhe(private(api, kind, api.wrapped()))
+        outer = inner = api.dubhe(private(api, kind, api.wrapped()), simulation="plain")
     else:
-        inner = api.dubhe()
+        inner = api.dubhe(simulation="plain")
         outer = private(api, kind, inner)
     grid = api.grid(mods=DP_MODS.get(kind, ()))
     api.run(outer, grid, 2)
