@@ -27,12 +27,8 @@ _VERDICTS: Final = {
     "little": "Dubhe helps a little here.",
     "not": "Dubhe does not help here.",
 }
-_POINTS: Final = {
-    "much": "7 to 15 points",
-    "little": "1 to 5 points",
-    "not": "about a point at most",
-}
-"""What such federations of handwritten digits gained; see docs/howto/my_federation.md."""
+_POINTS: Final = {"much": "7.3 to 14.6", "little": "0.5 to 5.3", "not": "0.0 to 1.2"}
+"""Those that such federations of handwritten digits gained; see docs/howto/my_federation.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +109,7 @@ class FederationStudy:
             f"{_VERDICTS[self.helps]}{why} The data of ten rounds together is {random:.2f} from "
             f"uniform at random and {dubhe:.2f} with Dubhe; clients differ by {self.emd:.2f}. Each "
             "is at most 2. With handwritten digits, such federations gained "
-            f"{_POINTS[self.helps]} of accuracy."
+            f"{_POINTS[self.helps]} points of accuracy."
         )
 
     @property

@@ -1,6 +1,7 @@
 """A study of one's own federation foretells what the encrypted protocol selects, and is right."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -21,6 +22,8 @@ from dubhe_flwr.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_flwr.protocol import Coordinator, Plan
 from dubhe_flwr.report.federation import FederationStudy
 from dubhe_flwr.rules import Paper, Prices
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "my_federation.md"
 
 
 def federation(
@@ -92,8 +95,10 @@ def test_the_verdict_says_why(
     assert found.helps == helps, found.gain
     assert reason in found.verdict
     assert found.verdict.count("Dubhe helps") + found.verdict.count("does not help") == 1
-    points = {"much": "7 to 15 points", "little": "1 to 5 points", "not": "about a point at most"}
-    assert f"gained {points[helps]} of accuracy" in found.verdict
+    row = {"much": "from 0.2", "little": "0.05 to 0.2", "not": "below 0.05"}[helps]
+    points = re.search(rf"\| {row} \| \d+ \| (.+?) \|", PAGE.read_text(encoding="utf-8"))
+    assert points
+    assert f"gained {points[1]} points of accuracy" in found.verdict
 
 
 def test_what_it_shows() -> None:

@@ -127,6 +127,11 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
     assert interval * most <= protocol.max_draws_per_epoch
 
 
+def test_costs_are_those_of_real_nodes() -> None:
+    """They draw in each round; nodes of a simulation could look ahead."""
+    assert StudySettings.of(encrypted=False).protocol_settings().rounds_in_draw == 1
+
+
 def test_everything_reaches_the_protocol() -> None:
     """Nothing that can be set is forgotten."""
     given: dict[str, Any] = {
