@@ -76,14 +76,7 @@ def _measure(engine: str, num_nodes: int, repeats: int) -> dict[str, float]:
 
     @server_app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, _context: Context) -> None:
-        deadline = monotonic() + _LONGEST_WAIT
-        while len(node_ids := list(grid.get_node_ids())) < num_nodes:
-            if monotonic() > deadline:
-                raise DubheError(
-                    f"{engine} has {len(node_ids)} of {num_nodes} nodes after {_LONGEST_WAIT} s; "
-                    "see its log above."
-                )
-            sleep(0.01)
+        node_ids = nodes_of(grid, num_nodes)
         some = node_ids[:_NUM_PARTICIPANTS]
         _exchange(grid, node_ids)
         batches = [_exchange(grid, node_ids) for _ in range(repeats)]
@@ -93,6 +86,19 @@ def _measure(engine: str, num_nodes: int, repeats: int) -> dict[str, float]:
 
     simulate(engine, server_app, _echo_app(), num_nodes)
     return found
+
+
+def nodes_of(grid: Grid, num_nodes: int) -> list[int]:
+    """Wait until all nodes are there."""
+    deadline = monotonic() + _LONGEST_WAIT
+    while len(node_ids := list(grid.get_node_ids())) < num_nodes:
+        if monotonic() > deadline:
+            raise DubheError(
+                f"The engine has {len(node_ids)} of {num_nodes} nodes after {_LONGEST_WAIT} s; "
+                "see its log above."
+            )
+        sleep(0.01)
+    return node_ids
 
 
 def _exchange(grid: Grid, node_ids: Iterable[int]) -> float:

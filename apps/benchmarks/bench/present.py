@@ -18,6 +18,7 @@ from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.experiments.settings import SelectionSettings
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.report.table import Table
+from dubhe_flwr.simulation import InProcessGrid
 
 _KEY_BITS: Final = 512  # nothing is encrypted
 _BOUNDS: Final = {"epoch_ratio": ("at most", 1.1)}
@@ -95,7 +96,7 @@ def bench_present(settings: PresentSettings) -> BenchResults:
 
 def _selection(settings: PresentSettings, number: int) -> Callable[[int], float]:
     """Return a function that selects for a round, and returns the server's seconds."""
-    strategy, nodes = federation(
+    strategy, app = federation(
         number,
         _KEY_BITS,
         num_participants=settings.num_participants,
@@ -104,7 +105,7 @@ def _selection(settings: PresentSettings, number: int) -> Callable[[int], float]
         rounds_per_draw=1,  # as real nodes draw
         simulation="plain",
     )
-    grid, arrays = _NodesApart(nodes), ArrayRecord([np.zeros(1)])
+    grid, arrays = _NodesApart(InProcessGrid(app, number)), ArrayRecord([np.zeros(1)])
 
     def select(server_round: int) -> float:
         began, of_nodes = process_time(), grid.seconds
