@@ -3,6 +3,7 @@
 from dubhe_flwr.core.codebook import Category, Codebook
 from dubhe_flwr.core.determination import (
     expected_volunteers,
+    far_apart,
     group_sizes,
     groups_of_round,
     tries_of_round,
@@ -49,6 +50,7 @@ __all__ = [
     "distance_to_uniform",
     "dominating_category",
     "expected_volunteers",
+    "far_apart",
     "fixed_point_distribution",
     "generator",
     "global_distribution",

@@ -5,6 +5,8 @@ encrypted sums leave the agent a choice among ``comb(M, q)`` sets, and no client
 one sum.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,6 +61,23 @@ def tries_of_round(
         )
         for attempt, volunteers in enumerate(decisions.T)
     ]
+
+
+def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
+    """Put an earlier try in the place of one that differs from it by fewer clients than `fewest`.
+
+    The difference of their sums would be a sum over these few. There are still H tries.
+
+    >>> [t.tolist() for t in far_apart([np.array([0, 1]), np.array([1, 2]), np.array([2, 3])], 3)]
+    [[0, 1], [0, 1], [2, 3]]
+    """
+    apart: dict[frozenset[int], Clients] = {}
+    found = []
+    for chosen in tries:
+        clients = frozenset(chosen.tolist())
+        near = (earlier for earlier in apart if len(clients ^ earlier) < fewest)
+        found.append(apart.setdefault(next(near, clients), chosen))
+    return found
 
 
 def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> int:

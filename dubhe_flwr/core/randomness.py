@@ -8,26 +8,13 @@ random numbers, and a run repeats on every runtime. Keys and obfuscation never c
 import hashlib
 import json
 import secrets
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.random.bit_generator import ISeedSequence
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 _TRIES_IN_BLOCK: Final = 32
 """Seeded tries come in blocks, each of them one stream of random numbers for all rounds."""
-
-
-class _Key(ISeedSequence):
-    """A key of Philox, which without a seed sequence asks the operating system for a seed."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = np.frombuffer(key, dtype=">u8")[::-1].astype(np.uint64)
-
-    def generate_state(self, n_words: int, dtype: DTypeLike = np.uint32) -> NDArray[Any]:
-        """Return the key, two words of 64 bits."""
-        del n_words, dtype
-        return self._key
 
 
 def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator:
@@ -45,8 +32,8 @@ def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator
     True
     """
     digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
-    key: Any = _Key(digest[:16])  # numpy's stubs know of one kind of seed sequence only
-    return np.random.Generator(np.random.Philox(key, counter=skip // 4))
+    key = int.from_bytes(digest[:16], "big")
+    return np.random.Generator(np.random.Philox(key=key, counter=skip // 4))
 
 
 def seeded_draws(

@@ -23,8 +23,7 @@ def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) 
     of small, skewed batches do not fit other clients. Grey ones of at least 12 pixels get the
     network of Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), with two convolutions.
     Smaller ones, such as scikit-learn's digits, get one hidden layer of 64. All return
-    `num_classes` logits. The seed fixes the initial parameters; torch's own random numbers stay as
-    they were.
+    `num_classes` logits. The seed fixes the parameters; torch's own random state stays as it was.
 
     Examples
     --------

@@ -1,10 +1,11 @@
 """Agents: what an honest one sees, what it refuses, and what a dishonest one can do."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, dubhe, encrypted, joined, skewed_counts
+from protocol.federation import Federation, decrypted, dubhe, encrypted, joined, skewed_counts
 from protocol.nodes import SCALE, next_request, numbers, refuses
 from protocol.server import SETTINGS, agents_in_turn, alter, asked, federation, stages_of
 
@@ -70,6 +71,21 @@ def test_fewer_sums_than_half_the_clients() -> None:
     nodes.handle(agent, request)
     one = {"sums": request["sums"][:128], "sequence": 60} | numbers([1], [4])  # type: ignore[index]
     refuses(nodes, agent, {**request, **one}, RefusedError, "used up")
+
+
+def test_no_two_tries_that_tell_of_fewer_clients_than_a_sum() -> None:
+    """With K = 9 of twelve, each of a class of its own: tries are the same, or differ by three."""
+    options = {"num_participants": 9, "tries": 5, "reference_set": (1, 12), "thresholds": {1: 0.6}}
+    nodes = dubhe(9 * np.eye(12, dtype=int), **SETTINGS | options)
+    agent, request = next_request(nodes, Stage.DETERMINE)
+    sums: Any = request["sums"]
+    size, node = len(sums) // 5, joined(nodes, agent)
+    each_sum = (decrypted(node, DISTRIBUTION, sums[size * h :][:size]) for h in range(5))
+    tries = [found[:12] > 0 for found in each_sum]
+    assert {each.sum() for each in tries} == {9}
+    apart = [int((each ^ other).sum()) for each, other in combinations(tries, 2)]
+    assert min(apart) == 0 < max(apart)
+    assert not {1, 2}.intersection(apart)
 
 
 @pytest.mark.parametrize(("group_size", "share"), [(4, 0.83), (20, 0.97)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from dubhe_flwr.core import generator, group_sizes, groups_of_round, tries_of_round
+from dubhe_flwr.core import far_apart, generator, group_sizes, groups_of_round, tries_of_round
 from dubhe_flwr.core.determination import cut_into_groups, fill_or_trim
 from dubhe_flwr.errors import SettingsError
 
@@ -72,14 +72,13 @@ def decisions() -> Mask:
 ALL = np.ones(40, dtype=bool)
 
 
-def as_lists(tries: list[NDArray[np.int64]]) -> list[list[int]]:
-    """Return the clients of each try."""
-    return [chosen.tolist() for chosen in tries]
-
-
 def test_each_try_stands_alone(decisions: Mask) -> None:
     """A try depends on its own decisions, seed, round and index, not on other tries or rounds."""
-    tries = as_lists(tries_of_round(decisions, ALL, 5, 7, 3))
+
+    def tries_of(decisions: Mask) -> list[list[int]]:
+        return [chosen.tolist() for chosen in tries_of_round(decisions, ALL, 5, 7, 3)]
+
+    tries = tries_of(decisions)
     alone = [
         fill_or_trim(decisions[:, index], ALL, 5, generator(7, "fill-or-trim", 3, index)).tolist()
         for index in range(6)
@@ -87,8 +86,21 @@ def test_each_try_stands_alone(decisions: Mask) -> None:
     assert tries == alone
     others = decisions.copy()
     others[:, 1:] = ~others[:, 1:]
-    assert as_lists(tries_of_round(others, ALL, 5, 7, 3))[0] == tries[0]
-    assert as_lists(tries_of_round(decisions[:, :4], ALL, 5, 7, 3)) == tries[:4]
+    assert tries_of(others)[0] == tries[0]
+    assert tries_of(decisions[:, :4]) == tries[:4]
+
+
+@given(st.integers(0, 999), st.integers(1, 9), st.integers(0, 8))
+def test_tries_that_are_close_become_one(seed: int, num_participants: int, fewest: int) -> None:
+    """The first stays; any two are the same or far apart; each is near the one it was."""
+    rng = np.random.default_rng(seed)
+    tries = [np.sort(rng.choice(12, num_participants, replace=False)) for _ in range(9)]
+    found = far_apart(tries, fewest)
+    differ = [[len(np.setxor1d(a, b)) for a in found] for b in found]
+    assert (len(found), found[0].tolist()) == (9, tries[0].tolist())
+    assert all(number == 0 or number >= fewest for row in differ for number in row)
+    moved = [len(np.setxor1d(*pair)) for pair in zip(tries, found, strict=True)]
+    assert all(number == 0 or number < fewest for number in moved)
 
 
 @given(num_participants=st.integers(1, 200), data=st.data())
@@ -110,20 +122,6 @@ def test_group_size_out_of_range_is_refused(group_size: int) -> None:
         group_sizes(20, group_size)
 
 
-def pool_of_round(decisions: Mask, eligible: Mask, num_participants: int, seed: int) -> list[int]:
-    """Return all that are cut into groups, of one client each."""
-    groups = groups_of_round(
-        decisions,
-        eligible,
-        num_participants,
-        1,
-        max_groups=len(eligible),
-        seed=seed,
-        server_round=1,
-    )
-    return [int(client) for (client,) in groups]
-
-
 @given(
     num_clients=st.integers(10, 30),
     tries=st.integers(1, 4),
@@ -139,7 +137,8 @@ def test_pool_holds_all_who_volunteered(
     decisions = rng.random((num_clients, tries)) < density
     eligible = rng.random(num_clients) < 0.8
     eligible[:num_participants] = True
-    pool = pool_of_round(decisions, eligible, num_participants, seed)
+    of = {"max_groups": num_clients, "seed": seed, "server_round": 1}
+    pool = np.concatenate(groups_of_round(decisions, eligible, num_participants, 1, **of)).tolist()
     volunteers = np.flatnonzero([any(row) for row in decisions] & eligible)
     assert len(set(pool)) == len(pool) == max(volunteers.size, num_participants)
     assert eligible[pool].all()
@@ -147,11 +146,7 @@ def test_pool_holds_all_who_volunteered(
 
 
 @given(
-    num_participants=st.integers(3, 30),
-    extra=st.integers(0, 100),
-    max_groups=st.integers(10, 40),
-    seed=st.integers(0, 2**32),
-    data=st.data(),
+    st.integers(3, 30), st.integers(0, 100), st.integers(10, 40), st.integers(0, 2**32), st.data()
 )
 def test_groups_are_disjoint_and_suffice(
     num_participants: int, extra: int, max_groups: int, seed: int, data: st.DataObject

@@ -11,12 +11,7 @@ from dubhe_flwr.errors import DataError, SettingsError
 seeds = st.integers(0, 2**32 - 1)
 
 
-@given(
-    seed=seeds,
-    clients=st.integers(1, 12),
-    classes=st.integers(1, 6),
-    num_samples=st.integers(1, 20),
-)
+@given(seeds, st.integers(1, 12), st.integers(1, 6), st.integers(1, 20))
 def test_every_client_gets_its_counts(
     seed: int, clients: int, classes: int, num_samples: int
 ) -> None:

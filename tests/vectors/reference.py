@@ -532,6 +532,9 @@ def plain_round(
             _filled(names, others, wanted, wanted, lots(seed, "fill-or-trim", server_round, h))
             for h, names in enumerate(yes)
         ]
+        for h, names in enumerate(selections):  # no two differ by fewer than a sum has to cover
+            near = [k for k in selections[:h] if len({*k} ^ {*names}) < announced["min-cohort"]]
+            selections[h] = near[0] if near else names
     if not has_choice:
         return Round(selections, [], [0], selections[0])
     sums = [_added(fixed[k] for k in members) for members in selections]

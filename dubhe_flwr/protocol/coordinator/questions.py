@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import generator, groups_of_round, tries_of_round
+from dubhe_flwr.core import far_apart, generator, groups_of_round, tries_of_round
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
 
@@ -83,7 +83,8 @@ def question_of(
     tries = tries_of_round(
         drawn.decisions, eligible, announced.num_participants, seed, server_round
     )
-    return Question(drawn, agent, has_choice, tuple(tries), (0,))
+    apart = far_apart(tries, announced.min_cohort)
+    return Question(drawn, agent, has_choice, tuple(apart), (0,))
 
 
 def _has_choice(epoch: Epoch, drawn: DrawnRound, to_decrypt: int) -> bool:

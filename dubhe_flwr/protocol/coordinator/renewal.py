@@ -66,8 +66,7 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     """Return whether too many nodes are new, were lost while they registered, or have other labels.
 
     All but the new ones count after a while only: what lost them may lose them again, and labels
-    that always move are no reason to register in every round. Who was left out by lot is not a
-    stranger.
+    that always move are no reason to register in every round. Nodes left out by lot do not count.
     """
     settings, present = context.settings, context.round.present
     strangers = present - epoch.left_out
