@@ -17,17 +17,11 @@ from flwr.supercore.task_identity import TaskIdentity
 
 __all__ = ["GridClientProxy", "Run"]  # handed on
 
-SERVER_NODE_ID: Final = 1
-"""Node id of the server, also the source of errors that the framework makes."""
-
+SERVER_NODE_ID: Final = 1  # also the source of errors that the framework makes
+# Codes of errors: a ClientApp raised an exception, a node is gone, or it has not answered either.
 CLIENT_APP_ERROR: Final = 2
-"""Error code of a ClientApp that raised an exception."""
-
 NODE_UNAVAILABLE: Final = 5
-"""Error code of a node that is gone."""
-
 NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})
-"""Error codes by which the framework says that the node has not answered, or is gone."""
 
 
 def new_run(run_id: int) -> Run:

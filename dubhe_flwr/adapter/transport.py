@@ -58,8 +58,7 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
     """Send all requests of a batch and return the replies by node id.
 
     The timeout is that of all parts in which the batch is sent; nodes that did not answer in time
-    are missing. Of several replies of a node the first counts, and an error only where nothing
-    else came.
+    are missing. Of several replies of a node the first counts, but an error comes last.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     kind = message_type(batch.header.stage)

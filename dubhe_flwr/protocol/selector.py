@@ -34,32 +34,12 @@ class Selector(ABC, Generic[StateT]):
         present: Collection[int],
         eligible: Collection[int] | None = None,
     ) -> tuple[StateT, Batch | Plan]:
-        """Begin a round.
+        """Begin a round: go on from a state with the nodes that are there, given by their ids.
 
-        Parameters
-        ----------
-        state : StateT
-            What the last call returned.
-        server_round : int
-            Number of the round, from 1.
-        present : collection of int
-            Ids of the nodes that are there.
-        eligible : collection of int, optional (default: all of them)
-            Ids of those that may be chosen in this round.
-
-        Returns
-        -------
-        state : StateT
-            To be passed to the next call.
-        outcome : Batch or Plan
-            What to send, or who trains.
-
-        Raises
-        ------
-        SettingsError
-            If the settings do not fit the number of nodes.
-        QuorumError
-            If too few nodes are there.
+        Rounds are numbered from 1. Those that may be chosen in this round are `eligible`; by
+        default all are. It returns the state for the next call, and what to send or who trains. It
+        is a `SettingsError` if the settings do not fit the number of nodes, and a `QuorumError` if
+        too few are there.
         """
 
     @abstractmethod

@@ -24,8 +24,7 @@ def known_labels(
     Parameters
     ----------
     label_counts : array_like of float, shape (N, C)
-        A row for each partition-id: samples of each class, or shares where all clients count the
-        same.
+        A row for each partition-id: samples of each class, or shares where all count the same.
     seed : int (default: 0)
         Fixes the random selections.
 

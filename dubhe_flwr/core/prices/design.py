@@ -91,8 +91,7 @@ class PriceDesign:
 
         It is from 0.02 V / N to 1 - 0.02 (1 - V / N), and the same for all where nothing was
         summed. The dither is uniform in [0, 1), the client's own: it chooses between the two
-        nearest of 16 levels, such that the probability is right on average. Without it there are no
-        levels.
+        nearest of 16 levels, so that the probability is right on average; without it, of none.
         """
         share = min(1.0, self.num_volunteers / num_clients)
         if share == 1.0 or not state.evaluations or not state.kappa:

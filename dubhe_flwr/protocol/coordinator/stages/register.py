@@ -1,8 +1,9 @@
 """The stage `register`: nodes encrypt what the rule adds up, and their label distributions."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
+from dubhe_flwr.core import generator
 from dubhe_flwr.he import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
@@ -62,10 +63,33 @@ class Register(Awaiting):
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.made.agents)
         context.check_quorum(len(members), "registered")
+        context, by_lot = _left_out(context, joined, members)
+        kept = [n for n in members if n not in by_lot]
+        if by_lot:
+            total = public_key.add_up((vectors[n] for n in kept), num_ciphertexts)
         return context, Registered(
-            joined=joined,
+            joined=replace(joined, left_out=joined.left_out | by_lot),
             public_key=public_key,
-            distributions={n: accepted[n].distribution for n in members},
-            num_registered=len(members),
-            last_sum=SettleRequest(total[: sizes[0]], len(members), exchange=0),
+            distributions={n: accepted[n].distribution for n in kept},
+            num_registered=len(kept),
+            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0),
         )
+
+
+def _left_out(
+    context: Context, joined: Joined, node_ids: Collection[int]
+) -> tuple[Context, frozenset[int]]:
+    """Return a random tenth of the nodes, once an epoch is of others than the one before.
+
+    Two sums over all nodes but a few tell what these few registered. Those whom the lot did not ask
+    to join count as left out; a small federation has nobody to spare.
+    """
+    run, settings = context.run, context.settings
+    has_varied = run.has_varied or run.registered not in {None, frozenset(node_ids)}
+    context = replace(context, run=replace(run, has_varied=has_varied))
+    number = len(node_ids) + len(joined.left_out)
+    if not has_varied or number < 10 * settings.min_cohort:
+        return context, frozenset()
+    most = max(settings.least_nodes, settings.num_participants, number - number // 10)
+    order, lots = list(node_ids), generator(run.seed, "left out", context.server_round)
+    return context, frozenset(order[lot] for lot in lots.permutation(len(order))[most:])

@@ -27,7 +27,7 @@ class Settle(Awaiting):
         terms, last = registered.joined.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
         if num_sums <= max(1, last.exchange):
-            return context, _epoch(context, registered)
+            return _epoch(context, registered)
         requests = dict.fromkeys(registered.distributions, last)
         context, batch = context.batch(registered.joined.identity, Stage.SETTLE, requests)
         return context, cls(batch, registered)
@@ -58,7 +58,7 @@ class Settle(Awaiting):
             context = context.reported(report.without(len(vectors), "not settled"))
             context.check_quorum(len(settled), "settled")
             finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
-            return context, _epoch(context, _of(registered, settled), finding)
+            return _epoch(context, _of(registered, settled), finding)
         num_ciphertexts = terms.layout.num_ciphertexts(SETTLEMENT)
         members, total = valid_sum(registered.public_key, vectors, num_ciphertexts)
         report = report.without(len(settled), "settled too early")
@@ -75,9 +75,12 @@ def _of(registered: Registered, node_ids: Collection[int]) -> Registered:
     return replace(registered, distributions=kept)
 
 
-def _epoch(context: Context, registered: Registered, finding: tuple[float, ...] = ()) -> Epoch:
+def _epoch(
+    context: Context, registered: Registered, finding: tuple[float, ...] = ()
+) -> tuple[Context, Epoch]:
     joined, node_ids = registered.joined, registered.distributions
-    return Epoch(
+    context = replace(context, run=replace(context.run, registered=frozenset(node_ids)))
+    return context, Epoch(
         **{invited.name: getattr(joined, invited.name) for invited in fields(Invitation)},
         first_round=context.server_round,
         aliases={node_id: joined.members[node_id].alias for node_id in node_ids},

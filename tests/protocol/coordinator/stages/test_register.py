@@ -1,11 +1,12 @@
 """Tests of the stage `register`: what the nodes encrypt is added up."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import joined
-from protocol.server import COUNTS, PLAIN, SETTINGS, altered, failed, federation, lost
+from protocol.federation import dubhe, epoch_of, joined, skewed_counts
+from protocol.server import COUNTS, PLAIN, SETTINGS, altered, epochs_of, failed, federation, lost
 
 from dubhe_flwr.core import Codebook, overall_registry
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
@@ -34,3 +35,26 @@ def test_only_an_error_says_that_a_key_did_not_open(spoil: Any, times: int) -> N
     with altered(nodes, "register", spoil, nodes.ids[:3]):
         assert nodes.play(1).num_registered == 9
     assert nodes.stages().count("keygen") == times
+
+
+@pytest.mark.parametrize("stage", ["join", "register", "settle"])
+def test_a_tenth_is_left_out_once_an_epoch_is_of_others(stage: str) -> None:
+    """Of forty nodes one is lost and comes back: no two sums of registrations differ by it only."""
+    nodes = dubhe(skewed_counts(40), num_participants=4, registration_interval=1, **PLAIN)
+    epochs = []
+    for server_round in range(1, 7):
+        with altered(nodes, stage, lost if server_round == 3 else dict, nodes.ids[7:8]):
+            nodes.play(server_round)
+        epochs.append(frozenset(epoch_of(nodes).aliases))
+    assert list(map(len, epochs)) == [40, 40, 39 if stage == "settle" else 36, 36, 36, 36]
+    registered = [epoch for epoch in epochs if len(epoch) != 39]  # 40 registered in that one
+    differ = [len(one ^ other) for one, other in combinations(registered, 2)]
+    assert not {1, 2}.intersection(differ)
+
+
+def test_who_is_left_out_by_lot_brings_no_new_epoch() -> None:
+    """Of forty nodes 36 count; that is no reason to register anew after a fifth of the interval."""
+    nodes = federation(40, registration_interval=10, max_registered=40, **PLAIN)
+    plans = [nodes.play(r, nodes.ids[r > 10 :]) for r in range(1, 21)]
+    assert [plan.num_registered for plan in plans] == [40] * 10 + [36] * 10
+    assert len(set(epochs_of(plans))) == 2
