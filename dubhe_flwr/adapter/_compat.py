@@ -1,6 +1,6 @@
 """What moves between versions of Flower, in one place.
 
-Everything else imports only names that are stable from Flower 1.24 on.
+Everything else imports only names that Flower documents.
 """
 
 from collections.abc import Mapping

@@ -41,7 +41,7 @@ class Options:
     wait_timeout : float (default: 60)
         Seconds to wait for them.
     stage_timeout : float, optional (default: 600)
-        Seconds to wait for the replies to one batch; None waits for ever.
+        Seconds to wait for the replies to one batch; None waits as Flower does, twelve hours.
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp that is started again
         with the same directory goes on with the next round.

@@ -88,6 +88,9 @@ class CheckpointDirectory:
         arrays: dict[str, Any] = {}
 
         def collected(array: Any) -> dict[str, str]:
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                kind = type(array).__name__
+                raise CheckpointError(f"A checkpoint keeps what JSON takes, and arrays; no {kind}.")
             name = str(len(arrays))
             arrays[name] = array
             return {_ARRAY: name}

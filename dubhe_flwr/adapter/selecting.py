@@ -67,10 +67,9 @@ class SelectionDriver:
         run.plan = outcome
         seconds = time.perf_counter() - begin
         self._trained.update(outcome.aliases)
-        known = max(outcome.num_registered, len(self._trained), 1)
         self.metrics = {
             "selection-clients": len(outcome.participants),
-            "selection-coverage": len(self._trained) / known,
+            "selection-coverage": len(self._trained) / max(len(node_ids), len(self._trained), 1),
             "selection-seconds": seconds,
             "selection-bytes": outcome.bytes_up + outcome.bytes_down,
         }

@@ -20,10 +20,7 @@ class KeptResults:
     settings: CompareSettings
 
     def finished(self) -> dict[str, MethodResult]:
-        """Return the methods in the file.
-
-        It is a `SettingsError` if it is of a comparison with other settings, or of something else.
-        """
+        """Return the methods in the file; what is not of these settings is a `SettingsError`."""
         if not self.path.exists():
             return {}
         try:

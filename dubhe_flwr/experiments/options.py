@@ -110,6 +110,5 @@ def _choices(own: Field[Any]) -> Sequence[str]:
 
 def _inner(own: Field[Any]) -> type[CommandSettings] | None:
     """Return the class of a field that holds other settings."""
-    return (
-        own.type if isinstance(own.type, type) and issubclass(own.type, CommandSettings) else None
-    )
+    kind = own.type
+    return kind if isinstance(kind, type) and issubclass(kind, CommandSettings) else None

@@ -44,7 +44,6 @@ def known_labels(
     if weighted.ndim != 2:
         raise SettingsError("label_counts must be a table: a row for each partition-id.")
     rows = {str(row): row for row in range(len(weighted))}
-    rng = generator(seed, "known-labels")
 
     def distance(clients: Sequence[int] | NDArray[np.int64]) -> float:
         return distance_to_uniform(global_distribution(weighted[list(clients)]))
@@ -58,6 +57,7 @@ def known_labels(
                 "known_labels a row for each partition-id."
             )
         chosen = [rows[alias] for alias in plan.aliases]
+        rng = generator(seed, "known-labels", plan.server_round)
         draws = (rng.choice(len(weighted), len(chosen), replace=False) for _ in range(_DRAWS))
         return {
             "selection-distance": distance(chosen),

@@ -48,6 +48,13 @@ def test_only_the_last_round_is_kept(tmp_path: Path) -> None:
     assert checkpoint.content["model"][1]["b"].shape == (2, 0)
 
 
+@pytest.mark.parametrize("value", [{1, 2}, np.array([{}])])
+def test_no_checkpoint_holds_a_pickle(tmp_path: Path, value: object) -> None:
+    """What is neither JSON nor an array of numbers is refused when it is saved."""
+    with pytest.raises(CheckpointError, match=r"no (set|ndarray)\."):
+        opened(tmp_path).save(0, {"state": value})
+
+
 def test_rounds_are_compared_as_numbers(tmp_path: Path) -> None:
     """Where an earlier one could not be removed, the later one counts."""
     directory = opened(tmp_path)

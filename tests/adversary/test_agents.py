@@ -56,6 +56,17 @@ def test_groups_of_two_sizes() -> None:
     refuses(nodes, agent, request, RefusedError, SIZES)
 
 
+@pytest.mark.parametrize(("covered", "num_spoilt"), [([3, 4], 2), ([3, 4], 1), ([3, 3], 0)])
+def test_one_sentence_whatever_does_not_add_up(covered: list[int], num_spoilt: int) -> None:
+    """Of groups of 3 and 4 none is good, or the fours are missing: nothing says which it was."""
+    options = {"num_participants": 7, "determination": "grouped", "group_size": 3}
+    nodes, agent, request = asking(covered, num_clients=12, **options)
+    sums: Any = request["sums"]
+    start = num_spoilt * len(sums) // 2
+    request["sums"] = bytes(start) + sums[start:]
+    refuses(nodes, agent, request, RefusedError, r"^The sum is not what it is said to be\.$")
+
+
 def test_an_honest_server_asks_for_no_more() -> None:
     """All twelve volunteer, and would make up two groups of five. Two clients would be left."""
     nodes = federation(determination="grouped", group_size=3, num_participants=5)

@@ -220,38 +220,6 @@ def test_no_exchange_improves_what_the_search_found(
     assert best_groups(sums, sizes, wanted, local_skew).tolist() == chosen
 
 
-@pytest.mark.parametrize(
-    ("num_groups", "num_classes", "num_wanted", "times_first"),
-    [
-        pytest.param(60, 10, 5, {8}, id="as many pairs as help"),
-        pytest.param(10, 10, 8, {5}, id="all shifts"),
-        pytest.param(250, 10, 8, {3}, id="three pairs for each group"),
-        pytest.param(125, 10, 25, {1}, id="each group once"),
-        pytest.param(250, 52, 25, {0, 1}, id="some groups only"),
-        pytest.param(600, 10, 300, {0, 1}, id="one group"),
-    ],
-)
-def test_search_starts_from_as_many_pairs_as_its_effort_allows(
-    num_groups: int, num_classes: int, num_wanted: int, times_first: set[int]
-) -> None:
-    """Groups start equally often, from different pairs; the work and the memory are bounded."""
-    parts = group_choice._Parts.of(np.ones((num_groups, num_classes + 1)), 0.0, None)
-    kinds = np.zeros(num_groups, dtype=np.int64)
-    search = group_choice._Search(parts, kinds, np.array([num_wanted]))
-    batches = list(search.batches())
-    pairs = np.concatenate(batches)
-    assert set(np.bincount(pairs[:, 0], minlength=num_groups).tolist()) == times_first
-    assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
-    assert pairs.min() >= 0
-    assert pairs.max() < num_groups
-    work, effort = len(pairs) * num_wanted**2 * num_classes, group_choice._SEARCH_EFFORT
-    assert len(pairs) == 1 or work < 2 * effort
-    most_pairs = num_groups * min(num_groups // 2, 8)
-    assert len(pairs) == most_pairs or work > effort / 2
-    for batch in batches:
-        assert len(batch) * num_wanted * num_groups <= group_choice._BATCH_ELEMENTS
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many starting points are followed at once changes the memory, not the result."""
@@ -259,24 +227,6 @@ def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyP
     whole = best_groups(sums, sizes, [4] * 5)
     monkeypatch.setattr(group_choice, "_BATCH_ELEMENTS", 10_000)
     assert best_groups(sums, sizes, [4] * 5).tolist() == whole.tolist()
-
-
-@pytest.mark.parametrize("local_skew", [0.0, 3.0])
-def test_search_grows_by_the_best_group(local_skew: float) -> None:
-    """To each pair to start from, the group is added with which the score is least."""
-    sums, _ = grouped_sums(skewed_clients(60, 4, seed=1), 9, 3, seed=1)
-    parts, kinds = group_choice._Parts.of(sums, local_skew, None), np.zeros(20, dtype=np.int64)
-    search = group_choice._Search(parts, kinds, np.array([3]))
-    starts = np.array(list(combinations(range(len(sums)), 2)))
-    for pair, row in zip(starts.tolist(), search._grow(starts), strict=True):
-        grown = np.flatnonzero(row).tolist()
-        assert len(grown) == 3
-        assert set(pair) < set(grown)
-        assert score(sums, grown, local_skew) == min(
-            score(sums, [*pair, other], local_skew)
-            for other in range(len(sums))
-            if other not in pair
-        )
 
 
 @pytest.mark.parametrize("num_groups", [5, 60])

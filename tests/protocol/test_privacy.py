@@ -107,6 +107,18 @@ def test_labels_change_no_number_and_no_size(
     assert len(one) > 6 * NUM_CLIENTS
 
 
+@pytest.mark.parametrize("labels", [[1, 0, 0, 0], [0, 0, 0, 10**9], [2**38] * 4])
+def test_by_prices_labels_change_no_size(labels: list[int]) -> None:
+    """Each node gets the same messages; only how often all are asked to settle may change."""
+    settings: Any = {"num_participants": 4, "registration_interval": 3}
+    counts = skewed_counts(40)
+    changed = counts.copy()
+    changed[3] = labels
+    one, other = (map(repr, shapes(run(each, **settings))) for each in (counts, changed))
+    assert set(one) == set(other)
+    assert any(e.stage == "settle" for e in run(counts, **settings).exchanges)
+
+
 @pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
 def test_labels_that_move_change_no_number_and_no_size(labels: list[int]) -> None:
     """Whether they moved is a bit that each node sends in any case, also if it begins a byte."""

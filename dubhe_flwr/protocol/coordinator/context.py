@@ -29,8 +29,8 @@ class Run:
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes whose last answer to a request to join was no
     num_refused: int = 0  # epochs in a row that nodes refused: each halves whom the next one asks
-    registered: frozenset[int] | None = None  # the nodes of the last epoch that settled
-    has_varied: bool = False  # whether an epoch was ever of others than the one before
+    registered: frozenset[int] | None = None  # the nodes of the last sum of registrations
+    has_varied: bool = False  # whether a sum was ever of others than the one before
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,7 @@ class Coordinator(Selector[CoordinatorState]):
                 f"seed={self.settings.seed} is not the seed {run.seed} of the saved state; give "
                 "that one, or none."
             )
+        run = replace(run, has_varied=run.has_varied or interrupted)  # nodes may have read a sum
         same = epoch is not None and epoch.announced == self.settings.announced(len(epoch.asked))
         return CoordinatorState(run, epoch=epoch if same and not interrupted else None)
 

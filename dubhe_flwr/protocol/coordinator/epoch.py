@@ -40,7 +40,7 @@ class Invitation:
     announced: JoinRequest
     num_classes: int  # ``C``, what most nodes said
     asked: frozenset[int]
-    left_out: frozenset[int]  # not asked, by lot
+    left_out: frozenset[int]  # by lot: not asked, or not in the sums
     declined: frozenset[int]  # those that said no
 
     @property

@@ -79,7 +79,7 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     # Those that went hide those that came, where the run would end or fewer than K would train
     # without them; then those that were left out count as well.
     num_gone = len(epoch.aliases) - len(epoch.refused) - num_registered
-    num_others = len(present) - len(present & epoch.asked)
+    num_others = len(present - (epoch.asked - epoch.left_out))
     possible = num_registered + min(room, num_others)
     needed = (settings.least_nodes, settings.num_participants)
     saves = any(num_registered < number <= possible for number in needed)

@@ -2,13 +2,17 @@
 
 import hashlib
 from dataclasses import replace
+from typing import Final
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleRequest
 
-_DIGEST_BYTES = 32
+IS_ANOTHER: Final = "The sum is not what it is said to be."
+"""Says the same whatever check failed, which would tell something of what was decrypted."""
+
+_DIGEST_BYTES: Final = 32
 
 
 def price_of(joined: Joined, registered: Registered | None, request: ParticipateRequest) -> int:

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import best_groups, best_scored_try, group_sizes, private_draws, seeded_draws
-from dubhe_flwr.errors import DecryptionError, RefusedError
+from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
+    IS_ANOTHER,
     price_of,
     reading_of,
     registration_of,
@@ -32,8 +33,10 @@ def participate(
     policy: NodePolicy, joined: Joined, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw whether to take part, for each round and try."""
+    price = price_of(joined, joined.registered, request)
+    spend_draws(joined, registration_of(joined), price)  # refused before any work
     registered, _ = read_sum(policy, joined, request, keep)
-    registered = spend_draws(joined, registered, price_of(joined, registered, request))
+    registered = spend_draws(joined, registered, price)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     draws = _draws(policy, joined, rounds, request.num_tries)
     says = [*(not is_willing(policy, r) for r in rounds), has_moved(policy, joined.counts)]
@@ -67,10 +70,11 @@ def determine(
         _read_sum(joined.terms, cipher, request.sums[row * size : (row + 1) * size], number)
         for row, number in enumerate(num_clients)
     ]
-    chosen = [
-        index for each in rounds for index in _best_of_round(joined, found[each], num_clients[each])
-    ]
-    return DetermineReply(tuple(chosen))
+    try:
+        chosen = [_best_of_round(joined, found[each], num_clients[each]) for each in rounds]
+    except DubheError:
+        raise RefusedError(IS_ANOTHER) from None
+    return DetermineReply(tuple(chain.from_iterable(chosen)))
 
 
 def _draws(
@@ -118,13 +122,11 @@ def _best_of_round(
     announced, rule = joined.announced, joined.terms.rule
     usable = {index: each for index, each in enumerate(found) if each is not None}
     if not usable:
-        raise RefusedError("No sum of a round covers the clients it is said to cover.")
+        raise RefusedError(IS_ANOTHER)
     indices = list(usable)
     sums = np.array(list(usable.values()))
     if announced.group_size is None:
         return [indices[best_scored_try(sums, rule.local_skew, rule.target)]]
-    if announced.num_wanted > len(sums):
-        raise RefusedError("There are fewer groups than are wanted.")
     wanted = group_sizes(announced.num_participants, announced.group_size)
     best = best_groups(sums, np.array(num_clients)[indices], wanted, rule.local_skew, rule.target)
     return [indices[int(index)] for index in best]

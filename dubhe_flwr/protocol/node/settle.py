@@ -3,22 +3,18 @@
 import secrets
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import DubheError, RefusedError
-from dubhe_flwr.protocol.node.guards import read_before, registration_of
+from dubhe_flwr.protocol.node.guards import IS_ANOTHER, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
-
-_IS_ANOTHER: Final = "The sum is not what it is said to be."
-"""Says the same whatever check failed, which would tell something of what was decrypted."""
 
 
 def settle(policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Keep) -> SettleReply:
@@ -74,7 +70,7 @@ def read_sum(
         if not isinstance(error, DubheError):
             where = where_raised(error)
             logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
-        raise RefusedError(_IS_ANOTHER) from None
+        raise RefusedError(IS_ANOTHER) from None
     registered = replace(registered, reading=reading)
     keep(replace(joined, registered=registered))
     return registered, outcome

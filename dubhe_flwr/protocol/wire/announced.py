@@ -44,11 +44,13 @@ class JoinRequest(Message):
         require(not too_long, "The settings of the rule are too long.")
         require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
         require(self.max_clients >= 1, "An epoch has room for a client.")
-        require(self.volunteer_tries >= 1, "Fewer volunteers than K are asked for.")
-        fits = (
-            self.group_size is None or self.min_cohort <= self.group_size <= self.num_participants
-        )
+        size = self.num_participants if self.group_size is None else self.group_size
+        fits = self.min_cohort <= size <= self.num_participants
         require(fits, "A group has from min_cohort to K clients.")
+        fits = self.volunteer_tries >= 1 and (
+            self.group_size is not None or self.volunteer_tries == 1
+        )
+        require(fits, "K volunteers are asked for, and more only for groups.")
         require(self.draw_seed is None or self.draw_seed >= 0, "A seed is negative.")
         require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
 

@@ -30,14 +30,3 @@ def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(trained) == 4
     assert results.measured["training_round_seconds"] >= 4 * min(trained)
     assert results.figures["selection_share_dubhe-paper_n20"] > 0
-
-
-def test_the_bounds_are_those_of_real_keys() -> None:
-    """Each names a figure that there is."""
-    names = {
-        f"{name}_{method}_n{number}"
-        for name in protocol._shares([FIRST, NEXT], 1.0)
-        for method in protocol.MEASURED
-        for number in ProtocolSettings().sizes
-    }
-    assert set(protocol._BOUNDS) <= names

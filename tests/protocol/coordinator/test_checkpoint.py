@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -54,7 +54,9 @@ def test_at_every_point_of_a_run_the_state_comes_back(settings: dict[str, Any]) 
             back = load(saved(nodes), interrupted=False)
             assert fingerprint(back) == fingerprint(expected)
             again = load(saved(nodes), interrupted=True)
-            assert fingerprint(again) == fingerprint(CoordinatorState(at.run))
+            assert fingerprint(again) == fingerprint(
+                CoordinatorState(replace(at.run, has_varied=True))  # nodes may have read a sum
+            )
             points.append(expected.epoch is not None)
             if not isinstance(outcome, Batch):
                 break

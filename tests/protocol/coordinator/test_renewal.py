@@ -102,6 +102,17 @@ def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
     assert epoch_of(nodes).asked != sample
 
 
+def test_nodes_that_were_left_out_of_the_sums_save_a_run_as_well() -> None:
+    """Of 31 nodes three registered in vain. Nine others go, and K = 20 train all the same."""
+    nodes = federation(31, num_participants=20, max_registered=31, simulation="plain")
+    nodes.play(1, nodes.ids[1:])
+    nodes.state = replace(nodes.state, epoch=None)
+    assert nodes.play(2).num_registered == 28
+    epoch = epoch_of(nodes)
+    plan = nodes.play(3, [*epoch.registered[9:], *epoch.left_out])
+    assert (len(plan.participants), plan.num_registered) == (20, 22)
+
+
 def shifted(nodes: Nodes, number: int) -> list[int]:
     """Give some nodes other labels, and return their ids."""
     moved = nodes.ids[:number]

@@ -63,12 +63,11 @@ class Register(Awaiting):
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.made.agents)
         context.check_quorum(len(members), "registered")
-        context, by_lot = _left_out(context, joined, members)
-        kept = [n for n in members if n not in by_lot]
-        if by_lot:
+        context, kept = _by_lot(context, joined, members)
+        if len(kept) < len(members):
             total = public_key.add_up((vectors[n] for n in kept), num_ciphertexts)
         return context, Registered(
-            joined=replace(joined, left_out=joined.left_out | by_lot),
+            joined=replace(joined, left_out=joined.left_out | (members.keys() - kept)),
             public_key=public_key,
             distributions={n: accepted[n].distribution for n in kept},
             num_registered=len(kept),
@@ -76,20 +75,18 @@ class Register(Awaiting):
         )
 
 
-def _left_out(
-    context: Context, joined: Joined, node_ids: Collection[int]
-) -> tuple[Context, frozenset[int]]:
-    """Return a random tenth of the nodes, once an epoch is of others than the one before.
+def _by_lot(context: Context, joined: Joined, nodes: Collection[int]) -> tuple[Context, list[int]]:
+    """Leave out a random tenth of the nodes, once a registration is of others than the one before.
 
     Two sums over all nodes but a few tell what these few registered. Those whom the lot did not ask
-    to join count as left out; a small federation has nobody to spare.
+    to join count as left out; a small federation, and one of hardly more than K, spares fewer.
     """
-    run, settings = context.run, context.settings
-    has_varied = run.has_varied or run.registered not in {None, frozenset(node_ids)}
-    context = replace(context, run=replace(run, has_varied=has_varied))
-    number = len(node_ids) + len(joined.left_out)
-    if not has_varied or number < 10 * settings.min_cohort:
-        return context, frozenset()
-    most = max(settings.least_nodes, settings.num_participants, number - number // 10)
-    order, lots = list(node_ids), generator(run.seed, "left out", context.server_round)
-    return context, frozenset(order[lot] for lot in lots.permutation(len(order))[most:])
+    run, settings, kept = context.run, context.settings, list(nodes)
+    has_varied = run.has_varied or run.registered not in {None, frozenset(kept)}
+    number = len(kept) + len(joined.left_out)
+    if has_varied and number >= 10 * settings.min_cohort:
+        most = max(settings.least_nodes, settings.num_participants, number - number // 10)
+        lots = generator(run.seed, "left out", context.server_round).permutation(len(kept))
+        kept = [kept[lot] for lot in sorted(lots[:most])]
+    run = replace(run, registered=frozenset(kept), has_varied=has_varied)
+    return replace(context, run=run), kept

@@ -79,8 +79,8 @@ def _epoch(
     context: Context, registered: Registered, finding: tuple[float, ...] = ()
 ) -> tuple[Context, Epoch]:
     joined, node_ids = registered.joined, registered.distributions
-    context = replace(context, run=replace(context.run, registered=frozenset(node_ids)))
-    return context, Epoch(
+    has_varied = context.run.has_varied or len(node_ids) < registered.num_registered
+    return replace(context, run=replace(context.run, has_varied=has_varied)), Epoch(
         **{invited.name: getattr(joined, invited.name) for invited in fields(Invitation)},
         first_round=context.server_round,
         aliases={node_id: joined.members[node_id].alias for node_id in node_ids},

@@ -52,6 +52,15 @@ def test_a_tenth_is_left_out_once_an_epoch_is_of_others(stage: str) -> None:
     assert not {1, 2}.intersection(differ)
 
 
+def test_a_registration_counts_that_came_to_nothing() -> None:
+    """All lose the sum of forty nodes after they have read it: the next one is not of 39."""
+    nodes = dubhe(skewed_counts(40), num_participants=4, on_failure="random", **PLAIN)
+    with altered(nodes, "settle", lost):
+        assert nodes.play(1).fallback
+    with altered(nodes, "register", lost, nodes.ids[7:8]):
+        assert nodes.play(2).num_registered == 36
+
+
 def test_who_is_left_out_by_lot_brings_no_new_epoch() -> None:
     """Of forty nodes 36 count; that is no reason to register anew after a fifth of the interval."""
     nodes = federation(40, registration_interval=10, max_registered=40, **PLAIN)
