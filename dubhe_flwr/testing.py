@@ -28,18 +28,9 @@ __all__ = ["Fault", "FaultKind", "FaultyGrid"]
 ThingT = TypeVar("ThingT")
 
 FaultKind = Literal[
-    "drop_request",
-    "drop_reply",
-    "error",
-    "kill",
-    "delay",
-    "duplicate",
-    "reorder",
-    "corrupt_request",
-    "corrupt_reply",
-    "replay_request",
-    "replay_reply",
-]
+    "drop_request", "drop_reply", "error", "kill", "delay", "duplicate", "reorder",
+    "corrupt_request", "corrupt_reply", "replay_request", "replay_reply",
+]  # fmt: skip
 
 _KNOWN: Final = (*STAGES, "train", "evaluate", "query")
 

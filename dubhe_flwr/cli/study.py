@@ -114,8 +114,8 @@ def _study_own(
             )
     writable_file(json)
     protocol = settings.protocol_settings()
-    arguments = {own.name: getattr(protocol, own.name) for own in fields(protocol)}
-    arguments |= {"equal_weights": equal_weights, "rounds_per_draw": None}
+    own = {"equal_weights": equal_weights, "rounds_per_draw": None, "simulation": None}
+    arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)} | own
     console = Console()
     with console.status("Clients are selected for 200 rounds"):
         found = federation_study(label_counts, **arguments)

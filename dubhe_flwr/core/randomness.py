@@ -42,10 +42,8 @@ def seeded_draws(
     """Return a simulated client's uniform numbers in [0, 1), shape (T, H), by round and try.
 
     They depend on the round and the try alone, however many of them are drawn at once. `alias`
-    is a name of the client that stays the same from run to run.
-
-    Whoever knows the seed can tell from a client's yes or no on which side of the number its
-    probability lies; this is for simulations only.
+    is a name of the client that stays the same from run to run. For simulations only: whoever
+    knows the seed can tell from a yes or no on which side of the number a probability lies.
 
     >>> block = seeded_draws(7, "3", first_round=1, num_rounds=2, tries=4)
     >>> bool((block[1] == seeded_draws(7, "3", first_round=2, num_rounds=1, tries=4)).all())

@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
 
-_OF_NAMES: Final = {"", "client", "client_id", "clients", "id", "name", "node", "node_id", "site"}
+_OF_NAMES: Final = {
+    *("", "cid", "client", "client_id", "clients", "device", "hospital", "id", "name", "node"),
+    *("node_id", "partition", "partition-id", "partition_id", "site", "station", "user", "writer"),
+}
 """Headings of a column that names the clients, whatever stands in it."""
+_OF_LISTS: Final = {"class", "count", "counts", "label", "labels", "samples"}  # one a line
 
 
 def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArray[np.int64]:
@@ -147,11 +151,12 @@ def load_label_counts(source: Any, *, label: str = "label") -> NDArray[np.int64]
         )
     totals = table.sum(axis=1)
     # In a few rows it may be so by chance.
-    if len(table) >= 5 and table.shape[1] > 2 and (2 * table[:, -1] == totals).all():
-        raise DataError(
-            f"{name}: the last column is the sum of all others; leave it out, or put it first if "
-            "it is a class."
-        )
+    for what, lines in (("column", table.T), ("row", table)):
+        if min(len(table), 2 * table.shape[1]) >= 5 and (2 * lines[-1] == lines.sum(axis=0)).all():
+            raise DataError(
+                f"{name}: the last {what} is the sum of all others; leave it out, or put it first "
+                "if it is none."
+            )
     if empty := np.flatnonzero(totals == 0).tolist():
         raise DataError(f"{name}: row {empty[0] + 1} has no samples; leave such clients out.")
     return table.astype(np.int64)
@@ -181,8 +186,14 @@ def _read_csv(path: Path) -> NDArray[Any]:
     lines = enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1)
     rows = [(at, [cell.strip(' "') for cell in _cells(line)]) for at, line in lines]
     rows = [(at, cells) for at, cells in rows if any(cells)]
-    heading = rows.pop(0)[1][0].lower() if rows and _is_heading(rows[0][1]) else None
-    first = int(heading in _OF_NAMES or _are_names([cells[0] for _, cells in rows]))
+    headings = [c.lower() for c in rows.pop(0)[1]] if rows and _is_heading(rows[0][1]) else []
+    if _OF_LISTS.intersection(headings):
+        raise DataError(
+            f"{path} is a list ({', '.join(headings)}); give a line for each client, and in it a "
+            "column for each class."
+        )
+    names = _OF_NAMES.intersection(headings[:1]) or _are_names([cells[0] for _, cells in rows])
+    first = int(bool(names))
     for at, cells in rows:
         if len(cells) != len(rows[0][1]) or not all(map(_is_number, cells[first:])):
             raise DataError(

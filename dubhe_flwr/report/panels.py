@@ -37,8 +37,8 @@ _MOST_BARS: Final = 20
 
 LabelTerm = Literal["emd", "local_emd"]
 _LABEL_TERMS: Final[Mapping[LabelTerm, tuple[str, str]]] = {
-    "emd": ("Selected data from uniform", "Distance from uniform"),
-    "local_emd": ("Clients from the selected data", "Mean distance"),
+    "emd": ("How far the selected data is from uniform", "Distance from uniform"),
+    "local_emd": ("How far single clients are from the selected data", "Mean distance"),
 }
 """Title and axis of the two label terms of the paper's bound."""
 

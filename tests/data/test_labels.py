@@ -182,11 +182,9 @@ def test_partitioner() -> None:
         ("a.csv", "4,6\n3,nan", "row 2 has nan samples of class 1"),
         ("a.csv", "4,6\n3,-1", "row 2 has -1.0 samples of class 1"),
         ("a.csv", "4,6\n0,0", "row 2 has no samples; leave such clients out."),
-        (
-            "a.csv",
-            "a,b,total\n" + "4,6,10\n0,2,2\n" * 3,
-            "the last column is the sum of all others",
-        ),
+        ("a.csv", "a,b,total\n" + "4,6,10\n0,2,2\n" * 3, "the last column is the sum of all"),
+        ("a.csv", "a,b,c\n" + "4,6,1\n0,2,1\n" * 2 + "8,16,4", "the last row is the sum of all"),
+        ("a.csv", "client,label,count\n0,0,65\n0,1,38\n", "is a list (client, label, count); give"),
         ("a.npy", "4,6\n0,0", "is no array of numbers"),
     ],
 )

@@ -22,8 +22,9 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     "join request": [
         {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
         {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1}, {"max-sums": -1},
-        {"volunteer-tries": 0}, {"volunteer-tries": 2}, {"group-size": 1}, {"group-size": 5},
-        {"group-size": 2.0}, {"draw-seed": -1}, {"encrypted": 1}, {"weighted": None},
+        {"volunteer-tries": 0}, {"volunteer-tries": 2, "group-size": None}, {"group-size": 1},
+        {"group-size": 5}, {"group-size": 2.0}, {"draw-seed": -1}, {"encrypted": 1},
+        {"weighted": None},
     ],
     "join reply": [
         {"status": 6}, {"status": -1}, {"num-classes": 0}, {"num-classes": None},

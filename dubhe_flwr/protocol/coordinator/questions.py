@@ -80,9 +80,8 @@ def question_of(
         )
         first = tuple(range(announced.num_wanted))
         return Question(drawn, agent, has_choice, tuple(groups), first)
-    tries = tries_of_round(
-        drawn.decisions, eligible, announced.num_participants, seed, server_round
-    )
+    wanted = announced.num_participants
+    tries = tries_of_round(drawn.decisions, eligible, wanted, seed, server_round)
     apart = far_apart(tries, announced.min_cohort)
     return Question(drawn, agent, has_choice, tuple(apart), (0,))
 

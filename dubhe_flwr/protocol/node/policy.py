@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cache
 from numbers import Real
+from traceback import walk_tb
 from typing import Final
 
 import numpy as np
@@ -185,12 +186,12 @@ def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:
 
 
 def where_raised(error: Exception) -> str:
-    """Return an error's kind and the line that raised it; its text may hold labels."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f" in {trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno}" if trace else ""
-    return type(error).__name__ + where
+    """Return an error's kind and the owner's line that raised it; its text may hold labels."""
+    frames = list(walk_tb(error.__traceback__))
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+    owners = [at for at, name in enumerate(modules) if not name.startswith("dubhe_flwr.")]
+    frame, line = frames[owners[-1] if owners else -1]
+    return f"{type(error).__name__} in {frame.f_code.co_filename}, line {line}"
 
 
 def _read(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dubhe_flwr.data import count_labels
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import NodePolicy
 from dubhe_flwr.protocol.node.policy import has_moved, is_willing, read_label_counts, warn_once
@@ -74,6 +75,7 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
             "returned 4 numbers for 3 classes, and has to return the number of samples of each",
         ),
         (BROKEN, "raised KeyError"),
+        (replace(BROKEN, label_counts=lambda: count_labels([41], 3)), f"DataError in {__file__}"),
     ],
 )
 def test_the_owner_is_told_why(
