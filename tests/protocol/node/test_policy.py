@@ -31,6 +31,7 @@ def broken() -> Any:
 
 
 BROKEN = NodePolicy(label_counts=broken, alias="3")
+UNCOUNTED = replace(BROKEN, label_counts=lambda: count_labels([41], 3))
 
 
 @pytest.mark.parametrize(
@@ -75,10 +76,7 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
             "returned 4 numbers for 3 classes, and has to return the number of samples of each",
         ),
         (BROKEN, "raised KeyError"),
-        (
-            replace(BROKEN, label_counts=lambda: count_labels([41], 3)),
-            f"raised DataError in {__file__}",
-        ),
+        (UNCOUNTED, f"raised DataError in {__file__}"),
     ],
 )
 def test_the_owner_is_told_why(
