@@ -70,13 +70,13 @@ def _compare(
             from dubhe_flwr.experiments.compare import compare as run  # noqa: PLC0415
 
             results = run(settings, update, finished=finished, on_method=kept.keep)
+        if figures:
+            save_figures(results, folder)
     except KeyboardInterrupt:
         there = ", ".join(kept.finished()) or "no method yet"
         sentence = f"Stopped. {kept.path} holds {there}; the same command goes on from there."
         console.print(sentence, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    if figures:
-        save_figures(results, folder)
     console.print(summary_table(results).for_terminal())
     console.print(summary_sentence(results), highlight=False)
     what = "Results and figures" if figures else "Results"
