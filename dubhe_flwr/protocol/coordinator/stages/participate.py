@@ -104,7 +104,7 @@ class Participate(Awaiting):
                 unwilling=said_no | (context.round.unwilling - accepted.keys()),
             ),
         )
-        context.check_quorum(len(accepted), "registered and drew")
+        context.check_quorum(len(context.round.willing), "registered and willing")
         return replace(context, run=replace(context.run, num_refused=0)), Drawn(epoch, rounds)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from protocol.federation import epoch_of, registered
-from protocol.server import GROUPS, alter, altered, asked, federation, lost, report_of, wills
+from protocol.server import GROUPS, alter, altered, federation, lost, report_of
 
 from dubhe_flwr.errors import QuorumError
 
@@ -43,11 +43,3 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
         assert len(nodes.play(2).participants) == 4
     with pytest.raises(QuorumError, match="9 nodes are registered and there, fewer than quo"):
         nodes.play(3, nodes.ids[:9])
-
-
-def test_a_round_to_which_most_say_no_spoils_no_other() -> None:
-    """Ten of twelve say no to the first of four rounds; the others are drawn all the same."""
-    nodes = federation(rounds_per_draw=4, on_failure="random")
-    wills(nodes, range(10), lambda server_round: server_round != 1)
-    assert [plan.fallback for plan in nodes.rounds(1, 4)] == [True, False, False, False]
-    assert len(asked(nodes, "participate")) == 12
