@@ -210,6 +210,8 @@ class Federation(RuleBasedStateMachine):
             spoiled: Any = NodeFailure("out of memory")
         else:
             spoiled = spoilt(reply, self.random)
+            if isinstance(spoiled.get("alias"), str) and "alias" in reply:
+                spoiled["alias"] = reply["alias"]  # any name would be believed
         if not same(spoiled, reply):  # two accidents may undo each other
             self.inbox[node_id] = spoiled
             self.forged.discard(node_id)
