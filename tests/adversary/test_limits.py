@@ -57,6 +57,7 @@ def test_a_huge_message_is_refused_before_it_is_unpacked(
 def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server asks for 2^20 draws in a request, which is as many as a message may ask for."""
     monkeypatch.setattr("dubhe_flwr.protocol.node.round.private_draws", lambda _number: 1 // 0)
+    monkeypatch.setattr("dubhe_flwr.protocol.node.settle.decrypted_sum", lambda *_: 1 // 0)
     nodes = federation(policy=REAL)
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
     refuses(nodes, node_id, {**request, "num-tries": 2**20}, RefusedError, DAY)

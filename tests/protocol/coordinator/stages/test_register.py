@@ -61,9 +61,11 @@ def test_a_registration_counts_that_came_to_nothing() -> None:
         assert nodes.play(2).num_registered == 36
 
 
-def test_who_is_left_out_by_lot_brings_no_new_epoch() -> None:
-    """Of forty nodes 36 count; that is no reason to register anew after a fifth of the interval."""
-    nodes = federation(40, registration_interval=10, max_registered=40, **PLAIN)
+@pytest.mark.parametrize(("wanted", "kept"), [(4, 36), (38, 38)])
+def test_who_is_left_out_by_lot_brings_no_new_epoch(wanted: int, kept: int) -> None:
+    """Of 39 nodes 36 count, or K; that is no reason to register anew within the interval."""
+    options = {"num_participants": wanted, "max_registered": 40, "registration_interval": 10}
+    nodes = federation(40, **options, **PLAIN)
     plans = [nodes.play(r, nodes.ids[r > 10 :]) for r in range(1, 21)]
-    assert [plan.num_registered for plan in plans] == [40] * 10 + [36] * 10
+    assert [plan.num_registered for plan in plans] == [40] * 10 + [kept] * 10
     assert len(set(epochs_of(plans))) == 2
