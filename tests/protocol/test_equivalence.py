@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, joined, registered
@@ -158,6 +158,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @settings(max_examples=50)
+@example(Case((2,), {}, 12, 5, 2, 0, 1, determination="grouped", equal_weights=False))
 @given(case=cases())
 def test_encryption_changes_nothing(case: Case) -> None:
     """Registry, probabilities, selections, the best and participants agree, bit for bit."""

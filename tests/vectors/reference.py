@@ -513,7 +513,9 @@ def plain_round(
     yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(num_draws)]
     if group_size:
         num_chosen = wanted // group_size
-        num_sums = min(num_sums, max(num_chosen, volunteers(announced, len(clients)) // group_size))
+        hidden = (len(clients) - announced["min-cohort"]) // -(-wanted // num_chosen)
+        formed = min(hidden, volunteers(announced, len(clients)) // group_size)
+        num_sums = min(num_sums, max(num_chosen, formed))
     else:
         num_sums = num_draws
     # Beside the agent, and with as many left out of a sum as it has to cover at least.
