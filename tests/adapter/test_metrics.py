@@ -78,6 +78,8 @@ def test_a_simulation_has_the_distances() -> None:
         for clients in combinations(range(9), 3)
     ]
     assert metrics[1]["random-distance"] == pytest.approx(np.mean(every), abs=0.15)
+    tell, plan = known_labels(counts), Plan(1, (0, 1, 2), ("0", "1", "2"))
+    assert tell(plan, 0.1) == tell(plan, 0.1)  # also where a resumed run repeats a round
 
 
 def test_a_round_by_chance_has_no_distances() -> None:

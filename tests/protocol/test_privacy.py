@@ -111,8 +111,7 @@ def test_labels_change_no_number_and_no_size(
 def test_by_prices_labels_change_no_size(labels: list[int]) -> None:
     """Each node gets the same messages; only how often all are asked to settle may change."""
     settings: Any = {"num_participants": 4, "registration_interval": 3}
-    counts = skewed_counts(40)
-    changed = counts.copy()
+    counts, changed = skewed_counts(40), skewed_counts(40)
     changed[3] = labels
     one, other = (map(repr, shapes(run(each, **settings))) for each in (counts, changed))
     assert set(one) == set(other)

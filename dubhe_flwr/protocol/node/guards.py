@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Register
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleRequest
 
-IS_ANOTHER: Final = "The sum is not what it is said to be."  # which check failed would tell of it
+IS_ANOTHER: Final = "The sum is not what it is said to be."  # never which check failed
 _DIGEST_BYTES: Final = 32
 
 

@@ -54,9 +54,8 @@ def test_at_every_point_of_a_run_the_state_comes_back(settings: dict[str, Any]) 
             back = load(saved(nodes), interrupted=False)
             assert fingerprint(back) == fingerprint(expected)
             again = load(saved(nodes), interrupted=True)
-            assert fingerprint(again) == fingerprint(
-                CoordinatorState(replace(at.run, has_varied=True))  # nodes may have read a sum
-            )
+            run = replace(at.run, has_varied=True)  # nodes may have read a sum
+            assert fingerprint(again) == fingerprint(CoordinatorState(run))
             points.append(expected.epoch is not None)
             if not isinstance(outcome, Batch):
                 break
