@@ -1,13 +1,13 @@
 """A round of an epoch, once the nodes have drawn and once it is known who trains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
+from dubhe_flwr.protocol.wire.draws import Draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +58,20 @@ class ReadyRound:
 
 
 def drawn_rounds(
-    registered: Sequence[int], request: ParticipateRequest, replies: Mapping[int, ParticipateReply]
+    registered: Sequence[int], answered: Sequence[int], draws: Draws, first_round: int
 ) -> dict[int, DrawnRound]:
-    """Return the rounds of a draw from the nodes' bits; who did not answer is not available."""
-    shape = (len(registered), request.num_rounds, request.num_tries)
-    decisions = np.zeros(shape, dtype=bool)
-    available = np.zeros(shape[:2], dtype=bool)
-    unwilling = np.zeros(shape[:2], dtype=bool)
-    answered = [row for row, node_id in enumerate(registered) if node_id in replies]
-    if answered:
-        in_order = [replies[registered[row]] for row in answered]
-        drawn = _bits([reply.decisions for reply in in_order], shape[1] * shape[2])
-        decisions[answered] = drawn.reshape(-1, *shape[1:])
-        unwilling[answered] = _bits([reply.unwilling for reply in in_order], shape[1])
-        available[answered] = ~unwilling[answered]
+    """Return the rounds of a draw; who did not answer is not available."""
+    row_of = {node_id: row for row, node_id in enumerate(registered)}
+    rows = [row_of[node_id] for node_id in answered]
+    decisions = np.zeros((len(registered), *draws.decisions.shape[1:]), dtype=bool)
+    available, unwilling = np.zeros((2, *decisions.shape[:2]), dtype=bool)
+    decisions[rows], unwilling[rows] = draws.decisions, draws.unwilling
+    available[rows] = ~draws.unwilling
     return {
-        request.first_round + offset: DrawnRound(
+        first_round + offset: DrawnRound(
             decisions[:, offset],
             available[:, offset],
             tuple(np.flatnonzero(unwilling[:, offset]).tolist()),
         )
-        for offset in range(request.num_rounds)
+        for offset in range(decisions.shape[1])
     }
-
-
-def _bits(packed: Sequence[bytes], count: int) -> NDArray[np.bool_]:
-    """Unpack a row of bits of each of some byte strings of one length."""
-    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), -1)
-    return np.unpackbits(rows, axis=1, count=count).astype(bool)

@@ -20,6 +20,7 @@ from dubhe_flwr.protocol.node.guards import (
 from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, has_moved, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
+from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     DetermineReply,
     DetermineRequest,
@@ -39,12 +40,10 @@ def participate(
     registered = spend_draws(joined, registered, price)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     draws = _draws(policy, joined, rounds, request.num_tries)
-    says = [*(not is_willing(policy, r) for r in rounds), has_moved(policy, joined.counts)]
+    unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     keep(replace(joined, registered=registered))
-    return ParticipateReply(
-        decisions=np.packbits(draws < reading_of(registered).probability).tobytes(),
-        unwilling=np.packbits(says).tobytes(),
-    )
+    decisions = draws < reading_of(registered).probability
+    return write_draws(decisions, unwilling, has_moved=has_moved(policy, joined.counts))
 
 
 def determine(

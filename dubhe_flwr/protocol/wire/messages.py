@@ -212,10 +212,7 @@ class ParticipateRequest(SettleRequest):
 
 @dataclass(frozen=True, slots=True)
 class ParticipateReply(Message):
-    """A node's own draws, one bit for each round and try, and the rounds it will not train in.
-
-    The bit after those of the rounds says that its labels have moved since it registered.
-    """
+    """A node's own draws and the rounds it will not train in, as the bits of `draws`."""
 
     decisions: bytes
     unwilling: bytes

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound, drawn_rounds
+from dubhe_flwr.protocol.wire.draws import read_draws
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
 
 REGISTERED = (905, 2**63 + 2, 2**63 + 4, 17, 2**63 + 6, 5, 2**63 + 8, 88, 12)
@@ -29,14 +30,11 @@ def test_bits_are_read_round_by_round() -> None:
     """Decisions stand round by round, try by try, from the highest bit; silence is no."""
     request = ParticipateRequest(b"", 9, 0, first_round=5, num_rounds=2, num_tries=5)
     first, second, *_ = REGISTERED
-    drawn = drawn_rounds(
-        REGISTERED,
-        request,
-        {
-            first: ParticipateReply(bytes([0b10110_011, 0b01_111111]), bytes([0b01_111111])),
-            second: ParticipateReply(bytes([0b00000_000, 0b00_000000]), bytes([0b10_000000])),
-        },
-    )
+    replies = [
+        ParticipateReply(bytes([0b00000_000, 0b00_000000]), bytes([0b10_000000])),
+        ParticipateReply(bytes([0b10110_011, 0b01_111111]), bytes([0b01_111111])),
+    ]
+    drawn = drawn_rounds(REGISTERED, [second, first], read_draws(replies, request), first_round=5)
     assert list(drawn) == [5, 6]
     assert drawn[5].decisions.shape == (9, 5)
     assert drawn[5].decisions[0].tolist() == [True, False, True, True, False]
@@ -48,7 +46,8 @@ def test_bits_are_read_round_by_round() -> None:
 
 def test_nobody_answered() -> None:
     """Then nobody is available."""
-    drawn = drawn_rounds(REGISTERED, ParticipateRequest(b"", 9, 0, 5, 1, 3), {})
+    draws = read_draws([], ParticipateRequest(b"", 9, 0, 5, 1, 3))
+    drawn = drawn_rounds(REGISTERED, [], draws, first_round=5)
     assert not drawn[5].available.any()
 
 

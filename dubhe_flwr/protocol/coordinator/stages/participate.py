@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from dubhe_flwr.protocol.coordinator.renewal import (
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused
 from dubhe_flwr.protocol.plan import NodeFailure, Replies
+from dubhe_flwr.protocol.wire.draws import is_of, read_draws
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest, Stage
 
 
@@ -71,18 +73,18 @@ class Participate(Awaiting):
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, Drawn | Refused]:
         """Read the draws."""
-        if is_refused(context, self.batch, replies):
-            return context, Refused(self.batch, replies, self.has_held)
         epoch, request = self.epoch, self.request
-        num_bytes = -(-request.num_rounds * request.num_tries // 8), request.num_rounds // 8 + 1
 
         def refuse(_node_id: int, reply: ParticipateReply) -> str | None:
-            fits = (len(reply.decisions), len(reply.unwilling)) == num_bytes
-            return None if fits else "wrong number of draws"
+            return None if is_of(reply, request) else "wrong number of draws"
 
         accepted: dict[int, ParticipateReply]
         context, accepted = context.accepted(self.batch, replies, refuse)
-        rounds = drawn_rounds(epoch.registered, request, accepted)
+        draws = read_draws(list(accepted.values()), request)
+        if is_refused(context, self.batch, replies):
+            unwilling = frozenset(compress(accepted, draws.unwilling[:, 0]))
+            return context, Refused(self.has_held, unwilling)
+        rounds = drawn_rounds(epoch.registered, list(accepted), draws, request.first_round)
         this_round = rounds[context.server_round]
         eligible = context.round.eligible
         may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
@@ -92,7 +94,7 @@ class Participate(Awaiting):
         epoch = replace(
             epoch,
             refused=frozenset(failed),
-            moved=epoch.moved | _who_moved(accepted, request.num_rounds),
+            moved=epoch.moved.union(compress(accepted, draws.have_moved)),
         )
         said_no = epoch.ids(this_round.unwilling)
         context = replace(
@@ -118,9 +120,3 @@ def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> boo
     enough = len(may_draw) >= settings.least_nodes
     needed = epoch.draws_charged(num_tries_of(settings, epoch))
     return enough and draws_left(settings, epoch) >= needed
-
-
-def _who_moved(replies: Mapping[int, ParticipateReply], num_rounds: int) -> set[int]:
-    """Return the nodes that say, in the bit after those of the rounds, that their labels moved."""
-    byte, bit = divmod(num_rounds, 8)
-    return {n for n, reply in replies.items() if reply.unwilling[byte] & 0x80 >> bit}

@@ -4,21 +4,18 @@ from dataclasses import dataclass, replace
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
-from dubhe_flwr.protocol.plan import Batch, Replies
-from dubhe_flwr.protocol.wire.messages import ParticipateReply, SettleReply
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The nodes refuse the epoch.
+    """The nodes refuse the epoch, as the last report says.
 
     Where it has held before, they drew in it: then they have forgotten it, and nobody registered
     what does not add up.
     """
 
-    batch: Batch
-    replies: Replies
     has_held: bool
+    unwilling: frozenset[int] = frozenset()  # nodes that answered, and will not train in this round
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
@@ -27,13 +24,6 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     Where a node may have registered what does not add up, half as many are asked as before, and
     others as far as there are some.
     """
-    accepted: dict[int, ParticipateReply | SettleReply]
-    context, accepted = context.accepted(refused.batch, refused.replies, lambda *_: None)
-    said_no = {
-        node_id
-        for node_id, reply in accepted.items()
-        if isinstance(reply, ParticipateReply) and reply.unwilling[:1] >= b"\x80"
-    }
     report = context.round.reports[-1]
     context = context.noted(
         f"{report.dropped['error reply']} of {report.sent} nodes refused at {report.stage}; the "
@@ -46,7 +36,7 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
             run=replace(context.run, num_refused=num_refused),
             round=replace(
                 context.round,
-                unwilling=context.round.unwilling | said_no,
+                unwilling=context.round.unwilling | refused.unwilling,
                 num_renewals=context.round.num_renewals + 1,
             ),
         )

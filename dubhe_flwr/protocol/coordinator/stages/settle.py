@@ -38,8 +38,6 @@ class Settle(Awaiting):
         """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
         registered = self.registered
         terms = registered.joined.terms
-        if is_refused(context, self.batch, replies):
-            return context, Refused(self.batch, replies, has_held=False)
         size = terms.layout.field_bytes(SETTLEMENT)
 
         def refuse(_node_id: int, reply: SettleReply) -> str | None:
@@ -48,6 +46,8 @@ class Settle(Awaiting):
 
         accepted: dict[int, SettleReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
+        if is_refused(context, self.batch, replies):
+            return context.reported(report), Refused(has_held=False)
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()

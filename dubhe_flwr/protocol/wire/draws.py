@@ -1,0 +1,53 @@
+"""The bits of a draw: how a node writes what it drew and says, and how the server reads it.
+
+A bit stands for each round and try, of what the node drew; then one for each round in which it will
+not train, and behind these one that says that its labels have moved since it registered.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
+
+
+class Draws(NamedTuple):
+    """What M nodes drew and said, for T rounds of H tries."""
+
+    decisions: NDArray[np.bool_]  # shape (M, T, H)
+    unwilling: NDArray[np.bool_]  # shape (M, T)
+    have_moved: NDArray[np.bool_]  # shape (M,)
+
+
+def write_draws(
+    decisions: NDArray[np.bool_], unwilling: Sequence[bool], *, has_moved: bool
+) -> ParticipateReply:
+    """Return the reply of one node, which drew in the order of rounds and tries.
+
+    >>> write_draws(np.array([False, True, False]), [False, True], has_moved=True)
+    ParticipateReply(decisions=b'@', unwilling=b'`')
+    """
+    says = [*unwilling, has_moved]
+    return ParticipateReply(np.packbits(decisions).tobytes(), np.packbits(says).tobytes())
+
+
+def is_of(reply: ParticipateReply, request: ParticipateRequest) -> bool:
+    """Return whether a reply has the bits that were asked for."""
+    numbers = request.num_rounds * request.num_tries, request.num_rounds + 1
+    return (len(reply.decisions), len(reply.unwilling)) == tuple(-(-n // 8) for n in numbers)
+
+
+def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest) -> Draws:
+    """Read the replies of some nodes, of which each one `is_of` the request."""
+    shape = len(replies), request.num_rounds, request.num_tries
+    decisions = _bits([reply.decisions for reply in replies], shape[1] * shape[2])
+    says = _bits([reply.unwilling for reply in replies], shape[1] + 1)
+    return Draws(decisions.reshape(shape), says[:, :-1], says[:, -1])
+
+
+def _bits(packed: Sequence[bytes], count: int) -> NDArray[np.bool_]:
+    """Unpack a row of bits of each of some byte strings of one length."""
+    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), -(-count // 8))
+    return np.unpackbits(rows, axis=1, count=count).astype(bool)
