@@ -4,10 +4,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from dubhe_flwr.protocol.wire.codec import Fields, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
+
+ERROR_REPLY: Final = "error reply"
+"""Why a reply is dropped that is a `NodeFailure`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,11 @@ class StageReport:
     dropped: Mapping[str, int]
     bytes_down: int
     bytes_up: int
+
+    @property
+    def num_errors(self) -> int:
+        """Nodes that answered with an error."""
+        return self.dropped.get(ERROR_REPLY, 0)
 
     def without(self, number: int, reason: str) -> "StageReport":
         """Return the report after that many accepted replies turned out to be unfit."""

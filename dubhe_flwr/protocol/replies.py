@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from dubhe_flwr.errors import InvalidCiphertextError, ProtocolError
-from dubhe_flwr.he import PublicKey, Unencrypted
-from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies, StageReport
+from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, NodeFailure, Replies, StageReport
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import reply_reader
 from dubhe_flwr.protocol.wire.messages import Message
@@ -45,7 +44,7 @@ def accept_replies(
             dropped["no reply"] += 1
             continue
         if isinstance(reply, NodeFailure):
-            dropped["error reply"] += 1
+            dropped[ERROR_REPLY] += 1
             continue
         try:
             body: Any = read(reply)  # the header fixes the kind
@@ -66,22 +65,6 @@ def accept_replies(
         bytes_up=bytes_up,
     )
     return accepted, report
-
-
-def valid_sum(
-    public_key: PublicKey | Unencrypted, vectors: Mapping[int, bytes], num_ciphertexts: int
-) -> tuple[Mapping[int, bytes], bytes]:
-    """Return the vectors that are ciphertexts under the key, and their sum, empty without any.
-
-    One check of the sum covers all; only if it fails is each one looked at.
-    """
-    if not vectors:
-        return {}, b""
-    try:
-        return vectors, public_key.add_up(vectors.values(), num_ciphertexts)
-    except InvalidCiphertextError:
-        valid = {n: v for n, v in vectors.items() if public_key.is_valid(v, num_ciphertexts)}
-        return valid_sum(public_key, valid, num_ciphertexts)
 
 
 def alias_order(aliases: Mapping[int, str]) -> tuple[int, ...]:

@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.he import Unencrypted, generate_secret_key
 from dubhe_flwr.protocol import Batch, NodeFailure, accept_replies, alias_order, wire_size
-from dubhe_flwr.protocol.replies import valid_sum
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest
 
@@ -70,19 +67,3 @@ def test_the_order_does_not_depend_on_arrival(aliases: dict[int, str]) -> None:
     backwards = dict(reversed(aliases.items()))
     assert alias_order(aliases) == alias_order(backwards)
     assert sorted(alias_order(aliases)) == sorted(aliases)
-
-
-@pytest.mark.parametrize("plain", [False, True])
-def test_what_is_no_ciphertext_is_in_no_sum(plain: bool) -> None:
-    """All others are added up, in one go where nothing is wrong."""
-    secret = generate_secret_key(512)
-    key: Any = Unencrypted(512) if plain else secret.public_key
-    valid = {n: (key if plain else secret).encrypt([n, 1]) for n in range(5)}
-    assert valid_sum(key, valid, 2)[0] == valid
-    assert valid_sum(key, {}, 2) == ({}, b"")
-    bad = b"\xff" * 128 if plain else bytes(128)
-    spoilt = {3: valid[3][:128] + bad, 1: bad * 2, 4: valid[4][:128]}
-    members, total = valid_sum(key, valid | spoilt, 2)
-    assert set(members) == {0, 2}
-    assert (key if plain else secret).decrypt(total) == [2, 2]
-    assert valid_sum(key, spoilt, 2) == ({}, b"")

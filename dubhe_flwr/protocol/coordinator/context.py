@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, TypeVar
 
 from dubhe_flwr.core import generator
-from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
+from dubhe_flwr.he import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.plan import Batch, Replies, StageReport
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Replies, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -76,7 +77,7 @@ _REMEDIES_OF_DECLINED: Final = {
     "at a node's log for an error that it raised",
 }
 _REMEDIES: Final = {
-    "error reply at join": "see a node's log, and whether the ClientApp has DubheMod (with "
+    f"{ERROR_REPLY} at join": "see a node's log, and whether the ClientApp has DubheMod (with "
     "client_fn) or register_dubhe (with @app.train())",
     "no data": "let label_counts read the data that a node trains on; it is all zeros",
     **_REMEDIES_OF_DECLINED,
@@ -130,6 +131,27 @@ class Context:
         """Return the replies that can be used, and the context that has the report."""
         accepted, report = accept_replies(batch, replies, refuse)
         return self.reported(report), accepted
+
+    def add_up(
+        self,
+        public_key: PublicKey | Unencrypted,
+        vectors: Mapping[int, bytes],
+        num_ciphertexts: int,
+        report: StageReport,
+        what: str,
+    ) -> tuple["Context", Mapping[int, bytes], bytes]:
+        """Return the vectors that are ciphertexts, and their sum; give up with too few of them.
+
+        One check of the sum covers all; only if it fails is each one looked at.
+        """
+        context = self.reported(report)
+        context.check_quorum(len(vectors), what)
+        try:
+            return context, vectors, public_key.add_up(vectors.values(), num_ciphertexts)
+        except InvalidCiphertextError:
+            valid = {n: v for n, v in vectors.items() if public_key.is_valid(v, num_ciphertexts)}
+        report = report.without(len(vectors) - len(valid), "invalid ciphertext")
+        return self.add_up(public_key, valid, num_ciphertexts, report, what)
 
     def in_order(self, node_ids: Collection[int]) -> list[int]:
         """Return nodes by their aliases, and then those that have told none by their ids.

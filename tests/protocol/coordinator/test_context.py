@@ -7,6 +7,7 @@ import pytest
 from protocol.server import SEARCH, SETTINGS, federation
 
 from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.he import Unencrypted, generate_secret_key
 from dubhe_flwr.protocol import CoordinatorState, Settings, Stage, StageReport
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Round, Run
 from dubhe_flwr.protocol.wire.messages import HelloRequest
@@ -51,6 +52,25 @@ def test_notes_and_reports_add_up() -> None:
     assert (after.round.notes, after.round.reports) == (("a", "b"), (report,))
     assert after.round.heeded == {3, 4}
     assert CONTEXT.round == Round() == CoordinatorState(Run(seed=1)).round
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_is_not_a_ciphertext_is_in_no_sum(plain: bool) -> None:
+    """All others are added up, in one go where nothing is wrong; with too few the round ends."""
+    secret = generate_secret_key(512)
+    key: Any = Unencrypted(512) if plain else secret.public_key
+    valid = {n: (key if plain else secret).encrypt([n, 1]) for n in range(7)}
+    report = StageReport("register", 7, 7, {}, 10, 20)
+    context, members, _ = CONTEXT.add_up(key, valid, 2, report, "here")
+    assert (members, context.round.reports) == (valid, (report,))
+    bad = b"\xff" * 128 if plain else bytes(128)
+    spoilt = {3: valid[3][:128] + bad, 1: bad * 2, 4: valid[4][:128]}
+    context, members, total = CONTEXT.add_up(key, valid | spoilt, 2, report, "here")
+    assert set(members) == {0, 2, 5, 6}
+    assert context.round.reports[-1].dropped == {"invalid ciphertext": 3}
+    assert (key if plain else secret).decrypt(total) == [13, 4]
+    with pytest.raises(GivenUpError, match="3 invalid ciphertext at register"):
+        CONTEXT.add_up(key, spoilt, 2, report, "here")
 
 
 def test_agents_are_drawn_by_the_seed_for_each_round() -> None:

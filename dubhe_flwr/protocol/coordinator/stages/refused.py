@@ -26,7 +26,7 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     """
     report = context.round.reports[-1]
     context = context.noted(
-        f"{report.dropped['error reply']} of {report.sent} nodes refused at {report.stage}; the "
+        f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
         "epoch ends and all register anew."
     )
     num_refused = context.run.num_refused + (not refused.has_held)

@@ -9,7 +9,7 @@ from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
 from dubhe_flwr.protocol.plan import Replies
-from dubhe_flwr.protocol.replies import accept_replies, valid_sum
+from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import RegisterReply, SettleRequest, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
@@ -49,20 +49,19 @@ class Register(Awaiting):
 
         accepted: dict[int, RegisterReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
-        # Both in one vector, so that a node counts with both or with none.
-        vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
-        num_ciphertexts = sum(map(layout.num_ciphertexts, (REGISTRATION, DISTRIBUTION)))
-        members, total = valid_sum(public_key, vectors, num_ciphertexts)
-        num_invalid = len(vectors) - len(members)
-        context = context.reported(report.without(num_invalid, "invalid ciphertext"))
         settings, num_joined = context.settings, len(joined.members)
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)
         # A key that does not open makes an error; another one helps no node that is silent.
-        may_open = num_joined - report.dropped.get("error reply", 0)
-        if may_open < enough and self.made.agents:
+        if num_joined - report.num_errors < enough and self.made.agents:
+            context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.made.agents)
-        context.check_quorum(len(members), "registered")
+        # Both in one vector, so that a node counts with both or with none.
+        vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
+        num_ciphertexts = sum(map(layout.num_ciphertexts, (REGISTRATION, DISTRIBUTION)))
+        context, members, total = context.add_up(
+            public_key, vectors, num_ciphertexts, report, "registered"
+        )
         context, kept = _by_lot(context, joined, members)
         if len(kept) < len(members):
             total = public_key.add_up((vectors[n] for n in kept), num_ciphertexts)

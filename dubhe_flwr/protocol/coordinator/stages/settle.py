@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.coordinator.renewal import is_refused
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused
 from dubhe_flwr.protocol.coordinator.stages.register import Registered
 from dubhe_flwr.protocol.plan import Replies
-from dubhe_flwr.protocol.replies import accept_replies, valid_sum
+from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest, Stage
 from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 
@@ -59,12 +59,13 @@ class Settle(Awaiting):
             context.check_quorum(len(settled), "settled")
             finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
             return _epoch(context, _of(registered, settled), finding)
-        num_ciphertexts = terms.layout.num_ciphertexts(SETTLEMENT)
-        members, total = valid_sum(registered.public_key, vectors, num_ciphertexts)
-        report = report.without(len(settled), "settled too early")
-        num_invalid = len(vectors) - len(members)
-        context = context.reported(report.without(num_invalid, "invalid ciphertext"))
-        context.check_quorum(len(members), "registered and went on with the rule")
+        context, members, total = context.add_up(
+            registered.public_key,
+            vectors,
+            terms.layout.num_ciphertexts(SETTLEMENT),
+            report.without(len(settled), "settled too early"),
+            "registered and went on with the rule",
+        )
         last = SettleRequest(total, len(members), registered.last_sum.exchange + 1)
         return self.begin(context, replace(_of(registered, members), last_sum=last))
 
