@@ -58,7 +58,7 @@ def test_a_real_node_stays_out_of_a_simulation(simulation: str) -> None:
     assert [e.stage for e in nodes.exchanges if e.node_id == nodes.ids[3]] == [Stage.JOIN]
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=False)
-    with pytest.raises(QuorumError, match=r"9 refuses parameters at join.*simulated=True"):
+    with pytest.raises(QuorumError, match=r"9 not simulated at join.*simulated=True"):
         nodes.play(11)
 
 

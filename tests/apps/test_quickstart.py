@@ -93,7 +93,7 @@ def test_only_a_nodes_own_config_says_that_it_is_simulated() -> None:
     """The server says so, and its run config; the nodes stay out until their own config does."""
     grid = InProcessGrid(components()[1], 12, run_config={"simulated": True})
     strategy = FIT.dubhe(simulation="plain", rule=Prices(), key_bits=2048)
-    with pytest.raises(QuorumError, match="12 refuses parameters at join"):
+    with pytest.raises(QuorumError, match="12 not simulated at join"):
         FIT.run(strategy, grid, 1)
     for context in grid.contexts.values():
         context.node_config["simulated"] = True

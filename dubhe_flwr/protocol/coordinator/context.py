@@ -69,8 +69,10 @@ class GivenUpError(QuorumError):
 _WAIT: Final = "wait for more nodes or lower the quorum"
 _REMEDIES_OF_DECLINED: Final = {
     "refuses parameters": "see a node's log; set key_bits and min_cohort to what the nodes ask for "
-    "(min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), let them know the "
-    "rule, and set simulation only if they have simulated=True",
+    "(min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe)",
+    "rule not known": "let the ClientApp import the module that registers the rule",
+    "not simulated": "set simulation only if the nodes have simulated=True (in DubheMod or "
+    "register_dubhe)",
     "wrong number of classes": "make the rule fit the length of label_counts (the largest size of "
     "reference_set)",
     "invalid label counts": "let label_counts return a list of whole numbers from 0 up, and look "

@@ -101,7 +101,12 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     if policy.willing is None:
         return True
     try:
-        return bool(policy.willing(server_round))
+        answer = policy.willing(server_round)
+        if answer is None:
+            warn_once(
+                "dubhe: willing returned nothing, which counts as a no; return True or False."
+            )
+        return bool(answer)
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
         logger.warning("dubhe: willing raised %s; the node stays out.", where_raised(error))
         return False
@@ -114,8 +119,8 @@ def read_label_counts(
 
     The status is the answer for the server, and tells no label.
     """
-    if not _accepts(policy, request):
-        return JoinStatus.REFUSES_PARAMETERS, None
+    if (refusal := _refusal(policy, request)) is not None:
+        return refusal, None
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING, None
     status, own = _read(policy, rule_of(request).num_classes, "the node stays out")
@@ -143,30 +148,30 @@ def _may_be_labels(counts: NDArray[np.int64]) -> bool:
 warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 
 
-def _accepts(policy: NodePolicy, request: JoinRequest) -> bool:
-    """Return whether this node knows the rule, and its owner's limits allow the parameters."""
+def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
+    """Return why the node stays out, for the rule or its owner's limits; None if it does not."""
     try:
         rule_of(request)
     except RefusedError as error:
         logger.warning("dubhe: %s The node stays out.", error)
-        return False
+        return JoinStatus.RULE_NOT_KNOWN
     announces_simulation = request.draw_seed is not None or not request.encrypted
     if announces_simulation and not policy.simulated:
         logger.warning(
             "dubhe: the server says that this is a simulation; without simulated=True the node "
             "stays out."
         )
-        return False
+        return JoinStatus.NOT_SIMULATED
     key_fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
     if key_fits and request.min_cohort >= policy.min_cohort:
-        return True
+        return None
     logger.warning(
         "dubhe: key_bits=%s and min_cohort=%s of the server are not within the limits of this "
         "node's owner; the node stays out.",
         request.key_bits,
         request.min_cohort,
     )
-    return False
+    return JoinStatus.REFUSES_PARAMETERS
 
 
 def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:

@@ -19,6 +19,8 @@ class JoinStatus(IntEnum):
     WRONG_NUMBER_OF_CLASSES = 3
     INVALID_LABEL_COUNTS = 4
     REFUSES_PARAMETERS = 5
+    RULE_NOT_KNOWN = 6
+    NOT_SIMULATED = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,19 +115,22 @@ def test_labels_in_the_place_of_counts(
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "why"),
     [
-        {"min_cohort": 2},
-        {"key_bits": 1024},
-        {"encrypted": False},
-        {"rule": "nearest"},
-        {"rule_settings": '{"reference_set": [500000000, 1000000000], "thresholds": "search"}'},
+        ({"min_cohort": 2}, "REFUSES_PARAMETERS"),
+        ({"key_bits": 1024}, "REFUSES_PARAMETERS"),
+        ({"encrypted": False}, "NOT_SIMULATED"),
+        ({"rule": "nearest"}, "RULE_NOT_KNOWN"),
+        (
+            {"rule_settings": '{"reference_set": [500000000, 1000000000], "thresholds": "search"}'},
+            "RULE_NOT_KNOWN",
+        ),
     ],
 )
-def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any]) -> None:
+def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any], why: str) -> None:
     """Too small cohorts and keys, numbers in the clear, unknown rules: no label is even read."""
     status, counts = read_label_counts(BROKEN, replace(ANNOUNCED, **change))
-    assert (status, counts) == (JoinStatus.REFUSES_PARAMETERS, None)
+    assert (status, counts) == (JoinStatus[why], None)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +176,13 @@ def test_who_takes_no_part_is_not_asked_for_labels() -> None:
 def test_willing_is_a_plain_bool(answer: Callable[[int], Any] | None, expected: bool) -> None:
     """Whatever the owner's code returns becomes a bool that can travel."""
     assert is_willing(policy(willing=answer), 5) is expected
+
+
+def test_willing_that_returns_nothing_is_a_no_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, and not in every round: a function without a return is a mistake."""
+    warn_once.cache_clear()
+    assert [is_willing(policy(willing=lambda _r: None), r) for r in (1, 2)] == [False, False]
+    assert [text.split(",")[0] for text in caplog.messages] == ["dubhe: willing returned nothing"]
 
 
 def test_a_failing_willing_is_a_no(caplog: pytest.LogCaptureFixture) -> None:

@@ -75,7 +75,7 @@ def test_nodes_without_the_rule_stay_out(monkeypatch: pytest.MonkeyPatch) -> Non
     rule_of.cache_clear()
     replies = nodes.deliver(batch)
     monkeypatch.undo()
-    with pytest.raises(QuorumError, match=r"9 refuses parameters at join.*let them know the rule"):
+    with pytest.raises(QuorumError, match=r"9 rule not known at join.*import the module"):
         nodes.step(replies)
 
 
