@@ -25,6 +25,8 @@ Simulation = Literal["plain", "encrypted"]
 _LARGE: Final = 10
 _MANY: Final = 20
 _USUAL_GROUP: Final = 4
+_ENOUGH_GROUPS: Final = 5
+_ENOUGH_VOLUNTEERS: Final = 100
 _USUAL_TRIES: Final = 20
 _DRAWN_AHEAD: Final = 20
 _LEAST: Final = {
@@ -63,11 +65,11 @@ class Settings:
     determination : "auto", "tries" or "grouped" (default: "auto")
         What an agent chooses from: the best of `tries` selections, or the best groups of a pool of
         volunteers, ``tries * K`` on average. "auto" groups where there are at least ten times as
-        many nodes as participants and the groups leave many more choices than tries.
-    tries : int, optional (default: 20; with groups as many as the rule wants)
+        many nodes as participants, and 200, and the groups leave many more choices than tries.
+    tries : int, optional (default: 20; with groups as the rule wants, and at least 100 volunteers)
         ``H``: tentative selections of a round, of which the agent picks the best, or with groups
         as many times K volunteers. With 1 there is no determination.
-    group_size : int, optional (default: 4, within `min_cohort` and `num_participants`)
+    group_size : int, optional (default: 4, below K = 20 `min_cohort`)
         ``g``: fewest clients in a group.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
@@ -193,13 +195,15 @@ or register_dubhe.
 
     @property
     def clients_in_group(self) -> int:
-        """``g``."""
-        usual = max(self.min_cohort, min(_USUAL_GROUP, self.num_participants))
-        return usual if self.group_size is None else self.group_size
+        """``g``: usually 4, and fewer where that leaves fewer than five groups to a round."""
+        usual = min(_USUAL_GROUP, self.num_participants // _ENOUGH_GROUPS)
+        return max(self.min_cohort, usual) if self.group_size is None else self.group_size
 
     def num_tries(self, *, grouped: bool) -> int:
         """Return ``H``, in a federation in which groups are determined or not."""
-        usual = self.rule.pool if grouped else _USUAL_TRIES
+        usual = _USUAL_TRIES
+        if grouped:  # the pool of a small K is larger than the rule wants, for a choice
+            usual = max(self.rule.pool, min(usual, -(-_ENOUGH_VOLUNTEERS // self.num_participants)))
         return usual if self.tries is None else self.tries
 
     @property
@@ -226,9 +230,8 @@ or register_dubhe.
         )
         choices = comb(volunteers // size, self.num_participants // size)
         # In a small federation nearly all would volunteer, and the rule would come to nothing.
-        return (
-            choices >= _MANY * self.num_tries(grouped=False)
-            and num_nodes >= _LARGE * self.num_participants
+        return choices >= _MANY * self.num_tries(grouped=False) and num_nodes >= max(
+            _LARGE * self.num_participants, 2 * _ENOUGH_VOLUNTEERS
         )
 
     def announced(self, num_nodes: int) -> JoinRequest:
@@ -267,8 +270,13 @@ or register_dubhe.
                     f"{name}={number} is above max_registered={self.max_registered}; raise "
                     "max_registered."
                 )
-        fits = self.min_cohort <= self.clients_in_group <= self.num_participants
-        if self.determination != "tries" and not fits:
+        if self.determination == "tries":
+            if self.group_size is not None:
+                raise SettingsError(
+                    f"group_size={self.group_size} has no use with determination='tries'; leave "
+                    "out one of the two."
+                )
+        elif not self.min_cohort <= self.clients_in_group <= self.num_participants:
             raise SettingsError(
                 f"group_size={self.group_size} must be from min_cohort={self.min_cohort} to "
                 f"num_participants={self.num_participants}."

@@ -46,9 +46,22 @@ def test_defaults() -> None:
     assert (settings.agent_attempts, settings.on_failure) == (3, "raise")
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
     assert Settings(**VALID, simulation="plain").rounds_in_draw == 20
-    sizes = [(3, 2), (3, 3), (20, 3), (20, 6)]  # of K and of a cohort
-    settings_of_sizes = [Settings(num_participants=k, min_cohort=m, rule=RULE) for k, m in sizes]
-    assert [settings.clients_in_group for settings in settings_of_sizes] == [3, 3, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("num_participants", "min_cohort", "group_size", "tries"),
+    [(3, 2, 2, 20), (3, 3, 3, 20), (10, 3, 3, 10), (19, 3, 3, 6), (20, 3, 4, 5), (40, 6, 6, 5)],
+)
+def test_small_selections_have_smaller_groups_and_larger_pools(
+    num_participants: int, min_cohort: int, group_size: int, tries: int
+) -> None:
+    """So that an agent has a choice; what is set holds."""
+    sizes: dict[str, Any] = {"num_participants": num_participants, "min_cohort": min_cohort}
+    usual = Settings(**sizes)
+    assert (usual.clients_in_group, usual.num_tries(grouped=True)) == (group_size, tries)
+    assert usual.num_tries(grouped=False) == 20
+    own = Settings(**sizes, group_size=min_cohort, tries=7)
+    assert (own.clients_in_group, own.num_tries(grouped=True)) == (min_cohort, 7)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +71,9 @@ def test_defaults() -> None:
         ({}, 200, True),
         ({"determination": "tries"}, 1000, False),
         ({"determination": "grouped"}, 20, True),
-        # Two groups of many leave few choices, and one group fewer than the tries.
-        ({"num_participants": 10}, 231, False),
-        ({"num_participants": 10}, 232, True),
+        # Half of a small federation would volunteer, and one group leaves fewer choices than tries.
+        ({"num_participants": 10}, 199, False),
+        ({"num_participants": 10}, 200, True),
         ({"num_participants": 5}, 1000, False),
         ({"num_participants": 8}, 1000, True),
         ({"num_participants": 100}, 1000, True),
@@ -152,6 +165,7 @@ def test_what_is_announced_of_a_simulation(
         ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),
         ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
         ({"group_size": 21}, "group_size=21 must be .* to num_participants=20"),
+        ({"determination": "tries", "group_size": 4}, "group_size=4 has no use with .*tries"),
         ({"max_draws_per_epoch": 999}, "make 1000 draws, above max_draws_per_epoch=999; lower one"),
         (
             {"determination": "grouped", "max_draws_per_epoch": 999},
@@ -199,7 +213,6 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"determination": "grouped", "tries": 100, "max_draws_per_epoch": 5000},
         {"determination": "grouped", "group_size": 3},
         {"determination": "grouped", "group_size": 20},
-        {"determination": "tries", "group_size": 21},
         {"max_sums_per_epoch": 0},
         {"key_bits": 512},
         {"seed": 2**63 - 1},
