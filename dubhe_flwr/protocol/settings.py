@@ -65,7 +65,7 @@ class Settings:
     determination : "auto", "tries" or "grouped" (default: "auto")
         What an agent chooses from: the best of `tries` selections, or the best groups of a pool of
         volunteers, ``tries * K`` on average. "auto" groups where there are at least ten times as
-        many nodes as participants, and 200, and the groups leave many more choices than tries.
+        many nodes as participants, and 300, and the groups leave many more choices than tries.
     tries : int, optional (default: 20; with groups as the rule wants, and at least 100 volunteers)
         ``H``: tentative selections of a round, of which the agent picks the best, or with groups
         as many times K volunteers. With 1 there is no determination.

@@ -133,12 +133,6 @@ def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> No
     assert answer(numpy_client_app(**options), context(), "join").status == status
 
 
-def test_how_far_labels_may_move_is_the_owners_to_say() -> None:
-    """By default nobody looks at them between registrations."""
-    assert DubheMod(lambda _c: [1])._policy(context()).max_label_shift is None
-    assert DubheMod(lambda _c: [1], max_label_shift=0.3)._policy(context()).max_label_shift == 0.3
-
-
 def test_simulated_may_depend_on_the_context() -> None:
     """A callable decides from the Context whether a node is simulated."""
     mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config.get("simulated")))
@@ -168,7 +162,6 @@ def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixtur
         ({"willing": True}, "willing must be a function of the Context and a round"),
         ({"min_cohort": 0}, "min_cohort=0 must be a whole number of at least 1"),
         ({"min_key_bits": "2048"}, "min_key_bits='2048'"),
-        ({"max_label_shift": 2.1}, r"max_label_shift=2\.1 must be from 0 to 2"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(given: dict[str, Any], message: str) -> None:

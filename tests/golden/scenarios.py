@@ -130,7 +130,6 @@ def _unwilling(*rounds: int) -> dict[str, Any]:
 
 _MOVES: Final = {
     "counts": lambda server_round, counts: counts[::-1] if server_round > 1 else counts,
-    "max_label_shift": 0.1,
 }
 _EMPTY: Final = {"counts": lambda _round, counts: [0] * len(counts)}
 _ONE_MORE: Final = {"counts": lambda _round, counts: [*counts, 1]}

@@ -1,6 +1,5 @@
 """What the server receives: always the same number and sizes of messages, and nothing in clear."""
 
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from protocol.federation import (
     secret_key,
     skewed_counts,
 )
-from protocol.nodes import set_policy
 
 from dubhe_flwr.core import (
     distance_to_uniform,
@@ -116,22 +114,6 @@ def test_by_prices_labels_change_no_size(labels: list[int]) -> None:
     one, other = (map(repr, shapes(run(each, **settings))) for each in (counts, changed))
     assert set(one) == set(other)
     assert any(e.stage == "settle" for e in run(counts, **settings).exchanges)
-
-
-@pytest.mark.parametrize("labels", OTHER_LABELS.values(), ids=OTHER_LABELS)
-def test_labels_that_move_change_no_number_and_no_size(labels: list[int]) -> None:
-    """Whether they moved is a bit that each node sends in any case, also if it begins a byte."""
-    settings = TRIES | {"rounds_per_draw": 8, "registration_interval": 8}
-    runs = []
-    for when_drawing in (COUNTS[3], labels):
-        nodes = dubhe(COUNTS, policy={"max_label_shift": 0.05}, **settings)
-        read = cycle([COUNTS[3], when_drawing]).__next__  # at the join, and at the draw after it
-        set_policy(nodes, nodes.ids[3], label_counts=read)
-        for server_round in range(1, 17):
-            nodes.play(server_round)
-            assert epoch_of(nodes).moved == ({nodes.ids[3]} if when_drawing is labels else set())
-        runs.append(shapes(nodes))
-    assert runs[0] == runs[1]
 
 
 def ways_to_write(number: int, size: int) -> set[bytes]:

@@ -67,13 +67,15 @@ def test_small_selections_have_smaller_groups_and_larger_pools(
 @pytest.mark.parametrize(
     ("change", "num_nodes", "grouped"),
     [
-        ({}, 199, False),
-        ({}, 200, True),
+        ({}, 299, False),
+        ({}, 300, True),
+        ({"num_participants": 40}, 399, False),
+        ({"num_participants": 40}, 400, True),
         ({"determination": "tries"}, 1000, False),
         ({"determination": "grouped"}, 20, True),
         # Half of a small federation would volunteer, and one group leaves fewer choices than tries.
-        ({"num_participants": 10}, 199, False),
-        ({"num_participants": 10}, 200, True),
+        ({"num_participants": 10}, 299, False),
+        ({"num_participants": 10}, 300, True),
         ({"num_participants": 5}, 1000, False),
         ({"num_participants": 8}, 1000, True),
         ({"num_participants": 100}, 1000, True),

@@ -141,11 +141,6 @@ def weighted(counts: Sequence[int], own: float) -> list[int]:
     return fixed_point(counts, round(SCALE * own / 4))
 
 
-def label_shift(registered: Sequence[int], now: Sequence[int]) -> Fraction:
-    """Return the L1 distance of two p_l, from 0 to 2."""
-    return Fraction(sum(abs(a - b) for a, b in zip(registered, now, strict=True)), SCALE)
-
-
 # --- packing --------------------------------------------------------------------------------------
 
 

@@ -230,17 +230,7 @@ def _draws() -> Iterator[Case]:
     without[0], without[place] = without[0] + without[place], 0
     alone = drawn(draw() | given(total=without), 4 / 9)
     yield session("a node without its own in the sum draws like any other", registered(), alone)
-    for limit, says, now in (
-        (0.5, "says so", [0, 0, 0, 60]),
-        (2.0, "is content with less", [0, 0, 0, 60]),
-        (0.5, "a little says nothing", [21, 29, 0, 5]),
-    ):
-        moved = ref.label_shift(ref.fixed_point(COUNTS[1]), ref.fixed_point(now)) > limit
-        reply = DRAWS | {"unwilling": ref.bits([False, False, moved])}
-        step, owner = answers(ask("participate", draw()), reply), OWNER | {"max-label-shift": limit}
-        name = f"a node whose labels have moved {says}"
-        yield session(name, registered(), step, owner=owner, label_counts=now)
-    reply = DRAWS | {"unwilling": ref.bits([False, True, False])}
+    reply = DRAWS | {"unwilling": ref.bits([False, True])}
     step, owner = answers(ask("participate", draw()), reply), OWNER | {"unwilling-rounds": [2]}
     name = "a node draws its yes in a round in which it will not train"
     yield session(name, registered(), step, owner=owner)

@@ -137,7 +137,7 @@ class RecycledNodes:
         number = min(_DISTINCT_DRAWS, len(self.ids) - self.num_real)
         shape = (number, request.num_rounds * request.num_tries)
         draws = np.packbits(rng.random(shape) < wanted / len(self.ids), axis=1)
-        willing = bytes(request.num_rounds // 8 + 1)  # and none has labels that moved
+        willing = bytes(-(-request.num_rounds // 8))
         return [batch.header.seal(ParticipateReply(row.tobytes(), willing)) for row in draws]
 
 

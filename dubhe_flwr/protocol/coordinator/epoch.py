@@ -64,7 +64,6 @@ class Epoch(Invitation):
     budget: Budget = field(default_factory=Budget)  # what was spent
     rounds: Mapping[int, ReadyRound] = field(default_factory=dict)  # those that have not begun
     refused: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
-    moved: frozenset[int] = frozenset()  # nodes that said that their labels have moved since
 
     @cached_property
     def registered(self) -> tuple[int, ...]:

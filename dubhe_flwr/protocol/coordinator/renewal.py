@@ -87,7 +87,6 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
         return True
     a_while = -(-settings.registration_interval // 5)
     num_unregistered = len(strangers - registered - epoch.declined)
-    num_moved = len((epoch.moved - epoch.refused) & present)
-    return min(room, num_unregistered) + num_moved >= many and (
+    return min(room, num_unregistered) >= many and (
         context.server_round >= epoch.first_round + a_while
     )

@@ -4,14 +4,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cache
-from numbers import Real
 from traceback import walk_tb
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core import FIXED_POINT_SCALE
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol.rules.rule import Own
@@ -21,7 +19,6 @@ from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 # Flower's own log, by its name alone, so that owners find these lines where all others stand.
 logger = logging.getLogger("flwr")
 
-_FURTHEST: Final = 2
 _MANY: Final = 20
 _SAMPLES_OF_A_CLASS: Final = 10  # at least so many on average, where labels are told from counts
 
@@ -40,10 +37,6 @@ class Limits:
         How often the node registers and draws at most in a run within a day of UTC; more is refused
         before any work. A simulated one does as often as it is asked. A draw for H times as many
         volunteers counts as H.
-    max_label_shift : float, optional (default: the labels are never looked at)
-        How far the label distribution may move after the node registered, as L1 distance from 0
-        to 2, before the node tells the server; when enough nodes did, all register anew. With it
-        `label_counts` is also called at each draw. The server learns that the labels moved.
 
     Raises
     ------
@@ -56,18 +49,11 @@ class Limits:
     max_key_bits: int = 4096
     max_epochs_per_day: int = 200
     max_draws_per_day: int = 50_000
-    max_label_shift: float | None = None
 
     def __post_init__(self) -> None:
         for name in (own.name for own in fields(Limits) if own.type is int):
             if type(value := getattr(self, name)) is not int or value < 1:
                 raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
-        shift = self.max_label_shift
-        if shift is not None and not (isinstance(shift, Real) and 0 <= float(shift) <= _FURTHEST):
-            raise SettingsError(
-                f"max_label_shift={shift!r} must be from 0 to {_FURTHEST}, the largest L1 distance "
-                "of two distributions; without it labels are read at registration only."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +109,7 @@ def read_label_counts(
         return refusal, None
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING, None
-    status, own = _read(policy, rule_of(request).num_classes, "the node stays out")
+    status, own = _read(policy, rule_of(request).num_classes)
     if own is None:
         return status, None
     if _may_be_labels(own.label_counts):
@@ -174,22 +160,6 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
     return JoinStatus.REFUSES_PARAMETERS
 
 
-def has_moved(policy: NodePolicy, registered: NDArray[np.int64]) -> bool:
-    """Return whether the labels are further from those registered than the owner lets pass.
-
-    >>> policy = NodePolicy(label_counts=lambda: [3, 1], alias="3", max_label_shift=0.4)
-    >>> has_moved(policy, np.array([50, 50]))
-    True
-    """
-    if policy.max_label_shift is None:
-        return False
-    _, now = _read(policy, len(registered), "the node goes on with what it registered")
-    if now is None:
-        return False
-    shift = np.abs(now.distribution - Own(registered).distribution).sum()
-    return bool(shift > policy.max_label_shift * FIXED_POINT_SCALE)
-
-
 def where_raised(error: Exception) -> str:
     """Return an error's kind and the owner's line that raised it; its text may hold labels."""
     frames = list(walk_tb(error.__traceback__))
@@ -199,27 +169,25 @@ def where_raised(error: Exception) -> str:
     return f"{type(error).__name__} in {frame.f_code.co_filename}, line {line}"
 
 
-def _read(
-    policy: NodePolicy, num_classes: int | None, consequence: str
-) -> tuple[JoinStatus, Own | None]:
+def _read(policy: NodePolicy, num_classes: int | None) -> tuple[JoinStatus, Own | None]:
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
-        logger.warning("dubhe: label_counts raised %s; %s.", where_raised(error), consequence)
+        logger.warning("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
         return JoinStatus.INVALID_LABEL_COUNTS, None
     own = Own(counts)
     status = _check(own, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
-            "dubhe: label_counts did not return a list of whole numbers from 0 up; %s.", consequence
+            "dubhe: label_counts did not return a list of whole numbers from 0 up; the node stays "
+            "out."
         )
     if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
         logger.warning(
             "dubhe: label_counts returned %s numbers for %s classes, and has to return the number "
-            "of samples of each; %s.",
+            "of samples of each; the node stays out.",
             len(counts),
             num_classes,
-            consequence,
         )
     return status, own if status is JoinStatus.JOINS else None
 

@@ -18,7 +18,7 @@ from dubhe_flwr.protocol.node.guards import (
     spend_sums,
 )
 from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Registered
-from dubhe_flwr.protocol.node.policy import NodePolicy, has_moved, is_willing
+from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
@@ -43,7 +43,7 @@ def participate(
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     keep(replace(joined, registered=registered))
     decisions = draws < reading_of(registered).probability
-    return write_draws(decisions, unwilling, has_moved=has_moved(policy, joined.counts))
+    return write_draws(decisions, unwilling)
 
 
 def determine(

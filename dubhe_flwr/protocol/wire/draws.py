@@ -1,7 +1,7 @@
 """The bits of a draw: how a node writes what it drew and says, and how the server reads it.
 
-A bit stands for each round and try, of what the node drew; then one for each round in which it will
-not train, and behind these one that says that its labels have moved since it registered.
+A bit stands for each round and try, of what the node drew, and one for each round in which it will
+not train.
 """
 
 from collections.abc import Sequence
@@ -18,24 +18,20 @@ class Draws(NamedTuple):
 
     decisions: NDArray[np.bool_]  # shape (M, T, H)
     unwilling: NDArray[np.bool_]  # shape (M, T)
-    have_moved: NDArray[np.bool_]  # shape (M,)
 
 
-def write_draws(
-    decisions: NDArray[np.bool_], unwilling: Sequence[bool], *, has_moved: bool
-) -> ParticipateReply:
+def write_draws(decisions: NDArray[np.bool_], unwilling: Sequence[bool]) -> ParticipateReply:
     """Return the reply of one node, which drew in the order of rounds and tries.
 
-    >>> write_draws(np.array([False, True, False]), [False, True], has_moved=True)
-    ParticipateReply(decisions=b'@', unwilling=b'`')
+    >>> write_draws(np.array([False, True, False]), [False, True])
+    ParticipateReply(decisions=b'@', unwilling=b'@')
     """
-    says = [*unwilling, has_moved]
-    return ParticipateReply(np.packbits(decisions).tobytes(), np.packbits(says).tobytes())
+    return ParticipateReply(*(np.packbits(bits).tobytes() for bits in (decisions, unwilling)))
 
 
 def is_of(reply: ParticipateReply, request: ParticipateRequest) -> bool:
     """Return whether a reply has the bits that were asked for."""
-    numbers = request.num_rounds * request.num_tries, request.num_rounds + 1
+    numbers = request.num_rounds * request.num_tries, request.num_rounds
     return (len(reply.decisions), len(reply.unwilling)) == tuple(-(-n // 8) for n in numbers)
 
 
@@ -43,8 +39,8 @@ def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest)
     """Read the replies of some nodes, of which each one `is_of` the request."""
     shape = len(replies), request.num_rounds, request.num_tries
     decisions = _bits([reply.decisions for reply in replies], shape[1] * shape[2])
-    says = _bits([reply.unwilling for reply in replies], shape[1] + 1)
-    return Draws(decisions.reshape(shape), says[:, :-1], says[:, -1])
+    unwilling = _bits([reply.unwilling for reply in replies], shape[1])
+    return Draws(decisions.reshape(shape), unwilling)
 
 
 def _bits(packed: Sequence[bytes], count: int) -> NDArray[np.bool_]:

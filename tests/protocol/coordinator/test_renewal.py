@@ -1,13 +1,11 @@
 """Tests of the end of an epoch: after its interval, for newcomers, or when a budget is spent."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
-from protocol.federation import epoch_of, joined
-from protocol.server import COUNTS, GROUPS, NUM_CLIENTS, Nodes, altered, epochs_of, federation, lost
+from protocol.federation import epoch_of
+from protocol.server import GROUPS, NUM_CLIENTS, epochs_of, federation
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Batch, NodeFailure
@@ -111,40 +109,6 @@ def test_nodes_that_were_left_out_of_the_sums_save_a_run_as_well() -> None:
     epoch = epoch_of(nodes)
     plan = nodes.play(3, [*epoch.registered[9:], *epoch.left_out])
     assert (len(plan.participants), plan.num_registered) == (20, 22)
-
-
-def shifted(nodes: Nodes, number: int) -> list[int]:
-    """Give some nodes other labels, and return their ids."""
-    moved = nodes.ids[:number]
-    for row, node_id in enumerate(moved):
-        now = COUNTS[row][::-1]
-        policy = replace(nodes.policies[node_id], label_counts=partial(np.asarray, now))
-        nodes.policies[node_id] = replace(policy, max_label_shift=0.05)
-    return moved
-
-
-@pytest.mark.parametrize(
-    ("number", "share", "early"),
-    [(2, 0.0, False), (3, 0.0, True), (3, 0.25, True), (3, 0.26, False)],
-)
-def test_moved_labels_bring_an_early_registration(number: int, share: float, early: bool) -> None:
-    """From a cohort and a share on, after a fifth of the interval; all labels are read anew."""
-    nodes = federation(max_unregistered=share, registration_interval=15)
-    nodes.play(1)
-    moved = shifted(nodes, number)
-    assert epochs_of(nodes.rounds(2, 9)) == [0] * 2 + [2 if early else 0] * 6
-    assert epoch_of(nodes).moved == (frozenset() if early else frozenset(moved))
-    now = COUNTS[0][::-1] if early else COUNTS[0]
-    assert joined(nodes, moved[0]).label_counts == tuple(now.tolist())
-
-
-def test_lost_and_moved_nodes_count_together() -> None:
-    """The sums of both epochs then differ by as many clients."""
-    nodes = federation(max_unregistered=0.0, registration_interval=15)
-    with altered(nodes, "register", lost, nodes.ids[-1:]):
-        plans = nodes.rounds(1, 1)
-    shifted(nodes, 2)
-    assert epochs_of(plans + nodes.rounds(2, 5)) == [0, 0, 0, 3, 3]
 
 
 def test_spent_draws_bring_an_early_registration() -> None:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dubhe_flwr.data import count_labels
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import NodePolicy
-from dubhe_flwr.protocol.node.policy import has_moved, is_willing, read_label_counts, warn_once
+from dubhe_flwr.protocol.node.policy import is_willing, read_label_counts, warn_once
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
 
@@ -193,34 +192,6 @@ def test_a_failing_willing_is_a_no(caplog: pytest.LogCaptureFixture) -> None:
     assert "test_policy.py, line " in message
 
 
-REGISTERED: NDArray[np.int64] = np.array([3, 1, 0])
-
-
-@pytest.mark.parametrize(
-    ("now", "limit", "moved"),
-    [
-        *(([6, 2, 0], 0.0, False), ([12, 3, 1], 0.1, True), ([12, 3, 1], 0.2, False)),
-        *(([0, 0, 9], 1.99, True), ([0, 0, 9], 2.0, False), ([0, 0, 0], 0.0, False)),
-        *(([1, 2], 0.0, False), ([1, -2, 3], 0.0, False)),
-    ],
-)
-def test_labels_that_moved_further_than_the_owner_lets_pass(
-    now: list[int], limit: float, moved: bool
-) -> None:
-    """The distance is L1 from 0 to 2; what cannot be registered is no news."""
-    assert has_moved(policy(now, max_label_shift=limit), REGISTERED) is moved
-
-
-def test_labels_are_looked_at_if_the_owner_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    """They may take long to count; where counting fails, the node draws all the same."""
-    assert not has_moved(BROKEN, REGISTERED)
-    assert caplog.messages == []
-    assert not has_moved(replace(BROKEN, max_label_shift=0.1), REGISTERED)
-    (message,) = caplog.messages
-    assert "dubhe: label_counts raised KeyError in " in message
-    assert message.endswith("; the node goes on with what it registered.")
-
-
 def test_repr_shows_no_label_counts_and_nothing_of_willing() -> None:
     """A partial carries the counts in its own repr, or a Context that keeps the key."""
     counts: Any = partial(list, [31415])
@@ -234,7 +205,7 @@ def test_defaults_are_strict() -> None:
     """Draws are private, cohorts have three clients, keys 2048 bits, unless the owner says so."""
     strict = policy()
     assert (strict.simulated, strict.min_cohort, strict.min_key_bits) == (False, 3, 2048)
-    assert (strict.pinned, strict.max_label_shift) == (None, None)
+    assert strict.pinned is None
 
 
 @pytest.mark.parametrize("name", ["min_cohort", "min_key_bits"])
@@ -244,11 +215,3 @@ def test_floors_are_whole_numbers(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"{name}={value!r} must be a whole number of at least"):
         policy(**{name: value})
     assert getattr(policy(**{name: 1}), name) == 1
-
-
-@pytest.mark.parametrize("shift", [-0.1, 2.1, float("nan"), "0.5"])
-def test_a_shift_is_a_distance(shift: Any) -> None:
-    """From 0 to 2."""
-    with pytest.raises(SettingsError, match="must be from 0 to 2, the largest L1 distance"):
-        policy(max_label_shift=shift)
-    assert policy(max_label_shift=np.float32(2)).max_label_shift == 2

@@ -94,7 +94,6 @@ class Participate(Awaiting):
         epoch = replace(
             epoch,
             refused=frozenset(failed),
-            moved=epoch.moved.union(compress(accepted, draws.have_moved)),
         )
         said_no = epoch.ids(this_round.unwilling)
         context = replace(

@@ -4,22 +4,9 @@ from typing import Any
 
 import pytest
 from protocol.federation import epoch_of, registered
-from protocol.server import GROUPS, alter, altered, federation, lost, report_of
+from protocol.server import GROUPS, altered, federation, lost
 
 from dubhe_flwr.errors import QuorumError
-
-
-@pytest.mark.parametrize("num_rounds", [1, 7, 8])
-def test_the_bit_after_the_rounds_says_that_labels_moved(num_rounds: int) -> None:
-    """It is one bit more, in a byte of its own where the others are full."""
-    nodes = federation(rounds_per_draw=num_rounds, tries=2)
-    bits = bytearray(num_rounds // 8 + 1)
-    bits[num_rounds // 8] |= 0x80 >> num_rounds % 8
-    alter(nodes, "participate", lambda reply: {**reply, "unwilling": bytes(bits)}, nodes.ids[3:4])
-    plan = nodes.play(1)
-    assert report_of(plan, "participate").dropped == {}
-    assert epoch_of(nodes).moved == {nodes.ids[3]}
-    assert epoch_of(nodes).rounds[1].unwilling == ()
 
 
 @pytest.mark.parametrize(
