@@ -74,9 +74,11 @@ class SelectionSettings(CommandSettings):
         None,
         "H: tentative selections of a round; with groups as many times K volunteers.",
         least=1,
-        shown="20, with groups by prices 5",
+        shown="20, with groups fewer",
     )
-    group_size: int | None = option(None, "g: fewest clients in a group.", least=1, shown="4")
+    group_size: int | None = option(
+        None, "g: fewest clients in a group.", least=1, shown="4, below K = 20 3"
+    )
     thresholds: tuple[float, ...] | str | None = option(
         None,
         "Shares in the order of the reference set, or search.",

@@ -230,9 +230,8 @@ or register_dubhe.
         )
         choices = comb(volunteers // size, self.num_participants // size)
         # In a small federation nearly all would volunteer, and the rule would come to nothing.
-        return choices >= _MANY * self.num_tries(grouped=False) and num_nodes >= max(
-            _LARGE * self.num_participants, 2 * _ENOUGH_VOLUNTEERS
-        )
+        least = max(_LARGE * self.num_participants, 3 * _ENOUGH_VOLUNTEERS)
+        return choices >= _MANY * self.num_tries(grouped=False) and num_nodes >= least
 
     def announced(self, num_nodes: int) -> JoinRequest:
         """Return what so many nodes are told of the settings when they are asked to join."""

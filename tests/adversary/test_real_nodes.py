@@ -19,7 +19,7 @@ SEED = 7_654_321_987_654_321
 @pytest.mark.parametrize("determination", ["tries", "grouped"])
 def test_the_servers_seed_is_never_announced(determination: str) -> None:
     """By the seed an agent could tell who is in which group or try; it is in no message."""
-    options = {"determination": determination, "group_size": 3, "num_participants": 3}
+    options = {"determination": determination, "num_participants": 3}
     nodes = federation(simulation=None, seed=SEED, policy={"simulated": False}, **options)
     nodes.play(1)
     nodes.play(2)

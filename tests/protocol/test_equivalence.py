@@ -39,6 +39,7 @@ class Case:
     def federation(self, simulation: str) -> Federation[CoordinatorState]:
         """Return nodes and a server."""
         names = {*Settings.__dataclass_fields__, "reference_set", "thresholds"}
+        names -= {"group_size"} if self.determination == "tries" else set()
         chosen: dict[str, Any] = {name: v for name, v in vars(self).items() if name in names}
         return dubhe(
             self.label_counts(0), simulation=simulation, max_registered=self.num_clients, **chosen

@@ -58,7 +58,6 @@ class Federation(RuleBasedStateMachine):
                 num_participants=3,
                 tries=TRIES,
                 min_cohort=2,
-                group_size=2,
                 registration_interval=INTERVAL,
                 max_draws_per_epoch=MAX_DRAWS,
                 max_unregistered=0.0,

@@ -88,12 +88,15 @@ def _joins() -> Iterator[Case]:
     )  # fmt: skip
     for counts in odd:
         yield join(f"a node has the label counts {counts}", 4, label_counts=counts)
-    for name, change in (
+    for name, limit in (
         ("of a smaller cohort", {"min-cohort": 2}),
         ("with shorter keys", {"key-bits": 496}),
         ("with a key size that is not a multiple of 16", {"key-bits": 520}),
         ("with longer keys than its owner wants", {"key-bits": 4112}),
         ("with wider slots than any", {"max-clients": 2**42}),
+    ):
+        yield join(f"a node refuses an epoch {name}", 5, ANNOUNCED | limit)
+    for name, change in (
         ("by an unknown rule", {"rule": "nearest"}),
         ("by a rule for other settings", {"rule-settings": '{"coverage": 1}'}),
         ("without a reference set", {"rule-settings": '{"thresholds": {"1": 0.5}}'}),
@@ -114,10 +117,10 @@ def _joins() -> Iterator[Case]:
         ("with a longer registry than any", paper([1, 5, 62], {"1": 0.5, "5": 0.1})),
         ("with more candidates than any", paper([*range(1, 11)], "search")),
     ):  # fmt: skip
-        yield join(f"a node refuses an epoch {name}", 5, ANNOUNCED | change)
+        yield join(f"a node refuses an epoch {name}", 6, ANNOUNCED | change)
     private = {name: value for name, value in CLEAR.items() if name != "draw-seed"}
-    yield join("a real node refuses an epoch in the clear", 5, private, owner=FRANK)
-    yield join("a real node refuses an epoch with a seed", 5, owner=FRANK)
+    yield join("a real node refuses an epoch in the clear", 7, private, owner=FRANK)
+    yield join("a real node refuses an epoch with a seed", 7, owner=FRANK)
     short = {"alias": "1", "simulated": True}
     yield join("a node wants 2048 bits", 5, ANNOUNCED | {"key-bits": 2032}, owner=short)
     long = OWNER | {"max-key-bits": 10_000}

@@ -28,12 +28,7 @@ COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
 
 def federation(determination: str = "tries") -> Federation[CoordinatorState]:
     """Return twelve nodes and a server that searches; with groups, pinned keys and prices."""
-    options: dict[str, Any] = {
-        "num_participants": 3,
-        "tries": 3,
-        "group_size": 3,
-        "max_registered": 20,
-    }
+    options: dict[str, Any] = {"num_participants": 3, "tries": 3, "max_registered": 20}
     nodes = dubhe(
         COUNTS,
         rule=Eager(0.1, 1.0) if determination == "grouped" else Paper((1, 2, 4), "search"),
