@@ -18,21 +18,8 @@ def accept_replies(
 ) -> tuple[dict[int, MessageT], StageReport]:
     """Parse the replies to a batch, and drop and count what cannot be used.
 
-    Parameters
-    ----------
-    batch : Batch
-        What was sent.
-    replies : mapping
-        As received.
-    refuse : callable (int, message) -> str or None
-        Returns why a well-formed reply cannot be used, or None; it may raise a `ProtocolError`.
-
-    Returns
-    -------
-    accepted : dict of int to message
-        The usable replies by node id, in the order of the requests.
-    report : StageReport
-        Numbers and reasons.
+    `refuse` returns why a well-formed reply of a node cannot be used, or None; it may raise a
+    `ProtocolError`. The usable ones are returned by node id, in the order of the requests.
     """
     accepted: dict[int, MessageT] = {}
     dropped: Counter[str] = Counter()

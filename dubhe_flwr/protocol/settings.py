@@ -122,11 +122,6 @@ class Settings:
     >>> from dubhe_flwr.rules import Paper
     >>> Settings(num_participants=20, rule=Paper((1, 2, 10))).least_nodes
     3
-    >>> Settings(num_participants=2, rule=Paper((1, 2, 10)))
-    Traceback (most recent call last):
-    dubhe_flwr.errors.SettingsError: num_participants=2 is below min_cohort=3, the fewest clients \
-of any sum; select more. An app may lower min_cohort to 2 on both sides: in Dubhe, and in DubheMod \
-or register_dubhe.
     """
 
     num_participants: int
