@@ -12,9 +12,10 @@ from dubhe_flwr.experiments.options import CommandSettings, names, numbers, numb
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.rules import Paper, Prices, Rule
 
+_PAPER: Final = {"rule": "paper", "determination": "tries", "group_size": None}
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
-    "dubhe-paper": {"rule": "paper", "determination": "tries"},
-    "dubhe-search": {"rule": "paper", "determination": "tries", "thresholds": "search"},
+    "dubhe-paper": _PAPER,
+    "dubhe-search": {**_PAPER, "thresholds": "search"},
     "dubhe": {},
 }
 """What the methods that are Dubhe set: the paper's way, searched thresholds, our defaults."""
@@ -74,10 +75,10 @@ class SelectionSettings(CommandSettings):
         None,
         "H: tentative selections of a round; with groups as many times K volunteers.",
         least=1,
-        shown="20, with groups fewer",
+        shown="20, with groups by prices from 5 up",
     )
     group_size: int | None = option(
-        None, "g: fewest clients in a group.", least=1, shown="4, below K = 20 3"
+        None, "g: fewest clients in a group.", least=1, shown="K / 5, 3 or 4"
     )
     thresholds: tuple[float, ...] | str | None = option(
         None,

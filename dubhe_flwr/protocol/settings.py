@@ -64,18 +64,18 @@ class Settings:
         How likely a node volunteers; see `dubhe_flwr.rules`.
     determination : "auto", "tries" or "grouped" (default: "auto")
         What an agent chooses from: the best of `tries` selections, or the best groups of a pool of
-        volunteers, ``tries * K`` on average. "auto" groups where there are at least ten times as
-        many nodes as participants, and 300, and the groups leave many more choices than tries.
-    tries : int, optional (default: 20; with groups as the rule wants, and at least 100 volunteers)
+        volunteers, ``tries * K`` on average. "auto" groups where there are at least 300 nodes, ten
+        times as many as participants, and the groups leave many more choices than tries.
+    tries : int, optional (default: 20; with groups what the rule wants, or 100 / K up to 20)
         ``H``: tentative selections of a round, of which the agent picks the best, or with groups
         as many times K volunteers. With 1 there is no determination.
-    group_size : int, optional (default: 4, below K = 20 `min_cohort`)
+    group_size : int, optional (default: K // 5, from `min_cohort` to 4)
         ``g``: fewest clients in a group.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int, optional (default: 1; in a simulation 20)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
-        Simulated nodes that stay, and keep their labels, are selected as with 1.
+        Simulated nodes that stay are selected as with 1.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
         sample of them, so that a round costs the same however large the federation is.
@@ -224,7 +224,7 @@ class Settings:
             self.num_participants, self.num_tries(grouped=True), num_nodes
         )
         choices = comb(volunteers // size, self.num_participants // size)
-        # In a small federation nearly all would volunteer, and the rule would come to nothing.
+        # Where half of all would volunteer the best of some tries is as close to the target.
         least = max(_LARGE * self.num_participants, 3 * _ENOUGH_VOLUNTEERS)
         return choices >= _MANY * self.num_tries(grouped=False) and num_nodes >= least
 

@@ -153,7 +153,7 @@ def test_everything_reaches_the_protocol() -> None:
 
 def test_a_method_is_the_rule_it_names() -> None:
     """Whatever the settings of the selection are; all of them stay what they are otherwise."""
-    settings = small_settings(determination="grouped", num_participants=5, tries=7)
+    settings = small_settings(determination="grouped", num_participants=5, tries=7, group_size=4)
     paper, search, dubhe = (
         settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")
     )
@@ -161,3 +161,4 @@ def test_a_method_is_the_rule_it_names() -> None:
     assert (search.determination, search.rule) == ("tries", Paper((1, 2, 10), "search"))
     assert (dubhe.determination, dubhe.rule) == ("grouped", Prices())
     assert {paper.tries, search.tries, dubhe.tries} == {7}
+    assert (paper.group_size, search.group_size, dubhe.group_size) == (None, None, 4)

@@ -145,7 +145,7 @@ _NODES: Final[dict[str, Scenario]] = {
         _T, nodes={1: _EMPTY, 3: _ONE_MORE, 5: _NEGATIVE}
     ),
     "labels move, drawn before": _run(
-        _tries(3, registration_interval=12, rounds_per_draw=8),
+        _tries(3, registration_interval=2, rounds_per_draw=2),
         num_nodes=20,
         num_rounds=4,
         nodes=dict.fromkeys(range(9), _MOVES),

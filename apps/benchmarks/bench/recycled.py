@@ -19,11 +19,11 @@ from dubhe_flwr.he import sealed_bytes
 from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
 from dubhe_flwr.protocol.node.settle import decrypted_sum
 from dubhe_flwr.protocol.rules.prices import advanced
+from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     PUBLIC_KEY_BYTES,
     JoinRequest,
     KeygenRequest,
-    ParticipateReply,
     ParticipateRequest,
 )
 
@@ -135,10 +135,10 @@ class RecycledNodes:
         wanted = self._announced.num_volunteers(len(self.ids))
         rng = generator(batch.header.sequence, "bench", "draws")
         number = min(_DISTINCT_DRAWS, len(self.ids) - self.num_real)
-        shape = (number, request.num_rounds * request.num_tries)
-        draws = np.packbits(rng.random(shape) < wanted / len(self.ids), axis=1)
-        willing = bytes(-(-request.num_rounds // 8))
-        return [batch.header.seal(ParticipateReply(row.tobytes(), willing)) for row in draws]
+        shape = (number, request.num_rounds, request.num_tries)
+        draws = rng.random(shape) < wanted / len(self.ids)
+        willing = [False] * request.num_rounds
+        return [batch.header.seal(write_draws(row, willing)) for row in draws]
 
 
 class _Repeated(Mapping[int, Fields]):

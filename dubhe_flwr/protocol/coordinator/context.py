@@ -69,8 +69,10 @@ class GivenUpError(QuorumError):
 _WAIT: Final = "wait for more nodes or lower the quorum"
 _REMEDIES_OF_DECLINED: Final = {
     "refuses parameters": "see a node's log; set key_bits and min_cohort to what the nodes ask for "
-    "(min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe)",
-    "rule not known": "let the ClientApp import the module that registers the rule",
+    "(min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), or choose a rule "
+    "that works with their number of classes",
+    "rule not known": "let the ClientApp import the module that registers the rule, in the same "
+    "version as the server's",
     "not simulated": "set simulation only if the nodes have simulated=True (in DubheMod or "
     "register_dubhe)",
     "wrong number of classes": "make the rule fit the length of label_counts (the largest size of "
@@ -134,7 +136,7 @@ class Context:
         accepted, report = accept_replies(batch, replies, refuse)
         return self.reported(report), accepted
 
-    def add_up(
+    def summed(
         self,
         public_key: PublicKey | Unencrypted,
         vectors: Mapping[int, bytes],
@@ -153,7 +155,7 @@ class Context:
         except InvalidCiphertextError:
             valid = {n: v for n, v in vectors.items() if public_key.is_valid(v, num_ciphertexts)}
         report = report.without(len(vectors) - len(valid), "invalid ciphertext")
-        return self.add_up(public_key, valid, num_ciphertexts, report, what)
+        return self.summed(public_key, valid, num_ciphertexts, report, what)
 
     def in_order(self, node_ids: Collection[int]) -> list[int]:
         """Return nodes by their aliases, and then those that have told none by their ids.

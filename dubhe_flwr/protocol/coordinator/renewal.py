@@ -4,7 +4,7 @@ from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
+from dubhe_flwr.protocol.plan import StageReport
 from dubhe_flwr.protocol.settings import Settings
 
 _MAX_RENEWALS: Final = 6
@@ -46,7 +46,7 @@ def is_over(context: Context, epoch: Epoch) -> bool:
     )
 
 
-def is_refused(context: Context, batch: Batch, replies: Replies) -> bool:
+def is_refused(context: Context, report: StageReport) -> bool:
     """Return whether the nodes refuse the epoch itself, so that only another one helps.
 
     One false registration makes all nodes refuse the sum; nodes that were restarted without their
@@ -55,18 +55,15 @@ def is_refused(context: Context, batch: Batch, replies: Replies) -> bool:
     """
     if context.round.num_renewals >= _MAX_RENEWALS:
         return False
-    answers = [replies.get(node_id) for node_id in batch.requests]
-    num_refusals = sum(isinstance(answer, NodeFailure) for answer in answers)
-    num_good = sum(answer is not None for answer in answers) - num_refusals
-    too_few = num_good < context.settings.least_nodes <= num_good + num_refusals
-    return 2 * num_refusals > len(batch.requests) or too_few
+    too_few = report.accepted < context.settings.least_nodes <= report.accepted + report.num_errors
+    return 2 * report.num_errors > report.sent or too_few
 
 
 def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
-    """Return whether too many nodes are new, were lost while they registered, or have other labels.
+    """Return whether too many nodes are new, or were lost while they registered.
 
-    All but the new ones count after a while only: what lost them may lose them again, and labels
-    that always move are no reason to register in every round. Nodes left out by lot do not count.
+    The lost ones count after a while only: what lost them may lose them again. Nodes left out by
+    lot do not count.
     """
     settings, present = context.settings, context.round.present
     strangers = present - epoch.left_out

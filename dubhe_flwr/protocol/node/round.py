@@ -42,7 +42,7 @@ def participate(
     draws = _draws(policy, joined, rounds, request.num_tries)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     keep(replace(joined, registered=registered))
-    decisions = draws < reading_of(registered).probability
+    decisions = draws.reshape(len(rounds), -1) < reading_of(registered).probability
     return write_draws(decisions, unwilling)
 
 

@@ -21,29 +21,36 @@ class Draws(NamedTuple):
 
 
 def write_draws(decisions: NDArray[np.bool_], unwilling: Sequence[bool]) -> ParticipateReply:
-    """Return the reply of one node, which drew in the order of rounds and tries.
+    """Return the reply of one node, whose decisions have the shape (T, H).
 
-    >>> write_draws(np.array([False, True, False]), [False, True])
+    >>> write_draws(np.array([[False, True], [False, False]]), [False, True])
     ParticipateReply(decisions=b'@', unwilling=b'@')
     """
-    return ParticipateReply(*(np.packbits(bits).tobytes() for bits in (decisions, unwilling)))
+    return ParticipateReply(
+        decisions=np.packbits(decisions).tobytes(), unwilling=np.packbits(unwilling).tobytes()
+    )
 
 
-def is_of(reply: ParticipateReply, request: ParticipateRequest) -> bool:
+def answers(reply: ParticipateReply, request: ParticipateRequest) -> bool:
     """Return whether a reply has the bits that were asked for."""
-    numbers = request.num_rounds * request.num_tries, request.num_rounds
-    return (len(reply.decisions), len(reply.unwilling)) == tuple(-(-n // 8) for n in numbers)
+    return len(reply.decisions) == _num_bytes(request.num_rounds * request.num_tries) and (
+        len(reply.unwilling) == _num_bytes(request.num_rounds)
+    )
 
 
 def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest) -> Draws:
-    """Read the replies of some nodes, of which each one `is_of` the request."""
+    """Read the replies of some nodes, of which each one `answers` the request."""
     shape = len(replies), request.num_rounds, request.num_tries
     decisions = _bits([reply.decisions for reply in replies], shape[1] * shape[2])
     unwilling = _bits([reply.unwilling for reply in replies], shape[1])
     return Draws(decisions.reshape(shape), unwilling)
 
 
+def _num_bytes(num_bits: int) -> int:
+    return -(-num_bits // 8)
+
+
 def _bits(packed: Sequence[bytes], count: int) -> NDArray[np.bool_]:
     """Unpack a row of bits of each of some byte strings of one length."""
-    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), -(-count // 8))
+    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), _num_bytes(count))
     return np.unpackbits(rows, axis=1, count=count).astype(bool)

@@ -61,16 +61,16 @@ def test_what_is_not_a_ciphertext_is_in_no_sum(plain: bool) -> None:
     key: Any = Unencrypted(512) if plain else secret.public_key
     valid = {n: (key if plain else secret).encrypt([n, 1]) for n in range(7)}
     report = StageReport("register", 7, 7, {}, 10, 20)
-    context, members, _ = CONTEXT.add_up(key, valid, 2, report, "here")
+    context, members, _ = CONTEXT.summed(key, valid, 2, report, "here")
     assert (members, context.round.reports) == (valid, (report,))
     bad = b"\xff" * 128 if plain else bytes(128)
     spoilt = {3: valid[3][:128] + bad, 1: bad * 2, 4: valid[4][:128]}
-    context, members, total = CONTEXT.add_up(key, valid | spoilt, 2, report, "here")
+    context, members, total = CONTEXT.summed(key, valid | spoilt, 2, report, "here")
     assert set(members) == {0, 2, 5, 6}
     assert context.round.reports[-1].dropped == {"invalid ciphertext": 3}
     assert (key if plain else secret).decrypt(total) == [13, 4]
     with pytest.raises(GivenUpError, match="3 invalid ciphertext at register"):
-        CONTEXT.add_up(key, spoilt, 2, report, "here")
+        CONTEXT.summed(key, spoilt, 2, report, "here")
 
 
 def test_agents_are_drawn_by_the_seed_for_each_round() -> None:
@@ -125,6 +125,9 @@ class TestQuorum:
         [
             ({"no reply": 9}, "wait for more nodes", False),
             ({"refuses parameters": 9}, "set key_bits and min_cohort .*max_key_bits", True),
+            ({"refuses parameters": 9}, "or choose a rule that works with their number of", True),
+            ({"rule not known": 9}, "import the module .*, in the same version", True),
+            ({"not simulated": 9}, "set simulation only if the nodes have simulated=True", True),
             ({"wrong number of classes": 1}, "largest size of reference_set", True),
             ({"invalid label counts": 1}, "whole numbers from 0 up", True),
             ({"error reply": 9}, "whether the ClientApp has DubheMod", False),

@@ -8,11 +8,9 @@ from protocol.federation import epoch_of
 from protocol.server import GROUPS, NUM_CLIENTS, epochs_of, federation
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.coordinator.context import Context, Round, Run
 from dubhe_flwr.protocol.coordinator.renewal import is_refused
-from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import HelloRequest
+from dubhe_flwr.protocol.plan import StageReport
 
 
 @pytest.mark.parametrize(
@@ -145,15 +143,10 @@ def test_spent_draws_bring_an_early_registration() -> None:
 def test_an_epoch_is_refused_by_most_or_by_those_that_are_missing(
     good: int, refusals: int, lost: int, refused: bool
 ) -> None:
-    """Lost replies refuse nothing; the order of arrival does not matter; six times in a round."""
+    """Lost replies refuse nothing, and it happens six times in a round."""
     settings = federation().selector.settings  # type: ignore[attr-defined]
-    answers: list[Any] = [{}] * good + [NodeFailure("no")] * refusals + [None] * lost
-    batch = Batch(
-        Envelope(bytes(16), "participate", sequence=1),
-        dict.fromkeys(range(len(answers)), HelloRequest()),
-    )
+    dropped = {"error reply": refusals, "no reply": lost}
+    report = StageReport("participate", good + refusals + lost, good, dropped, 0, 0)
     for num_renewals, may_end in ((0, True), (5, True), (6, False)):
         context = Context(settings, Run(seed=7), Round(num_renewals=num_renewals))
-        for ordered in (answers, answers[::-1]):
-            replies = {n: answer for n, answer in enumerate(ordered) if answer is not None}
-            assert is_refused(context, batch, replies) == (refused and may_end)
+        assert is_refused(context, report) == (refused and may_end)

@@ -17,7 +17,8 @@ from dubhe_flwr.protocol.coordinator.renewal import (
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused
 from dubhe_flwr.protocol.plan import NodeFailure, Replies
-from dubhe_flwr.protocol.wire.draws import is_of, read_draws
+from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.wire.draws import answers, read_draws
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest, Stage
 
 
@@ -76,14 +77,15 @@ class Participate(Awaiting):
         epoch, request = self.epoch, self.request
 
         def refuse(_node_id: int, reply: ParticipateReply) -> str | None:
-            return None if is_of(reply, request) else "wrong number of draws"
+            return None if answers(reply, request) else "wrong number of draws"
 
         accepted: dict[int, ParticipateReply]
-        context, accepted = context.accepted(self.batch, replies, refuse)
+        accepted, report = accept_replies(self.batch, replies, refuse)
+        context = context.reported(report)
         draws = read_draws(list(accepted.values()), request)
-        if is_refused(context, self.batch, replies):
+        if is_refused(context, report):
             unwilling = frozenset(compress(accepted, draws.unwilling[:, 0]))
-            return context, Refused(self.has_held, unwilling)
+            return context, Refused(report, self.has_held, unwilling)
         rounds = drawn_rounds(epoch.registered, list(accepted), draws, request.first_round)
         this_round = rounds[context.server_round]
         eligible = context.round.eligible
@@ -91,10 +93,7 @@ class Participate(Awaiting):
         this_round = replace(this_round, available=this_round.available & may_train)
         rounds[context.server_round] = this_round
         failed = (n for n in self.batch.requests if isinstance(replies.get(n), NodeFailure))
-        epoch = replace(
-            epoch,
-            refused=frozenset(failed),
-        )
+        epoch = replace(epoch, refused=frozenset(failed))
         said_no = epoch.ids(this_round.unwilling)
         context = replace(
             context,

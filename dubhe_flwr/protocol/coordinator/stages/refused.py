@@ -4,18 +4,20 @@ from dataclasses import dataclass, replace
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
+from dubhe_flwr.protocol.plan import StageReport
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The nodes refuse the epoch, as the last report says.
+    """The nodes refuse the epoch, as the report of its last stage says.
 
     Where it has held before, they drew in it: then they have forgotten it, and nobody registered
     what does not add up.
     """
 
+    report: StageReport
     has_held: bool
-    unwilling: frozenset[int] = frozenset()  # nodes that answered, and will not train in this round
+    unwilling: frozenset[int]  # nodes that answered, and will not train in this round
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
@@ -24,7 +26,7 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
     Where a node may have registered what does not add up, half as many are asked as before, and
     others as far as there are some.
     """
-    report = context.round.reports[-1]
+    report = refused.report
     context = context.noted(
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
         "epoch ends and all register anew."

@@ -59,7 +59,7 @@ class Register(Awaiting):
         # Both in one vector, so that a node counts with both or with none.
         vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
         num_ciphertexts = sum(map(layout.num_ciphertexts, (REGISTRATION, DISTRIBUTION)))
-        context, members, total = context.add_up(
+        context, members, total = context.summed(
             public_key, vectors, num_ciphertexts, report, "registered"
         )
         context, kept = _by_lot(context, joined, members)

@@ -46,8 +46,8 @@ class Settle(Awaiting):
 
         accepted: dict[int, SettleReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
-        if is_refused(context, self.batch, replies):
-            return context.reported(report), Refused(has_held=False)
+        if is_refused(context, report):
+            return context.reported(report), Refused(report, has_held=False, unwilling=frozenset())
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()
@@ -59,7 +59,7 @@ class Settle(Awaiting):
             context.check_quorum(len(settled), "settled")
             finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
             return _epoch(context, _of(registered, settled), finding)
-        context, members, total = context.add_up(
+        context, members, total = context.summed(
             registered.public_key,
             vectors,
             terms.layout.num_ciphertexts(SETTLEMENT),

@@ -1,0 +1,38 @@
+"""Tests of the bits of a draw."""
+
+import numpy as np
+import pytest
+
+from dubhe_flwr.core import generator
+from dubhe_flwr.protocol.wire.draws import answers, read_draws, write_draws
+from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
+
+
+def request(num_rounds: int, num_tries: int) -> ParticipateRequest:
+    """Return a request for so many draws."""
+    return ParticipateRequest(b"", 9, 0, 1, num_rounds, num_tries)
+
+
+@pytest.mark.parametrize("num_nodes", [0, 1, 3])
+@pytest.mark.parametrize(("num_rounds", "num_tries"), [(1, 1), (7, 1), (8, 1), (9, 2), (3, 20)])
+def test_what_is_written_is_read(num_nodes: int, num_rounds: int, num_tries: int) -> None:
+    """Node by node, whether a byte is full or not, and of no node as well."""
+    rng = generator(num_rounds, "bits")
+    decisions = rng.random((num_nodes, num_rounds, num_tries)) < 0.5
+    unwilling = rng.random((num_nodes, num_rounds)) < 0.5
+    asked = request(num_rounds, num_tries)
+    replies = [write_draws(*row) for row in zip(decisions, unwilling, strict=True)]
+    assert all(answers(reply, asked) for reply in replies)
+    found = read_draws(replies, asked)
+    np.testing.assert_array_equal(found.decisions, decisions, strict=True)
+    np.testing.assert_array_equal(found.unwilling, unwilling, strict=True)
+
+
+@pytest.mark.parametrize(("num_rounds", "sizes"), [(7, (2, 1)), (8, (2, 1)), (9, (3, 2))])
+def test_a_reply_has_as_many_bytes_as_its_bits_take(
+    num_rounds: int, sizes: tuple[int, int]
+) -> None:
+    """One less or more, and it answers another request."""
+    for change in ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)):
+        reply = ParticipateReply(*(bytes(n + d) for n, d in zip(sizes, change, strict=True)))
+        assert answers(reply, request(num_rounds, 2)) == (change == (0, 0))
