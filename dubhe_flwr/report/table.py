@@ -1,4 +1,4 @@
-"""A table of text, for a terminal and for a page."""
+"""A table of text, for a terminal and for a page of HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,13 +32,6 @@ class Table:
         for row in self.rows:
             grid.add_row(*row)
         return grid
-
-    def for_markdown(self) -> str:
-        """Return the table as Markdown has it, headed by its caption."""
-        headings = [heading.replace("\n", " ") for heading in self.columns]
-        lines = [f"| {' | '.join(row)} |" for row in (headings, *self.rows)]
-        lines.insert(1, "|---" * len(self.columns) + "|")
-        return "\n".join([self.caption, "", *lines])
 
     def for_html(self) -> str:
         """Return the table as HTML, which scrolls where a page is narrow."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
+from bench.measuring import markdown_of
 from docs.pages import ROOT
 from matplotlib.figure import Figure
 from reproduction.cells import CellStore
@@ -27,7 +28,7 @@ def test_the_tables_are_those_of_the_measurements() -> None:
     (section,) = sections(["leaderboard"], OPTIONS, FOUND)
     assert len(section.tables) >= 2
     for table in section.tables:
-        assert table.for_markdown().partition("\n\n")[2] in PAGE
+        assert markdown_of(table).partition("\n\n")[2] in PAGE
 
 
 def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:

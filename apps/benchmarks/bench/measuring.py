@@ -77,7 +77,7 @@ class BenchResults:
             **self.figures,
             "wanted": self._wanted(),
             "measured": dict(self.measured),
-            "tables": [table.for_markdown() for table in self.tables],
+            "tables": [markdown_of(table) for table in self.tables],
             "config": dict(self.config),
         }
 
@@ -98,5 +98,13 @@ class BenchResults:
 
     def markdown(self) -> str:
         """Return command and tables as Markdown."""
-        tables = "\n\n".join(table.for_markdown() for table in (*self.tables, self.figure_table()))
+        tables = "\n\n".join(markdown_of(table) for table in (*self.tables, self.figure_table()))
         return f"```bash\n{self.config['command']}\n```\n\n{tables}\n"
+
+
+def markdown_of(table: Table) -> str:
+    """Return a table as Markdown has it, headed by its caption."""
+    headings = [heading.replace("\n", " ") for heading in table.columns]
+    lines = [f"| {' | '.join(row)} |" for row in (headings, *table.rows)]
+    lines.insert(1, "|---" * len(table.columns) + "|")
+    return "\n".join([table.caption, "", *lines])

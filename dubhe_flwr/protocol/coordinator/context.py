@@ -4,19 +4,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Replies, StageReport
-from dubhe_flwr.protocol.replies import accept_replies, alias_order
+from dubhe_flwr.protocol.replies import MessageT, accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import Message, Stage
-
-MessageT = TypeVar("MessageT", bound=Message)
+from dubhe_flwr.protocol.wire.messages import JoinStatus, Message, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +65,25 @@ class GivenUpError(QuorumError):
 
 
 _WAIT: Final = "wait for more nodes or lower the quorum"
+# By the reason for which nodes are dropped at join.
 _REMEDIES_OF_DECLINED: Final = {
-    "refuses parameters": "see a node's log; set key_bits and min_cohort to what the nodes ask for "
-    "(min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), or choose a rule "
-    "that works with their number of classes",
-    "rule not known": "let the ClientApp import the module that registers the rule, in the same "
-    "version as the server's",
-    "not simulated": "set simulation only if the nodes have simulated=True (in DubheMod or "
-    "register_dubhe)",
-    "wrong number of classes": "make the rule fit the length of label_counts (the largest size of "
-    "reference_set)",
-    "invalid label counts": "let label_counts return a list of whole numbers from 0 up, and look "
-    "at a node's log for an error that it raised",
+    JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
+    "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
+    "or choose a rule that works with their number of classes",
+    JoinStatus.RULE_NOT_KNOWN.reason: "let the ClientApp import the module that registers the "
+    "rule, in the same version as the server's",
+    JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "
+    "DubheMod or register_dubhe)",
+    JoinStatus.WRONG_NUMBER_OF_CLASSES.reason: "make the rule fit the length of label_counts (the "
+    "largest size of reference_set)",
+    JoinStatus.INVALID_LABEL_COUNTS.reason: "let label_counts return a list of whole numbers from "
+    "0 up, and look at a node's log for an error that it raised",
 }
 _REMEDIES: Final = {
-    f"{ERROR_REPLY} at join": "see a node's log, and whether the ClientApp has DubheMod (with "
-    "client_fn) or register_dubhe (with @app.train())",
-    "no data": "let label_counts read the data that a node trains on; it is all zeros",
+    ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
+    "register_dubhe (with @app.train())",
+    JoinStatus.NO_DATA.reason: "let label_counts read the data that a node trains on; it is all "
+    "zeros",
     **_REMEDIES_OF_DECLINED,
 }
 
@@ -201,9 +201,9 @@ class Context:
 
     def _remedy(self, remedies: Mapping[str, str]) -> str | None:
         """Return what helps against the most frequent reason, if each of them has a remedy."""
-        dropped = self._dropped().most_common()
-        hints = [[hint for why, hint in remedies.items() if why in known] for known, _ in dropped]
-        return hints[0][0] if hints and all(hints) else None
+        at_join = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
+        hints = [at_join.get(known) for known, _ in self._dropped().most_common()]
+        return hints[0] if hints and all(hints) else None
 
     def _dropped(self) -> Counter[str]:
         """Return how many replies of this round were dropped for each reason at each stage."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cache
 from traceback import walk_tb
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 
 # Flower's own log, by its name alone, so that owners find these lines where all others stand.
 logger = logging.getLogger("flwr")
+warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 
 _MANY: Final = 20
 _SAMPLES_OF_A_CLASS: Final = 10  # at least so many on average, where labels are told from counts
@@ -51,7 +52,7 @@ class Limits:
     max_draws_per_day: int = 50_000
 
     def __post_init__(self) -> None:
-        for name in (own.name for own in fields(Limits) if own.type is int):
+        for name in (own.name for own in fields(Limits)):
             if type(value := getattr(self, name)) is not int or value < 1:
                 raise SettingsError(f"{name}={value!r} must be a whole number of at least 1.")
 
@@ -89,9 +90,7 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
     try:
         answer = policy.willing(server_round)
         if answer is None:
-            warn_once(
-                "dubhe: willing returned nothing, which counts as a no; return True or False."
-            )
+            warn_once("dubhe: willing returned nothing, which is a no; return True or False.")
         return bool(answer)
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
         logger.warning("dubhe: willing raised %s; the node stays out.", where_raised(error))
@@ -109,29 +108,26 @@ def read_label_counts(
         return refusal, None
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING, None
-    status, own = _read(policy, rule_of(request).num_classes)
-    if own is None:
+    status, counts = _read(policy, rule_of(request).num_classes)
+    if status is not JoinStatus.JOINS:
         return status, None
-    if _may_be_labels(own.label_counts):
+    if _may_be_labels(counts):
         warn_once(
             "dubhe: label_counts returned many small numbers, as labels of samples are; if so, let "
             "it return count_labels(labels, num_classes)."
         )
     try:
-        terms_of(request, len(own.label_counts))
+        terms_of(request, len(counts))
     except RefusedError as error:
         logger.warning("dubhe: %s The node stays out.", error)
         return JoinStatus.REFUSES_PARAMETERS, None
-    return status, tuple(own.label_counts.tolist())
+    return status, tuple(counts.tolist())
 
 
 def _may_be_labels(counts: NDArray[np.int64]) -> bool:
     """Return whether these are many small numbers; counts of many classes are mostly 0 or large."""
     few_classes = _SAMPLES_OF_A_CLASS * (int(counts.max()) + 1) <= len(counts)
     return bool(len(counts) >= _MANY and few_classes and 2 * np.count_nonzero(counts) > len(counts))
-
-
-warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 
 
 def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
@@ -169,14 +165,13 @@ def where_raised(error: Exception) -> str:
     return f"{type(error).__name__} in {frame.f_code.co_filename}, line {line}"
 
 
-def _read(policy: NodePolicy, num_classes: int | None) -> tuple[JoinStatus, Own | None]:
+def _read(policy: NodePolicy, num_classes: int | None) -> tuple[JoinStatus, NDArray[Any]]:
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
         logger.warning("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
-        return JoinStatus.INVALID_LABEL_COUNTS, None
-    own = Own(counts)
-    status = _check(own, num_classes)
+        return JoinStatus.INVALID_LABEL_COUNTS, np.empty(0)
+    status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
             "dubhe: label_counts did not return a list of whole numbers from 0 up; the node stays "
@@ -189,11 +184,10 @@ def _read(policy: NodePolicy, num_classes: int | None) -> tuple[JoinStatus, Own 
             len(counts),
             num_classes,
         )
-    return status, own if status is JoinStatus.JOINS else None
+    return status, counts
 
 
-def _check(own: Own, num_classes: int | None) -> JoinStatus:
-    counts = own.label_counts
+def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
     if counts.ndim != 1:
         return JoinStatus.INVALID_LABEL_COUNTS
     if num_classes is not None and len(counts) != num_classes:
@@ -203,7 +197,7 @@ def _check(own: Own, num_classes: int | None) -> JoinStatus:
     if not counts.any():
         return JoinStatus.NO_DATA
     try:
-        _ = own.distribution
+        _ = Own(counts).distribution
     except SettingsError:  # negative, or more samples than the fixed-point numbers hold
         return JoinStatus.INVALID_LABEL_COUNTS
     return JoinStatus.JOINS

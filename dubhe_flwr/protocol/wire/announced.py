@@ -22,6 +22,11 @@ class JoinStatus(IntEnum):
     RULE_NOT_KNOWN = 6
     NOT_SIMULATED = 7
 
+    @property
+    def reason(self) -> str:
+        """Why a node is left out, in words."""
+        return self.name.lower().replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest(Message):

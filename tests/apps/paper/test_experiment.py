@@ -19,7 +19,7 @@ def test_every_method_is_a_valid_selection(name: str) -> None:
 
 def test_the_paper_s_way_is_set_whatever_the_defaults_are() -> None:
     """Its rule and tries."""
-    wanted = {"rule": "paper", "determination": "tries", "tries": 10}
+    wanted = {"rule": "paper", "determination": "tries", "group_size": None, "tries": 10}
     assert Method("dubhe-paper", 10).settings == wanted
 
 

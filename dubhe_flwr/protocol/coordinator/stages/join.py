@@ -91,7 +91,7 @@ class Join(Awaiting):
         def refuse(node_id: int, reply: JoinReply) -> str | None:
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
-                return JoinStatus(reply.status).name.lower().replace("_", " ")
+                return JoinStatus(reply.status).reason
             if (reply.num_examples is not None) != self.announced.weighted:
                 return "number of samples not asked for, or missing"
             if trusted is not None:
