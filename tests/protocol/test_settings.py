@@ -50,7 +50,10 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("num_participants", "min_cohort", "group_size", "tries"),
-    [(3, 2, 2, 20), (3, 3, 3, 20), (10, 3, 3, 10), (19, 3, 3, 6), (20, 3, 4, 5), (40, 6, 6, 5)],
+    [
+        *((3, 2, 2, 20), (4, 3, 3, 20), (10, 3, 3, 10), (15, 2, 3, 7)),
+        *((19, 3, 3, 6), (20, 3, 4, 5), (40, 6, 6, 5)),
+    ],
 )
 def test_small_selections_have_smaller_groups_and_larger_pools(
     num_participants: int, min_cohort: int, group_size: int, tries: int

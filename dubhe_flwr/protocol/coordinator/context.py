@@ -27,8 +27,8 @@ class Run:
     # The last known ones, by node id, of the nodes that were there at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes whose last answer to a request to join was no
-    num_refused: int = 0  # epochs in a row that nodes refused: each halves whom the next one asks
-    registered: frozenset[int] | None = None  # the nodes of the last sum of registrations
+    num_refused_epochs: int = 0  # in a row: each halves whom the next one asks
+    last_registered: frozenset[int] | None = None  # the nodes of the last sum of registrations
     has_varied: bool = False  # whether a sum was ever of others than the one before
 
 

@@ -63,7 +63,7 @@ class Epoch(Invitation):
     finding: tuple[float, ...] = ()  # of the rule
     budget: Budget = field(default_factory=Budget)  # what was spent
     rounds: Mapping[int, ReadyRound] = field(default_factory=dict)  # those that have not begun
-    refused: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
+    failed: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
 
     @cached_property
     def registered(self) -> tuple[int, ...]:

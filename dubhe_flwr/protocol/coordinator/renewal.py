@@ -67,7 +67,7 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     """
     settings, present = context.settings, context.round.present
     strangers = present - epoch.left_out
-    registered = strangers.intersection(epoch.aliases) - epoch.refused
+    registered = strangers.intersection(epoch.aliases) - epoch.failed
     num_registered, num_new = len(registered), len(strangers - epoch.asked)
     room = settings.max_registered - num_registered
     many = max(settings.min_cohort, settings.max_unregistered * len(strangers))
@@ -75,7 +75,7 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
         return True
     # Those that went hide those that came, where the run would end or fewer than K would train
     # without them; then those that were left out count as well.
-    num_gone = len(epoch.aliases) - len(epoch.refused) - num_registered
+    num_gone = len(epoch.aliases) - len(epoch.failed) - num_registered
     num_others = len(present - (epoch.asked - epoch.left_out))
     possible = num_registered + min(room, num_others)
     needed = (settings.least_nodes, settings.num_participants)

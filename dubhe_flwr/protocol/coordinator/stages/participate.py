@@ -93,7 +93,7 @@ class Participate(Awaiting):
         this_round = replace(this_round, available=this_round.available & may_train)
         rounds[context.server_round] = this_round
         failed = (n for n in self.batch.requests if isinstance(replies.get(n), NodeFailure))
-        epoch = replace(epoch, refused=frozenset(failed))
+        epoch = replace(epoch, failed=frozenset(failed))
         said_no = epoch.ids(this_round.unwilling)
         context = replace(
             context,
@@ -105,7 +105,9 @@ class Participate(Awaiting):
             ),
         )
         context.check_quorum(len(context.round.willing), "registered and willing")
-        return replace(context, run=replace(context.run, num_refused=0)), Drawn(epoch, rounds)
+        return replace(context, run=replace(context.run, num_refused_epochs=0)), Drawn(
+            epoch, rounds
+        )
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> bool:

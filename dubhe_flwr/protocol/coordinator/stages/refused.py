@@ -31,11 +31,11 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
         "epoch ends and all register anew."
     )
-    num_refused = context.run.num_refused + (not refused.has_held)
+    num_refused = context.run.num_refused_epochs + (not refused.has_held)
     return Join.begin(
         replace(
             context,
-            run=replace(context.run, num_refused=num_refused),
+            run=replace(context.run, num_refused_epochs=num_refused),
             round=replace(
                 context.round,
                 unwilling=context.round.unwilling | refused.unwilling,

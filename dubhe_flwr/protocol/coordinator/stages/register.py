@@ -81,11 +81,11 @@ def _by_lot(context: Context, joined: Joined, nodes: Collection[int]) -> tuple[C
     to join count as left out; a small federation, and one of hardly more than K, spares fewer.
     """
     run, settings, kept = context.run, context.settings, list(nodes)
-    has_varied = run.has_varied or run.registered not in {None, frozenset(kept)}
+    has_varied = run.has_varied or run.last_registered not in {None, frozenset(kept)}
     number = len(kept) + len(joined.left_out)
     if has_varied and number >= 10 * settings.min_cohort:
         most = max(settings.least_nodes, settings.num_participants, number - number // 10)
         lots = generator(run.seed, "left out", context.server_round).permutation(len(kept))
         kept = [kept[lot] for lot in sorted(lots[:most])]
-    run = replace(run, registered=frozenset(kept), has_varied=has_varied)
+    run = replace(run, last_registered=frozenset(kept), has_varied=has_varied)
     return replace(context, run=run), kept

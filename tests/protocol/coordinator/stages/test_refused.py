@@ -117,11 +117,11 @@ def test_only_an_epoch_that_held_ends_the_halving() -> None:
     nodes = federation(24, on_failure="random")
     with altered(nodes, "participate", failed):
         assert nodes.play(1).fallback
-    assert nodes.state.run.num_refused == 6
+    assert nodes.state.run.num_refused_epochs == 6
     del nodes.exchanges[:]
     plan = nodes.play(2)
     assert (len(asked(nodes, "join")), plan.num_registered, plan.fallback) == (4, 4, False)
-    assert nodes.state.run.num_refused == 0
+    assert nodes.state.run.num_refused_epochs == 0
 
 
 def test_who_said_no_is_not_forgotten_in_the_next_epoch() -> None:
