@@ -76,6 +76,6 @@ def run_application(application: typer.Typer) -> None:
         package = str(error.name).partition(".")[0]
         if package not in {"torch", "torchvision", "sklearn", "PIL"}:
             raise
-        sentence = f"{package} is missing; install it with `pip install 'dubhe-flwr[torch]'`."
+        sentence = f"{package} is missing; run `pip install '.[torch]'` in a clone."
     Console(stderr=True).print(f"[red]{escape(sentence)}[/red]", highlight=False, soft_wrap=True)
     raise SystemExit(2)

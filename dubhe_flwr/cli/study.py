@@ -113,6 +113,8 @@ def _study_own(
                 f"{names} is for drawn federations; leave it out with --label-counts."
             )
     writable_file(json)
+    if json is not None and json.resolve() == label_counts.resolve():
+        raise SettingsError(f"{json} has the label counts; give --json the name of another file.")
     protocol = settings.protocol_settings()
     own = {"equal_weights": equal_weights, "rounds_per_draw": None, "simulation": None}
     arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)} | own

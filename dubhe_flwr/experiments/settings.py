@@ -243,7 +243,7 @@ class CompareSettings(ExperimentSettings):
             )
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(
-                "engine='ray' needs Ray; install it with `pip install 'dubhe-flwr[simulation]'` "
+                "engine='ray' needs Ray; run `pip install '.[simulation]'` in a clone "
                 "or choose engine='inprocess'."
             )
         for method in DUBHE.keys() & set(self.methods):

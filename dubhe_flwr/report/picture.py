@@ -104,7 +104,7 @@ def require_matplotlib() -> ModuleType:
         import matplotlib as mpl  # noqa: PLC0415 - an extra, imported where it is needed
     except ImportError as error:
         raise DubheError(
-            "Figures need matplotlib; install it with `pip install 'dubhe-flwr[report]'`."
+            "Figures need matplotlib; install it with `pip install '.[report]'` in a clone."
         ) from error
     return mpl
 

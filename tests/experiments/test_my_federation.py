@@ -182,6 +182,10 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
         sentence = "is for drawn federations; leave it out with --label-counts."
         assert f"{named} {sentence}" in refused.err
     assert "leave --equal-weights out." in call("study", "--equal-weights").err
+    assert (
+        "give --json the name of another file" in call("study", *options, "--json", str(file)).err
+    )
+    assert np.loadtxt(file, delimiter=",").shape == SKEWED.shape
 
 
 def test_the_package_imports_nothing_before_it_is_asked() -> None:

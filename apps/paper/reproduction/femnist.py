@@ -59,7 +59,7 @@ def _parts(data_dir: Path) -> tuple[Iterable[_Writer], Iterable[_Writer]]:
         f"FEMNIST is not in {data_dir}; make it with LEAF (`./preprocess.sh -s niid --sf 1.0 -k 0 "
         "-t sample` in data/femnist of github.com/TalwalkarLab/leaf) and put its folders "
         f"data/train and data/test into {data_dir / 'femnist'}, or install Flower Datasets with "
-        "`pip install 'dubhe-flwr[hub]'`, which downloads it."
+        "`pip install '.[hub]'` in a clone, which downloads it."
     )
 
 

@@ -82,8 +82,7 @@ _REMEDIES_OF_DECLINED: Final = {
 _REMEDIES: Final = {
     ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
     "register_dubhe (with @app.train())",
-    JoinStatus.NO_DATA.reason: "let label_counts read the data that a node trains on; it is all "
-    "zeros",
+    JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **_REMEDIES_OF_DECLINED,
 }
 

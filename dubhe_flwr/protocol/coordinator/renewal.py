@@ -62,8 +62,7 @@ def is_refused(context: Context, report: StageReport) -> bool:
 def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     """Return whether too many nodes are new, or were lost while they registered.
 
-    The lost ones count after a while only: what lost them may lose them again. Nodes left out by
-    lot do not count.
+    The lost ones count after a while only: what lost them may lose them again.
     """
     settings, present = context.settings, context.round.present
     strangers = present - epoch.left_out

@@ -26,16 +26,14 @@ def write_draws(decisions: NDArray[np.bool_], unwilling: Sequence[bool]) -> Part
     >>> write_draws(np.array([[False, True], [False, False]]), [False, True])
     ParticipateReply(decisions=b'@', unwilling=b'@')
     """
-    return ParticipateReply(
-        decisions=np.packbits(decisions).tobytes(), unwilling=np.packbits(unwilling).tobytes()
-    )
+    drawn, said = np.packbits(decisions).tobytes(), np.packbits(unwilling).tobytes()
+    return ParticipateReply(decisions=drawn, unwilling=said)
 
 
 def answers(reply: ParticipateReply, request: ParticipateRequest) -> bool:
     """Return whether a reply has the bits that were asked for."""
-    return len(reply.decisions) == _num_bytes(request.num_rounds * request.num_tries) and (
-        len(reply.unwilling) == _num_bytes(request.num_rounds)
-    )
+    sizes, num_rounds = (len(reply.decisions), len(reply.unwilling)), request.num_rounds
+    return sizes == (_num_bytes(num_rounds * request.num_tries), _num_bytes(num_rounds))
 
 
 def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest) -> Draws:
