@@ -55,6 +55,30 @@ def test_all_seeds_of_sgd_are_there() -> None:
     assert all(cell.key in FOUND for cell in CELLS if cell.config["optimizer"] == "sgd")
 
 
+@pytest.mark.parametrize("case", ["balanced data", "K near N", "few clients"])
+def test_where_there_is_little_to_gain(case: str) -> None:
+    """The page and the README tell what was measured."""
+    of = json.loads((FOLDER / "little.json").read_text(encoding="utf-8"))["cases"][case]
+    seeds = {name: of[name].values() for name in ("random", "dubhe", "greedy")}
+    mean = {name: fmean(s["final_accuracy"] for s in each) for name, each in seeds.items()}
+    accuracies = " | ".join(f"{value:.1%}" for value in mean.values())
+    assert f"| {case} | `{of['options']}` | {accuracies} |" in PAGE
+    told = f"{mean['random']:.1%} at random, {mean['dubhe']:.1%} with Dubhe".replace("%", " %")
+    assert told in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_tells_of_cifar_what_was_measured() -> None:
+    """Accuracy over the last quarter of the rounds, of each method."""
+    (section,) = sections(["leaderboard"], OPTIONS, FOUND)
+    (table,) = (table for table in section.tables if "CIFAR" in table.caption)
+    found = {row[0]: row[1] for row in table.rows}
+    told = (
+        f"Dubhe {found['Dubhe']} %, greedy {found['greedy (oracle)']} %, random selection "
+        f"{found['random']} %"
+    )
+    assert told in (ROOT / "README.md").read_text(encoding="utf-8").replace("\n", " ")
+
+
 @pytest.mark.parametrize("emd", ["1.5", "1.0", "0.5"])
 def test_the_digits_are_those_of_ten_seeds(emd: str) -> None:
     """Accuracy of each method, the share of greedy's gain, and the clients that trained."""
