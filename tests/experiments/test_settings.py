@@ -89,7 +89,7 @@ def test_none_stands_for_the_default_of_the_data_set() -> None:
 def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the extra the message names it."""
     monkeypatch.setattr("dubhe_flwr.experiments.settings.find_spec", lambda _name: None)
-    with pytest.raises(SettingsError, match=r"dubhe-flwr\[simulation\]"):
+    with pytest.raises(SettingsError, match=r"\.\[simulation\]"):
         small_settings(engine="ray")
 
 
