@@ -17,6 +17,7 @@ from dubhe_flwr.report.picture import Panel
 
 FOLDER = ROOT / "docs" / "side_by_side"
 PAGE = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 OPTIONS = PaperSettings(scale="full", datasets=("MNIST", "CIFAR10"))
 CELLS = EXPERIMENTS["leaderboard"].cells(OPTIONS)
 FOUND = CellStore(FOLDER / "cells").load_all(CELLS)
@@ -64,7 +65,22 @@ def test_where_there_is_little_to_gain(case: str) -> None:
     accuracies = " | ".join(f"{value:.1%}" for value in mean.values())
     assert f"| {case} | `{of['options']}` | {accuracies} |" in PAGE
     told = f"{mean['random']:.1%} at random, {mean['dubhe']:.1%} with Dubhe".replace("%", " %")
-    assert told in (ROOT / "README.md").read_text(encoding="utf-8")
+    told += f", {mean['greedy']:.1%} greedy".replace("%", " %") if case == "few clients" else ""
+    assert told in README
+
+
+def test_the_readme_begins_with_the_leaderboard() -> None:
+    """Its table is that of all optimizers, and its sentences say what is in it."""
+    (section,) = sections(["leaderboard"], OPTIONS, FOUND)
+    summary, *tables = section.tables
+    assert markdown_of(summary).partition("\n\n")[2].strip() in README
+    mean = {row[0]: [float(value) for value in row[1:4]] for row in summary.rows}
+    (sgd, _, adam), (sgd_of_dubhe, _, adam_of_dubhe) = mean["random"], mean["Dubhe"]
+    gains = f"gains {sgd - adam:.0f} points, and what balance is worth falls from"
+    worth = f"{adam_of_dubhe - adam:.0f} points to {sgd_of_dubhe - sgd:.0f}"
+    assert f"From Adam to SGD random selection {gains} {worth}" in README
+    with_adam = {row[0]: row[1] for row in tables[2].rows}["Dubhe, local skew 1"]
+    assert f"{adam_of_dubhe} % -> {with_adam.partition('±')[0]} %" in README
 
 
 def test_the_readme_tells_of_cifar_what_was_measured() -> None:
@@ -76,7 +92,7 @@ def test_the_readme_tells_of_cifar_what_was_measured() -> None:
         f"Dubhe {found['Dubhe']} %, greedy {found['greedy (oracle)']} %, random selection "
         f"{found['random']} %"
     )
-    assert told in (ROOT / "README.md").read_text(encoding="utf-8").replace("\n", " ")
+    assert told in README.replace("\n", " ")
 
 
 @pytest.mark.parametrize("emd", ["1.5", "1.0", "0.5"])

@@ -5,7 +5,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_flwr.report.panels import draw_accuracy
+from dubhe_flwr.report.panels import draw_accuracy, draw_shares
 from dubhe_flwr.report.picture import method_label, method_looks, picture
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
@@ -45,6 +45,12 @@ _LEARNS: Final = {
 
 _FEW_METHODS: Final = tuple(map(Method, ("random", "greedy", "dubhe")))
 """Where a round takes eight times as long: the ends of the scale, and Dubhe."""
+_FIRST_METHODS: Final = (
+    Method("random"),
+    Method("dubhe-paper", 10),
+    *map(Method, ("dubhe", "greedy")),
+)
+"""What the documentation shows first."""
 _TURNED: Final = "SGD, digits that each client turns by an angle of its own"
 _TURNED_SEEDS: Final = (0, 1, 2, 3, 4)
 
@@ -116,9 +122,70 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "for clients that differ in more than labels: N = 150, else as in dubhe compare."
             )
         ],
-        [_table(title, cells, found) for title, cells in trained.items()],
-        [_curves(trained, found), _reach(trained, found)] if trained else [],
+        [
+            *_summary(trained, found),
+            *(_table(title, cells, found) for title, cells in trained.items()),
+        ],
+        [*_headline(trained, found), _curves(trained, found), _reach(trained, found)]
+        if trained
+        else [],
     )
+
+
+def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
+    """Return the accuracy of each method with each optimizer, once all of them are trained."""
+    by_optimizer = [trained[title] for title in _OPTIMIZERS if title in trained]
+    num_missing = sum(
+        cell.key not in found
+        for cells in by_optimizer
+        for method in _METHODS
+        for cell in cells[str(method)]
+    )
+    if num_missing or len(by_optimizer) < len(_OPTIMIZERS):
+        return []
+    rows = []
+    for method in _METHODS:
+        cells = [of[str(method)] for of in by_optimizer]
+        reached = fmean(result["coverage"] for result in _results(cells[0], found))
+        means = [f"{100 * fmean(accuracies(of_seeds, found)):.1f}" for of_seeds in cells]
+        row = [method_label(str(method)), *means, f"{100 * reached:.0f}", _LEARNS[method.name]]
+        rows.append(row)
+    return [
+        Table(
+            "Accuracy over the last quarter of the rounds with each optimizer; coverage with SGD",
+            (
+                "method",
+                "SGD\n%",
+                "with server\nmomentum %",
+                "Adam\n%",
+                "coverage\n%",
+                "server\nlearns",
+            ),
+            rows,
+        )
+    ]
+
+
+def _headline(trained: Mapping[str, Trainings], found: Found) -> list[Picture]:
+    """Return a picture of a few methods with SGD, if one is trained."""
+    with_sgd = trained.get("SGD", {})
+    few = {str(method): with_sgd[str(method)] for method in _FIRST_METHODS if with_sgd}
+    results = together(few, found)
+    if results is None:
+        return []
+    proportions = {name: of.class_proportions for name, of in results.methods.items()}
+    everyone = results.federation.class_proportions
+    panels = [
+        partial(
+            draw_accuracy,
+            methods=results.methods,
+            title="Accuracy over rounds: MNIST, 1000 clients, SGD",
+            looks=_LOOKS,
+        ),
+        partial(draw_shares, proportions=proportions, all_clients=everyone),
+    ]
+    caption = "A few of the methods with SGD, first seed: accuracy, and the classes that trained."
+    return [Picture("headline", caption, picture(panels))]
 
 
 def _table(title: str, cells: Trainings, found: Found) -> Table:
