@@ -19,6 +19,7 @@ from reproduction import (
     registry,
     table2,
     unbiasedness,
+    verdict,
 )
 from reproduction.cells import CellStore, run_cells
 from reproduction.experiment import Experiment, PaperSettings
@@ -35,6 +36,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "overhead": overhead.EXPERIMENT,
     "ablation": ablation.EXPERIMENT,
     "leaderboard": leaderboard.EXPERIMENT,
+    "verdict": verdict.EXPERIMENT,
 }
 """In the order of the paper, and then what goes past it."""
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn
 
@@ -11,7 +11,7 @@ from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Replies, StageReport
-from dubhe_flwr.protocol.replies import MessageT, accept_replies, alias_order
+from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import JoinStatus, Message, Stage
@@ -127,13 +127,6 @@ class Context:
     def counted(self, number: int = 1) -> "Context":
         """Return the context with so many numbers of batches used."""
         return replace(self, run=replace(self.run, sequence=self.run.sequence + number))
-
-    def accepted(
-        self, batch: Batch, replies: Replies, refuse: Callable[[int, MessageT], str | None]
-    ) -> tuple["Context", dict[int, MessageT]]:
-        """Return the replies that can be used, and the context that has the report."""
-        accepted, report = accept_replies(batch, replies, refuse)
-        return self.reported(report), accepted
 
     def summed(
         self,

@@ -11,14 +11,11 @@ from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+@dataclass(frozen=True)
+class Selections:
     """A drawn round with its tries or groups."""
 
     drawn: DrawnRound
-    # The node to ask, whose own data is in no selection; None without a choice or anybody to ask.
-    agent: int | None
-    has_choice: bool  # whether there is anything to determine
     selections: tuple[NDArray[np.int64], ...]  # the clients of each try or group, by index
     first: tuple[int, ...]  # what is taken if no agent answers: the first try, or the first groups
 
@@ -42,9 +39,16 @@ class Question:
         )
 
 
+@dataclass(frozen=True)
+class Question(Selections):
+    """What an agent is to choose from."""
+
+    agent: int  # the node to ask, whose own data is in no selection
+
+
 def question_of(
     epoch: Epoch, drawn: DrawnRound, failed: frozenset[int], seed: int, server_round: int
-) -> Question:
+) -> Question | Selections:
     """Cut a round into its tries or groups, and find an agent where there is a choice.
 
     The agents of an epoch are a random order of its nodes, a node a round. One that is away, has
@@ -54,39 +58,34 @@ def question_of(
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
     order = generator(seed, "agents", epoch.first_round).permutation(len(registered))
     turn = (server_round - epoch.first_round) % len(registered)
-    has_choice = _has_choice(epoch, drawn, to_decrypt)
     agents = (
         int(index)
         for index in np.roll(order, -turn)
-        if has_choice
-        and drawn.available[index]
+        if drawn.available[index]
         and registered[index] not in failed
         and epoch.budget.sums_of(registered[index]) + to_decrypt <= epoch.sums_per_agent
     )
-    place = next(agents, None)
-    agent = None if place is None else registered[place]
-    eligible = drawn.available.copy()
-    if place is not None:
-        eligible[place] = False
-    if place is not None and announced.group_size is not None:
-        groups = groups_of_round(
-            drawn.decisions,
-            eligible,
-            announced.num_participants,
-            announced.group_size,
-            max_groups=epoch.groups_per_round(announced.group_size),
-            seed=seed,
-            server_round=server_round,
-        )
-        first = tuple(range(announced.num_wanted))
-        return Question(drawn, agent, has_choice, tuple(groups), first)
-    wanted = announced.num_participants
-    tries = tries_of_round(drawn.decisions, eligible, wanted, seed, server_round)
-    apart = far_apart(tries, announced.min_cohort)
-    return Question(drawn, agent, has_choice, tuple(apart), (0,))
+    place = next(agents, None) if has_choice(epoch, drawn) else None
+    if place is None:
+        return Selections(drawn, _tries(epoch, drawn, drawn.available, seed, server_round), (0,))
+    agent, eligible = registered[place], drawn.available.copy()
+    eligible[place] = False
+    if announced.group_size is None:
+        tries = _tries(epoch, drawn, eligible, seed, server_round)
+        return Question(drawn, tries, (0,), agent)
+    groups = groups_of_round(
+        drawn.decisions,
+        eligible,
+        announced.num_participants,
+        announced.group_size,
+        max_groups=epoch.groups_per_round(announced.group_size),
+        seed=seed,
+        server_round=server_round,
+    )
+    return Question(drawn, tuple(groups), tuple(range(announced.num_wanted)), agent)
 
 
-def _has_choice(epoch: Epoch, drawn: DrawnRound, to_decrypt: int) -> bool:
+def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
     """Return whether there is anything to determine, and beside the agent more than K clients.
 
     Agents refuse sums over all but fewer than `min_cohort` of the registered clients.
@@ -95,4 +94,14 @@ def _has_choice(epoch: Epoch, drawn: DrawnRound, to_decrypt: int) -> bool:
     if announced.num_participants > epoch.num_registered - announced.min_cohort:
         return False
     num_others = int(drawn.available.sum()) - 1
+    to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
     return to_decrypt > 0 and num_others > announced.num_participants
+
+
+def _tries(
+    epoch: Epoch, drawn: DrawnRound, eligible: NDArray[np.bool_], seed: int, server_round: int
+) -> tuple[NDArray[np.int64], ...]:
+    announced = epoch.announced
+    wanted = announced.num_participants
+    tries = tries_of_round(drawn.decisions, eligible, wanted, seed, server_round)
+    return tuple(far_apart(tries, announced.min_cohort))

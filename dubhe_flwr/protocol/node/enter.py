@@ -31,6 +31,7 @@ from dubhe_flwr.protocol.wire.messages import (
     DeliveredKey,
     JoinReply,
     JoinRequest,
+    JoinStatus,
     KeygenReply,
     KeygenRequest,
     RegisterReply,
@@ -58,7 +59,8 @@ def join(
     request: JoinRequest,
 ) -> tuple[JoinReply, Memory]:
     """Begin an epoch: read the label counts anew and make a key for delivery."""
-    status, counts = read_label_counts(policy, request)
+    found = read_label_counts(policy, request)
+    status, counts = (found, None) if isinstance(found, JoinStatus) else (JoinStatus.JOINS, found)
     delivery_key = RecipientKey.generate()
     public_key = delivery_key.public_bytes
     signature = None

@@ -97,20 +97,15 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
         return False
 
 
-def read_label_counts(
-    policy: NodePolicy, request: JoinRequest
-) -> tuple[JoinStatus, tuple[int, ...] | None]:
-    """Decide whether to join an epoch, and read the label counts anew if so.
-
-    The status is the answer for the server, and tells no label.
-    """
+def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ...] | JoinStatus:
+    """Read the label counts anew to join an epoch; a node that stays out says why, and no label."""
     if (refusal := _refusal(policy, request)) is not None:
-        return refusal, None
+        return refusal
     if not is_willing(policy, 0):
-        return JoinStatus.UNWILLING, None
-    status, counts = _read(policy, rule_of(request).num_classes)
-    if status is not JoinStatus.JOINS:
-        return status, None
+        return JoinStatus.UNWILLING
+    counts = _read(policy, rule_of(request).num_classes)
+    if isinstance(counts, JoinStatus):
+        return counts
     if _may_be_labels(counts):
         warn_once(
             "dubhe: label_counts returned many small numbers, as labels of samples are; if so, let "
@@ -120,8 +115,8 @@ def read_label_counts(
         terms_of(request, len(counts))
     except RefusedError as error:
         logger.warning("dubhe: %s The node stays out.", error)
-        return JoinStatus.REFUSES_PARAMETERS, None
-    return status, tuple(counts.tolist())
+        return JoinStatus.REFUSES_PARAMETERS
+    return tuple(counts.tolist())
 
 
 def _may_be_labels(counts: NDArray[np.int64]) -> bool:
@@ -165,12 +160,12 @@ def where_raised(error: Exception) -> str:
     return f"{type(error).__name__} in {frame.f_code.co_filename}, line {line}"
 
 
-def _read(policy: NodePolicy, num_classes: int | None) -> tuple[JoinStatus, NDArray[Any]]:
+def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinStatus:
     try:
         counts = np.asarray(policy.label_counts())
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
         logger.warning("dubhe: label_counts raised %s; the node stays out.", where_raised(error))
-        return JoinStatus.INVALID_LABEL_COUNTS, np.empty(0)
+        return JoinStatus.INVALID_LABEL_COUNTS
     status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
@@ -184,7 +179,7 @@ def _read(policy: NodePolicy, num_classes: int | None) -> tuple[JoinStatus, NDAr
             len(counts),
             num_classes,
         )
-    return status, counts
+    return counts if status is JoinStatus.JOINS else status
 
 
 def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:

@@ -38,9 +38,9 @@ UNCOUNTED = replace(BROKEN, label_counts=lambda: count_labels([41], 3))
 )
 def test_a_node_with_data_joins(counts: Any) -> None:
     """Lists, tuples and arrays of any integers will do."""
-    status, read = read_label_counts(policy(counts), ANNOUNCED)
-    assert status is JoinStatus.JOINS
+    read = read_label_counts(policy(counts), ANNOUNCED)
     assert read == tuple(counts)
+    assert not isinstance(read, JoinStatus)
     assert all(type(number) is int for number in read)
 
 
@@ -63,7 +63,7 @@ def test_a_node_with_data_joins(counts: Any) -> None:
 )
 def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> None:
     """The server learns which check failed, and no number."""
-    assert read_label_counts(policy(counts), ANNOUNCED) == (status, None)
+    assert read_label_counts(policy(counts), ANNOUNCED) is status
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_labels_in_the_place_of_counts(
     """They may be counts, so the node joins; its log says what to do if they are not."""
     warn_once.cache_clear()
     any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
-    assert read_label_counts(policy(counts), any_classes)[0] is JoinStatus.JOINS
+    assert read_label_counts(policy(counts), any_classes) == tuple(counts)
     assert ["return count_labels(labels, num_classes)" in text for text in caplog.messages] == (
         [True] * warned
     )
@@ -128,8 +128,7 @@ def test_labels_in_the_place_of_counts(
 )
 def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any], why: str) -> None:
     """Too small cohorts and keys, numbers in the clear, unknown rules: no label is even read."""
-    status, counts = read_label_counts(BROKEN, replace(ANNOUNCED, **change))
-    assert (status, counts) == (JoinStatus[why], None)
+    assert read_label_counts(BROKEN, replace(ANNOUNCED, **change)) is JoinStatus[why]
 
 
 @pytest.mark.parametrize(
@@ -157,14 +156,14 @@ def test_the_owner_sets_the_floors() -> None:
     """Smaller cohorts and keys, and numbers in the clear, are accepted by who says so."""
     lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
     asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, encrypted=False)
-    assert read_label_counts(lax, asked)[0] is JoinStatus.JOINS
+    assert not isinstance(read_label_counts(lax, asked), JoinStatus)
 
 
 def test_who_takes_no_part_is_not_asked_for_labels() -> None:
     """Willingness is asked with round 0, before the labels are read."""
     asked: list[int] = []
     unwilling = replace(BROKEN, willing=lambda r: bool(asked.append(r)))  # type: ignore[func-returns-value]
-    assert read_label_counts(unwilling, ANNOUNCED) == (JoinStatus.UNWILLING, None)
+    assert read_label_counts(unwilling, ANNOUNCED) is JoinStatus.UNWILLING
     assert asked == [0]
 
 

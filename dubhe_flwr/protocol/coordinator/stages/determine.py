@@ -6,10 +6,16 @@ from itertools import accumulate, pairwise
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.questions import Question, question_of
+from dubhe_flwr.protocol.coordinator.questions import (
+    Question,
+    Selections,
+    has_choice,
+    question_of,
+)
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
 from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
 
 
@@ -40,8 +46,8 @@ class Determine(Awaiting):
         has_no_agent = False
         for server_round, drawn in sorted(rounds.items()):
             question = question_of(epoch, drawn, failed, context.run.seed, server_round)
-            if question.agent is None:
-                has_no_agent |= question.has_choice
+            if not isinstance(question, Question):
+                has_no_agent |= has_choice(epoch, drawn)
                 epoch = _with_round(epoch, server_round, question, question.first)
                 continue
             budget = epoch.budget.with_sums(question.agent, len(question.selections))
@@ -69,7 +75,8 @@ class Determine(Awaiting):
             return None if fits else "no such try or groups"
 
         accepted: dict[int, DetermineReply]
-        context, accepted = context.accepted(self.batch, replies, refuse)
+        accepted, report = accept_replies(self.batch, replies, refuse)
+        context = context.reported(report)
         epoch, failed = self.epoch, set(self.failed)
         unanswered: dict[int, Question] = {}
         for agent, asked in self.questions.items():
@@ -92,7 +99,7 @@ class Determine(Awaiting):
 
 
 def _with_round(
-    epoch: Epoch, server_round: int, question: Question, chosen: tuple[int, ...]
+    epoch: Epoch, server_round: int, question: Selections, chosen: tuple[int, ...]
 ) -> Epoch:
     return replace(epoch, rounds={**epoch.rounds, server_round: question.ready(chosen)})
 

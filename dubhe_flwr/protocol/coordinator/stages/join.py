@@ -14,7 +14,7 @@ from dubhe_flwr.he import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
-from dubhe_flwr.protocol.replies import alias_order
+from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
@@ -109,7 +109,8 @@ class Join(Awaiting):
             named.add(reply.alias)
             return None
 
-        context, accepted = context.accepted(self.batch, replies, refuse)
+        accepted, report = accept_replies(self.batch, replies, refuse)
+        context = context.reported(report)
         num_classes = _most_frequent(accepted)
         others = [n for n, reply in accepted.items() if reply.num_classes != num_classes]
         if 2 * len(others) > len(accepted):

@@ -7,6 +7,7 @@ from dubhe_flwr.he import SIGNATURE_BYTES, PublicKey, Unencrypted, sealed_bytes
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import (
     DeliveredKey,
     KeygenReply,
@@ -74,7 +75,8 @@ class Keygen(Awaiting):
             PublicKey.from_bytes(reply.modulus, key_bits)
             return None
 
-        context, accepted = context.accepted(self.batch, replies, refuse)
+        accepted, report = accept_replies(self.batch, replies, refuse)
+        context = context.reported(report)
         if not accepted:
             context = context.noted("An agent made no key; another one is asked.")
             return self.ask(context, joined, self.agents)
