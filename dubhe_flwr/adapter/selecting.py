@@ -249,12 +249,9 @@ def log_plan(plan: Plan, seconds: float) -> None:
     for note in plan.notes:
         log(WARNING, "dubhe: %s", note)
     if plan.fallback:
-        log(
-            ERROR,
-            "dubhe: round %s was NOT selected by Dubhe: %s chosen at random",
-            plan.server_round,
-            _counted(len(plan.participants), "client was", "clients were"),
-        )
+        chosen = _counted(len(plan.participants), "client was", "clients were")
+        what = f"{chosen} chosen at random" if plan.participants else "nobody trains"
+        log(ERROR, "dubhe: round %s was NOT selected by Dubhe: %s", plan.server_round, what)
         return
     log(
         INFO,

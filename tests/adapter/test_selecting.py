@@ -54,6 +54,10 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or
             {"fallback": True},
             ["dubhe: round 2 was NOT selected by Dubhe: 3 clients were chosen at random"],
         ),
+        (
+            {"fallback": True, "participants": ()},
+            ["dubhe: round 2 was NOT selected by Dubhe: nobody trains"],
+        ),
     ],
 )
 def test_a_plan_is_logged(

@@ -77,13 +77,18 @@ _REMEDIES_OF_DECLINED: Final = {
     JoinStatus.WRONG_NUMBER_OF_CLASSES.reason: "make the rule fit the length of label_counts (the "
     "largest size of reference_set)",
     JoinStatus.INVALID_LABEL_COUNTS.reason: "let label_counts return a list of whole numbers from "
-    "0 up, and look at a node's log for an error that it raised",
+    "0 up, one for each class, and look at a node's log for an error that it raised",
 }
 _REMEDIES: Final = {
     ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
     "register_dubhe (with @app.train())",
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **_REMEDIES_OF_DECLINED,
+}
+_HINTS: Final = {
+    JoinStatus.UNWILLING.reason: "wait for willing nodes: the owner's `willing` is asked with "
+    "round 0 whether the node takes part at all",
+    **_REMEDIES,
 }
 
 
@@ -180,7 +185,7 @@ class Context:
         dropped = ", ".join(reasons) or "no reply was dropped"
         self.give_up(
             f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
-            f"({dropped}); {self.misconfigured() or _WAIT}."
+            f"({dropped}); {self._remedy(_HINTS) or _WAIT}."
         )
 
     def misconfigured(self) -> str | None:

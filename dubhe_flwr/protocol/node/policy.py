@@ -169,8 +169,8 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
     status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
-            "dubhe: label_counts did not return a list of whole numbers from 0 up; the node stays "
-            "out."
+            "dubhe: label_counts did not return a list of whole numbers from 0 up, one for each of "
+            "two or more classes; the node stays out."
         )
     if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
         logger.warning(
@@ -187,7 +187,7 @@ def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
         return JoinStatus.INVALID_LABEL_COUNTS
     if num_classes is not None and len(counts) != num_classes:
         return JoinStatus.WRONG_NUMBER_OF_CLASSES
-    if not np.issubdtype(counts.dtype, np.integer):
+    if len(counts) < 2 or not np.issubdtype(counts.dtype, np.integer):
         return JoinStatus.INVALID_LABEL_COUNTS
     if not counts.any():
         return JoinStatus.NO_DATA

@@ -107,6 +107,8 @@ def test_labels_in_the_place_of_counts(
     """They may be counts, so the node joins; its log says what to do if they are not."""
     warn_once.cache_clear()
     any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
+    assert read_label_counts(policy([60]), any_classes) is JoinStatus.INVALID_LABEL_COUNTS
+    caplog.clear()
     assert read_label_counts(policy(counts), any_classes) == tuple(counts)
     assert ["return count_labels(labels, num_classes)" in text for text in caplog.messages] == (
         [True] * warned

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,11 @@ from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
 from dubhe_flwr.protocol.wire.statements import join_statement
 from dubhe_flwr.protocol.wire.terms import LARGEST_WEIGHT
+
+_EACH_CLASS: Final = (
+    "label_counts must return a number for each class, also for the last ones, and not the labels: "
+    "count_labels makes them."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,21 +117,7 @@ class Join(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
-        num_classes = _most_frequent(accepted)
-        others = [n for n, reply in accepted.items() if reply.num_classes != num_classes]
-        if 2 * len(others) > len(accepted):
-            lengths = Counter(reply.num_classes for reply in accepted.values()).most_common()
-            told = ", ".join(f"{number} nodes have {length}" for length, number in lengths)
-            context = context.noted(
-                f"Nodes disagree on the number of classes ({told}); only those with {num_classes} "
-                "go on. label_counts must return a number for each class, also for the last ones, "
-                "and not the labels: count_labels makes them."
-            )
-        elif others:
-            names = ", ".join(f"{accepted[n].alias} ({accepted[n].num_classes})" for n in others)
-            context = context.noted(
-                f"Most nodes have {num_classes} classes; those with others stay out: {names}."
-            )
+        context, num_classes, others = _of_one_length(context, accepted)
         aliases = {n: reply.alias for n, reply in accepted.items() if n not in others}
         declined.update(others)
         known = {n: a for n, a in context.run.aliases.items() if n in context.round.present}
@@ -136,6 +128,9 @@ class Join(Awaiting):
         )
         context = replace(context, run=run)
         context.check_quorum(len(aliases), "joined")
+        remedy = context.misconfigured()
+        if remedy is not None and 2 * len(accepted) < len(self.batch.requests):
+            context = context.noted(f"Most nodes stay out; {remedy}.")
         return context, Joined(
             identity=identity,
             announced=self.announced,
@@ -157,11 +152,31 @@ def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[
     return [min(number, max(least, number >> times)) for times in range(num_refused + 1)]
 
 
-def _most_frequent(accepted: Mapping[int, JoinReply]) -> int:
-    """Return the number of classes that most nodes have, the largest of equal ones."""
+def _of_one_length(
+    context: Context, accepted: Mapping[int, JoinReply]
+) -> tuple[Context, int, list[int]]:
+    """Return the number of classes that most nodes have, and the nodes with others; note these.
+
+    Of equally frequent numbers it is the largest.
+    """
     told = (reply.num_classes for reply in accepted.values())
     counted = Counter(number for number in told if number is not None)
-    return min(counted, key=lambda number: (-counted[number], -number), default=1)
+    num_classes = min(counted, key=lambda number: (-counted[number], -number), default=1)
+    others = [n for n, reply in accepted.items() if reply.num_classes != num_classes]
+    if not others:
+        return context, num_classes, others
+    if 2 * len(others) > len(accepted):
+        lengths = ", ".join(
+            f"{nodes} nodes have {length}" for length, nodes in counted.most_common()
+        )
+        note = (
+            f"Nodes disagree on the number of classes ({lengths}); only those with {num_classes} "
+            "go on."
+        )
+    else:
+        names = ", ".join(f"{accepted[n].alias} ({accepted[n].num_classes})" for n in others)
+        note = f"Most nodes have {num_classes} classes; those with others stay out: {names}."
+    return context.noted(f"{note} {_EACH_CLASS}"), num_classes, others
 
 
 def _untrusted(

@@ -172,11 +172,24 @@ class TestNumberOfClasses:
         odd = {nodes.ids[2], nodes.ids[5]}
         (note,) = plan.notes
         assert note.startswith("Most nodes have 5 classes; those with others stay out: ")
-        assert {"2 (3)", "5 (7)"} == set(note.rstrip(".").split(": ")[1].split(", "))
+        assert {"2 (3)", "5 (7)"} == set(note.split(". ")[0].split(": ")[1].split(", "))
+        assert note.endswith("count_labels makes them.")
         assert (plan.num_registered, epoch_of(nodes).num_classes) == (6, 5)
         assert epoch_of(nodes).declined == odd == nodes.state.run.declined
         assert [nodes.play(r).epoch == plan.epoch for r in (2, 3, 4)] == [True] * 3
         assert not odd & set(asked(nodes, "register"))
+
+    def test_it_is_said_where_most_stay_out(self) -> None:
+        """A run of the few that are left would go unnoticed; half of them are not most."""
+        for num_failing, noted in ((4, False), (5, True)):
+            policies = node_policies(np.ones((8, 5), dtype=int))
+            for number in range(num_failing):
+                policies[number] = replace(policies[number], label_counts=lambda: [5])
+            selector = federation().selector
+            settings = replace(selector.settings, rule=Exchanges())  # type: ignore[attr-defined]
+            plan = Federation(type(selector)(settings), policies).play(1)  # type: ignore[call-arg]
+            remedy = "Most nodes stay out; let label_counts return a list of whole numbers"
+            assert any(note.startswith(remedy) for note in plan.notes) == noted
 
     def test_an_error_says_it_too(self) -> None:
         """Where the run ends nobody sees the notes of the round."""
