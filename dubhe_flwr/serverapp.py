@@ -86,9 +86,7 @@ class Selection(Selecting[Strategy], Strategy):
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
         selected = _SelectedGrid(grid, plan.participants)
-        with taking_all_nodes(self.strategy, len(plan.participants), "train") as (every, overrides):
-            if overrides:
-                self.driver.log_override(len(plan.participants))
+        with taking_all_nodes(self.strategy, len(plan.participants), "train") as every:
             return list(every.configure_train(plan.server_round, arrays, config, selected))
 
     def aggregate_train(
@@ -112,7 +110,7 @@ class Selection(Selecting[Strategy], Strategy):
             return self.strategy.configure_evaluate(server_round, arrays, config, grid)
         if any(vars(layer).get("fraction_evaluate") == 0.0 for layer in layers(self.strategy)):
             return []
-        with taking_all_nodes(self.strategy, len(nodes), "evaluate") as (every, _):
+        with taking_all_nodes(self.strategy, len(nodes), "evaluate") as every:
             selected = _SelectedGrid(grid, nodes)
             return list(every.configure_evaluate(server_round, arrays, config, selected))
 

@@ -33,7 +33,6 @@ class SelectionDriver:
         self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(owner.strategy, selector, options)
         self._owner = owner
-        self._override_logged = False
         self._trained: set[str] = set()
         self.metrics: dict[str, int | float] = {}
 
@@ -97,17 +96,6 @@ class SelectionDriver:
         if self.options.evaluate_on == "all" or self.run.plan is None:
             return None
         return self.run.plan.participants
-
-    def log_override(self, num_selected: int) -> None:
-        """Say once that settings of the wrapped strategy do not count."""
-        if not self._override_logged:
-            log(
-                INFO,
-                "dubhe: fraction or minimum of the wrapped strategy is overridden: all %s selected "
-                "clients take part",
-                num_selected,
-            )
-        self._override_logged = True
 
     def _wait_for_nodes(
         self, present: Callable[[], Sequence[int]], more_may_come: Callable[[], bool]

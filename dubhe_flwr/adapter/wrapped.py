@@ -64,12 +64,11 @@ def check_wrapped(strategy: Any, method: str) -> None:
 
 
 @contextmanager
-def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[tuple[Any, bool]]:
+def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[Any]:
     """Give a copy of a strategy of the Message API that takes all nodes of its grid.
 
     The user's objects keep their settings for "train" or "evaluate"; only what the strategy itself
-    assigns to an attribute meanwhile becomes theirs. Beside the copy it is said whether settings
-    would have left nodes out, or waited for more.
+    assigns to an attribute meanwhile becomes theirs.
     """
     wanted = {
         f"fraction_{purpose}": 1.0,
@@ -80,14 +79,11 @@ def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[tu
     copies = [copy(layer) for layer in originals]
     for outer, inner in pairwise(copies):
         outer.strategy = inner
-    overridden = False
     for layer in copies:
         for name in wanted.keys() & vars(layer).keys():
-            before = getattr(layer, name)
-            overridden |= before < 1.0 if name.startswith("fraction") else before > num_nodes
             setattr(layer, name, wanted[name])
     before_call = [dict(vars(layer)) for layer in copies]
-    yield copies[0], overridden
+    yield copies[0]
     for original, layer, before in zip(originals, copies, before_call, strict=True):
         for name, value in vars(layer).items():
             if name not in before or value is not before[name]:

@@ -130,11 +130,8 @@ class RollCall(Selector[RollCallState]):
         """Take note of the aliases and choose."""
         if state.batch is None:
             raise SettingsError("No batch awaits replies; call begin_round first.")
-
-        def accept_all(_node_id: int, _reply: HelloReply) -> None:
-            return None
-
-        accepted, report = accept_replies(state.batch, replies, accept_all)
+        accepted: dict[int, HelloReply]
+        accepted, report = accept_replies(state.batch, replies, lambda _node_id, _reply: None)
         willing = {node: reply.alias for node, reply in accepted.items() if reply.willing}
         aliases = {**state.aliases, **willing}
         state = replace(

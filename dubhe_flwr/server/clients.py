@@ -35,12 +35,11 @@ def ask(clients: Clients, batch: Batch, timeout: float | None) -> Replies:
 
 
 class SelectedClients(SimpleClientManager):
-    """Hands all selected clients to a strategy, and notes in `num_asked` how many it asked for."""
+    """Hands all selected clients to a strategy, however many it asks for."""
 
     def __init__(self, clients: Sequence[ClientProxy]) -> None:
         super().__init__()
         self.clients = {client.cid: client for client in clients}
-        self.num_asked = len(clients)
 
     def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
         """Return at once: the selected clients are all there will be."""
@@ -54,6 +53,5 @@ class SelectedClients(SimpleClientManager):
         criterion: Criterion | None = None,
     ) -> list[ClientProxy]:
         """Return all selected clients; a fraction or minimum of the strategy does not count."""
-        del min_num_clients, criterion
-        self.num_asked = num_clients
+        del num_clients, min_num_clients, criterion
         return list(self.clients.values())

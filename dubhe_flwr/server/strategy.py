@@ -42,10 +42,7 @@ class Selection(Selecting[Strategy], Strategy):
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
         chosen = SelectedClients([clients[node_id] for node_id in plan.participants])
-        instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
-        if chosen.num_asked != len(plan.participants):
-            self.driver.log_override(len(plan.participants))
-        return instructions
+        return self.strategy.configure_fit(plan.server_round, parameters, chosen)
 
     def aggregate_fit(
         self,

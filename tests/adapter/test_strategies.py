@@ -137,16 +137,6 @@ def test_nobody_writes_into_the_users_strategy() -> None:
 
 
 @in_both_apis
-def test_override_is_logged_once(api: Api, caplog: pytest.LogCaptureFixture) -> None:
-    """One line, not one a round; and none where there is nothing to override."""
-    with caplog.at_level(logging.INFO, logger="flwr"):
-        api.run(api.dubhe(api.wrapped(**api.wanting(least=1))), api.grid())
-        assert "overridden" not in caplog.text
-        api.run(api.dubhe(api.wrapped(**api.wanting(fraction=0.1))), api.grid())
-    assert sum("overridden: all 6 selected" in line for line in caplog.messages) == 1
-
-
-@in_both_apis
 @pytest.mark.parametrize("evaluate_on", ["all", "selected"])
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
 def test_evaluation_is_the_wrapped_strategys(api: Api, evaluate_on: Any, fraction: float) -> None:

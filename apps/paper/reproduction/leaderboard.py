@@ -43,7 +43,7 @@ _LEARNS: Final = {
 }
 
 
-_FEW_METHODS: Final = tuple(map(Method, ("random", "greedy", "dubhe")))
+_FEW_METHODS: Final = (*map(Method, ("random", "greedy", "dubhe")), _LIKE_CLIENTS)
 """Where a round takes eight times as long: the ends of the scale, and Dubhe."""
 _FIRST_METHODS: Final = (
     Method("random"),

@@ -6,12 +6,7 @@ from itertools import accumulate, pairwise
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.questions import (
-    Question,
-    Selections,
-    has_choice,
-    question_of,
-)
+from dubhe_flwr.protocol.coordinator.questions import Question, Selections, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
 from dubhe_flwr.protocol.plan import Replies

@@ -68,10 +68,8 @@ class Join(Awaiting):
     @classmethod
     def begin(cls, context: Context) -> tuple[Context, "Join"]:
         """Ask the nodes that are there, or as many of them as may register, to join a new epoch."""
-        present, num_refused = (
-            context.in_order(context.round.present),
-            context.run.num_refused_epochs,
-        )
+        present = context.in_order(context.round.present)
+        num_refused = context.run.num_refused_epochs
         *before, number = _nums_asked(context.settings, len(present), num_refused)
         lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
         # Next to those of the refused epochs: a node that lies is in one of two parts.
