@@ -41,6 +41,11 @@ def _result(cell: Cell) -> dict[str, Any]:
                 "by_element": {"bytes": 28672, "encrypt_seconds": 0.5, "decrypt_seconds": 0.1},
             },
         },
+        "verdict": lambda of: {
+            "emd": 1.0,
+            "lasting": {"random": 0.6, "dubhe": 0.1 * (of.config["seed"] % 5)},
+            "accuracy": {"random": 0.8, "dubhe": 0.9},
+        },
         "training": lambda of: {
             "federation": FEDERATION,
             "methods": {of.config["method"]: method_result(of.config["method"]).to_dict()},

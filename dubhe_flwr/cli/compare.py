@@ -79,7 +79,7 @@ def _compare(
         raise typer.Exit(130) from None
     console.print(summary_table(results).for_terminal())
     console.print(summary_sentence(results), highlight=False)
-    what = "Results and figures" if figures else "Results"
+    what = "Results, and comparison.png to look at first," if figures else "Results"
     console.print(f"{what} are in {escape(str(folder))}.", highlight=False)
 
 

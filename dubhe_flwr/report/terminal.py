@@ -21,11 +21,11 @@ def summary_table(results: ComparisonResults) -> Table:
     num_last = max(len(method.final_accuracies) for method in results.methods.values())
     cells: dict[str, Callable[[MethodResult], str]] = {
         f"Accuracy\n(last {num_last})": lambda of: f"{of.final_accuracy:.1%}",
-        "Mean\nEMD": lambda of: f"{of.mean_emd:.3f}",
-        "Local\nEMD": lambda of: f"{of.mean_local_emd:.2f}",
+        "From\nuniform": lambda of: f"{of.mean_emd:.3f}",
+        "Local\nskew": lambda of: f"{of.mean_local_emd:.2f}",
         "Coverage": lambda of: f"{of.coverage:.0%}",
-        "Selection\nseconds": lambda of: f"{of.selection_seconds:.1f}",
-        "Training\nseconds": lambda of: f"{of.training_seconds:.1f}",
+        "Seconds,\nselect": lambda of: f"{of.selection_seconds:.1f}",
+        "Seconds,\ntrain": lambda of: f"{of.training_seconds:.1f}",
         "MB\nup": lambda of: f"{of.bytes_up / _MEGABYTE:.1f}",
         "MB\ndown": lambda of: f"{of.bytes_down / _MEGABYTE:.1f}",
     }
@@ -53,21 +53,17 @@ def summary_sentence(results: ComparisonResults) -> str:
             f"distance of their training data from uniform was {dubhe.mean_emd:.2f} and "
             f"{random.mean_emd:.2f}."
         )
-    best = max(methods, key=lambda name: methods[name].final_accuracy)
-    return (
-        f"Best was {method_label(best)} with a mean accuracy of {methods[best].final_accuracy:.1%} "
-        f"{_over_last(methods[best])}; the mean "
-        f"distance of its training data from uniform was {methods[best].mean_emd:.2f}."
-    )
+    best, of = max(methods.items(), key=lambda each: each[1].final_accuracy)
+    return f"Best was {method_label(best)}: {of.final_accuracy:.1%} {_over_last(of)}."
 
 
 def study_table(results: StudyResults) -> Table:
     """Return a row for each method of a study."""
     cells: dict[str, Callable[[SelectionResult], str]] = {
-        "Mean\nEMD": lambda of: f"{of.mean_emd:.3f}",
+        "From\nuniform": lambda of: f"{of.mean_emd:.3f}",
         "s.d.": lambda of: f"{of.sd_emd:.3f}",
         "Bias": lambda of: f"{of.bias:.3f}",
-        "Local\nEMD": lambda of: f"{of.mean_local_emd:.2f}",
+        "Local\nskew": lambda of: f"{of.mean_local_emd:.2f}",
         "Coverage": lambda of: f"{of.coverage:.0%}",
         "in 100\nrounds": lambda of: f"{of.coverage_100:.0%}" if len(of.emd) >= 100 else "",
         "Effective\nclients": lambda of: f"{of.effective_clients:.0f}",

@@ -72,15 +72,16 @@ def test_it_foretells_the_encrypted_run(seed: int, most_clients: int, most_class
 
 
 SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
+MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
 
 
 @pytest.mark.parametrize(
     ("counts", "wanted", "helps", "reason"),
     [
         (SKEWED, 5, "much", ""),
-        (SKEWED[:15], 6, "little", "15 clients are few"),
+        (MILD[:15], 6, "little", "15 clients are few"),
         (np.full((6, 30), 3), 3, "not", "is the table transposed?"),
-        (SKEWED, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
+        (MILD, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
         ([[10, 10, 9]] * 30, 5, "not", "random selection balances itself"),
         ([[50, 10, 1]] * 30, 5, "not", "Clients hold much the same mix"),
         ([[50, 10, 0], [10, 50, 0]] * 15, 5, "not", "Even an oracle that sees all labels"),
@@ -92,13 +93,12 @@ def test_the_verdict_says_why(
 ) -> None:
     """It follows from the numbers alone."""
     found = study(counts, num_participants=wanted, key_bits=512)
-    assert found.helps == helps, found.gain
+    assert found.helps == helps, found.points
     assert reason in found.verdict
     assert found.verdict.count("Dubhe helps") + found.verdict.count("does not help") == 1
-    row = {"much": "from 0.2", "little": "0.05 to 0.2", "not": "below 0.05"}[helps]
-    points = re.search(rf"\| {row} \| \d+ \| (.+?) \|", PAGE.read_text(encoding="utf-8"))
+    points = re.search(rf"\| {helps} \|.* \| (.+?) \|\n", PAGE.read_text(encoding="utf-8"))
     assert points
-    assert f"gained {points[1]} points of accuracy" in found.verdict
+    assert f"such federations gained {points[1]}." in found.verdict
 
 
 def test_what_it_shows() -> None:
@@ -159,7 +159,7 @@ def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
 
 @pytest.mark.parametrize(
     ("weights", "verdict"),
-    [((), "Dubhe helps much here."), (("--equal-weights",), "Dubhe does not help here.")],
+    [((), "Dubhe helps much here."), (("--equal-weights",), "Dubhe helps a little here.")],
 )
 def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> None:
     """The same figures as the function's, and no option that would be ignored."""
@@ -193,38 +193,3 @@ def test_the_package_imports_nothing_before_it_is_asked() -> None:
     assert dubhe_flwr.__version__ == "0.1.0"
     with pytest.raises(AttributeError, match="no attribute 'studies'"):
         _ = dubhe_flwr.studies
-
-
-NOT = (
-    {"num_clients": 150, "num_participants": 20, "rho": 1.0, "emd": 1.0},
-    {"num_clients": 150, "num_participants": 20, "rho": 1.5, "emd": 0.3},
-    {"num_clients": 40, "num_participants": 10, "rho": 2.0, "emd": 0.5},
-    {"num_clients": 20, "num_participants": 15, "rho": 5.0, "emd": 0.8},
-    {"num_clients": 12, "num_participants": 4, "rho": 2.0, "emd": 0.8},
-    {"num_clients": 100, "num_participants": 60, "rho": 3.0, "emd": 0.5},
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("given", NOT)
-def test_not_is_less_than_a_point_on_digits(given: dict[str, Any]) -> None:
-    """Where the verdict is "not", accuracy gains less than a point: means of three seeds."""
-    from dubhe_flwr.experiments import CompareSettings
-    from dubhe_flwr.experiments.compare import compare
-
-    points = []
-    for seed in range(3):
-        settings = CompareSettings.for_dataset(
-            "digits",
-            **given,
-            methods=("random", "dubhe"),
-            encrypted=False,
-            seed=seed,
-            evaluate_every=10,
-        )
-        counts = settings.federation.draw("digits", 10).label_counts
-        wanted = settings.selection.num_participants
-        assert study(counts, num_participants=wanted, key_bits=512).helps == "not"
-        methods = compare(settings).methods
-        points.append(methods["dubhe"].final_accuracy - methods["random"].final_accuracy)
-    assert fmean(points) < 0.01

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.legend import Legend
 
-from dubhe_flwr.report.picture import method_label, method_looks, picture
+from dubhe_flwr.report.picture import method_looks, picture
 
 
 def test_panels_stand_one_above_the_other() -> None:
@@ -66,9 +66,3 @@ def test_a_method_keeps_its_colour_in_every_company() -> None:
     assert len({look["color"] for look in together.values()}) == 5
     assert together["dubhe"] == method_looks(["dubhe"])["dubhe"]
     assert together["dubhe"]["color"] == "#0072B2"
-
-
-def test_a_method_is_shown_by_its_label() -> None:
-    """What follows a comma is kept."""
-    shown = [method_label(name) for name in ("dubhe", "random", "dubhe-paper, H=1")]
-    assert shown == ["Dubhe", "random", "Dubhe (paper), H=1"]

@@ -101,7 +101,6 @@ def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
 def _tries(
     epoch: Epoch, drawn: DrawnRound, eligible: NDArray[np.bool_], seed: int, server_round: int
 ) -> tuple[NDArray[np.int64], ...]:
-    announced = epoch.announced
-    wanted = announced.num_participants
+    wanted, least = epoch.announced.num_participants, epoch.announced.min_cohort
     tries = tries_of_round(drawn.decisions, eligible, wanted, seed, server_round)
-    return tuple(far_apart(tries, announced.min_cohort))
+    return tuple(far_apart(tries, least))

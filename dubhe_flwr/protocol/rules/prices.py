@@ -41,8 +41,8 @@ class Prices(Rule):
         Price of calling the same clients again and again, relative to how much the clients'
         labels differ.
     local_skew : float (default: 0)
-        Price of the skew of the chosen clients themselves. SGD hardly minds it; with Adam, 1 is a
-        good value, together with a small coverage.
+        Price of the skew of the chosen clients themselves. A small network under SGD hardly minds
+        it; with Adam or a deep network, 1 is a good value, together with ``coverage=0.1``.
     target : sequence of float, optional (default: all classes equally often)
         Share of each class that is wanted of the data of a round.
 

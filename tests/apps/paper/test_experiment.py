@@ -1,8 +1,7 @@
 """Ways of selecting are data that become settings, and cells know what they depend on."""
 
 import pytest
-from reproduction.experiment import Method, finished, identity
-from reproduction.studies import study_cell
+from reproduction.experiment import Method, identity
 
 from dubhe_flwr.experiments import METHODS, StudySettings
 
@@ -31,9 +30,3 @@ def test_a_cell_depends_on_what_its_method_uses() -> None:
     assert identity(some, Method("dubhe"), ("tries",)).keys().isdisjoint({"tries"})
     assert {"num_participants", "seed", "rho"} <= identity(some, Method("random")).keys()
     assert identity(some, Method("dubhe-paper"))["method"] == "dubhe"
-
-
-def test_only_what_is_finished_is_found() -> None:
-    """In the order of the cells."""
-    first, second = (study_cell(Method("greedy"), seed=seed) for seed in (1, 2))
-    assert list(finished([second, first], {first.key: 7})) == [7]

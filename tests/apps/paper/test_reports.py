@@ -104,9 +104,10 @@ def test_the_leaderboard_says_what_a_user_decides_by() -> None:
         best = 0.89 if "random" in cell.name else 0.9 + cell.config["seed"] / 20
         method["accuracy"] = [0.1, None, 0.5, best, best]
     (made,) = sections(["leaderboard"], options, found)
-    assert row(made, "random")[1:3] == ["89.0±0.0", "in 0 of 2"]
-    assert row(made, "greedy (oracle)")[1:3] == ["92.5±2.5", "3"]
-    assert row(made, "Dubhe")[-1] == "yes/no"
+    assert row(made, "random")[1:4] == ["89.0"] * 3
+    assert row(made, "random", table=1)[1:3] == ["89.0±0.0", "in 0 of 2"]
+    assert row(made, "greedy (oracle)", table=1)[1:3] == ["92.5±2.5", "3"]
+    assert row(made, "Dubhe", table=1)[-1] == "yes/no"
     own = [{of[0] for of in table.rows} for table in made.tables]
-    assert own[0] == own[1] == own[2] - {"Dubhe, local skew 1"} == own[3]
-    assert len(made.pictures) == 2
+    assert own[0] == own[1] == own[2] == own[3] - {"Dubhe, local skew 1"} == own[4]
+    assert len(made.pictures) == 3

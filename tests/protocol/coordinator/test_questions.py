@@ -12,12 +12,7 @@ from protocol.server import federation
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.coordinator.epoch import Budget, Epoch
-from dubhe_flwr.protocol.coordinator.questions import (
-    Question,
-    Selections,
-    has_choice,
-    question_of,
-)
+from dubhe_flwr.protocol.coordinator.questions import Question, Selections, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 
 N = 9
