@@ -129,8 +129,8 @@ class Selecting(Generic[StrategyT]):
     Parameters
     ----------
     strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen clients. One that
-        cannot be wrapped is a `SettingsError`.
+        The strategy that trains and aggregates; it trains exactly the chosen clients, whatever
+        fraction or minimum it has. One that cannot be wrapped is a `SettingsError`.
     selector : Selector
         How to choose; `Dubhe` brings its own.
     **options

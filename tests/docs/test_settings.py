@@ -34,4 +34,4 @@ def table_of(documented: type) -> str:
 @pytest.mark.parametrize("documented", [Settings, Options, Prices, Paper, Node, Limits])
 def test_the_page_has_all_settings(documented: type) -> None:
     """After a change of a docstring the table of the failure belongs into the page."""
-    assert table_of(documented) in PAGE
+    assert f"\n\n{table_of(documented)}\n\n" in PAGE

@@ -1,11 +1,20 @@
 """What a study says it foretells is what trainings in other federations gained."""
 
+import json
+from pathlib import Path
+
+import pytest
 from bench.measuring import markdown_of
 from docs.pages import ROOT
 from reproduction.cells import CellStore
 from reproduction.commands import EXPERIMENTS, sections
 from reproduction.experiment import PaperSettings
 
+from dubhe_flwr import study
+from dubhe_flwr.experiments.settings import FederationSettings
+
+FOLDER = ROOT / "docs" / "verdict" / "cells"
+FEDERATION = [own.name for own in FederationSettings.flat_fields()]
 PAGE = ROOT / "docs" / "howto" / "my_federation.md"
 
 
@@ -13,11 +22,22 @@ def test_the_page_has_the_table_of_the_measurements() -> None:
     """All of them are there, and where "not" is said there is less than a point to gain."""
     options = PaperSettings(scale="full")
     cells = EXPERIMENTS["verdict"].cells(options)
-    found = CellStore(ROOT / "docs" / "verdict" / "cells").load_all(cells)
-    assert len(found) == len(cells)
+    found = CellStore(FOLDER).load_all(cells)
+    assert len(found) == len(cells) == len(list(FOLDER.glob("*/*.json")))
     (section,) = sections(["verdict"], options, found)
     (table,) = section.tables
     assert markdown_of(table).partition("\n\n")[2].strip() in PAGE.read_text(encoding="utf-8")
     gained = {row[0]: float(row[3]) for row in table.rows}
     assert gained["not"] < 1.0 < gained["little"] < 5.0 < gained["much"]
-    assert all(abs(float(row[2]) - float(row[3])) < 1.0 for row in table.rows)
+    assert all(abs(float(foretold) - float(got)) < 1.0 for _, _, foretold, got, _ in table.rows)
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*/*-n=[23]?-*.json"))[::6])
+def test_a_study_finds_the_same_today(file: Path) -> None:
+    """What was foretold then is foretold by the protocol of now."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    config, lasting = content["cell"]["config"], content["result"]["lasting"]
+    federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
+    counts = federation.draw("digits", 10).label_counts
+    found = study(counts, num_participants=config["num_participants"], key_bits=512)
+    assert {name: found.methods[name].lasting for name in lasting} == pytest.approx(lasting)

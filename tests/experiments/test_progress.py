@@ -39,6 +39,7 @@ def test_a_file_gets_a_line_now_and_then() -> None:
                 update(method, server_round, server_round / 20 if server_round != 9 else None)
     first, *lines = file.getvalue().splitlines()
     assert first == "digits: 2 methods, 12 rounds each"
+    assert lines[0] == "random: round 0 of 12  accuracy 0.0%"
     assert lines[1] == "random: round 3 of 12  accuracy 15.0%"
     assert lines[3:5] == ["random: round 9 of 12", "random: round 12 of 12  accuracy 60.0%"]
     assert len(lines) == 10
@@ -69,6 +70,7 @@ def test_a_file_gets_a_line_for_each_long_step() -> None:
     lines = shown_of_study(terminal=False).splitlines()
     assert lines[:2] == ["random: hello, 20 to answer", "random selects"]
     assert lines[2:4] == ["Dubhe: join, 20 to answer", "Dubhe: keygen, 1 to answer"]
+    assert lines[4] == "Dubhe: register, 20 to answer"
     assert lines[-1].startswith("greedy")
     assert len(lines) == len(set(lines))
 

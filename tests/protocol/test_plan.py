@@ -1,6 +1,6 @@
 """Tests of batches, reports and plans."""
 
-from dubhe_flwr.protocol import Batch, Plan, StageReport, wire_size
+from dubhe_flwr.protocol import Batch, StageReport, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import KeygenRequest
 
@@ -27,10 +27,3 @@ def test_a_report_can_be_corrected() -> None:
     assert once.without(1, "invalid").dropped == {"no reply": 1, "invalid": 3}
     assert report.dropped == {"no reply": 1}
     assert report.without(0, "invalid") == report
-
-
-def test_a_plan_adds_up_its_exchanges() -> None:
-    """Bytes are those of all stages of the round."""
-    stages = (StageReport("join", 1, 1, {}, 10, 20), StageReport("keygen", 1, 1, {}, 300, 4000))
-    plan = Plan(1, (4,), ("0",), stages=stages)
-    assert (plan.bytes_down, plan.bytes_up) == (310, 4020)

@@ -27,7 +27,7 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"weighted": None},
     ],
     "join reply": [
-        {"status": 6}, {"status": -1}, {"num-classes": 0}, {"num-classes": None},
+        {"status": 6}, {"status": -1}, {"num-classes": 1}, {"num-classes": None},
         {"alias": "3\n4"},
         {"public-key": bytes(31)}, {"public-key": bytes(33)}, {"signature": bytes(64)},
         {"signature": b""}, {"num-examples": -1}, {"num-examples": 0},

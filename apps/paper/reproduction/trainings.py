@@ -196,11 +196,8 @@ def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
 def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
     """Train with one way of selecting."""
     # These need torch, an extra, and seconds to be imported.
-    import torch  # noqa: PLC0415
-
     from dubhe_flwr.experiments.compare import compare  # noqa: PLC0415
     from dubhe_flwr.experiments.scenario import scenario_of  # noqa: PLC0415
-    from dubhe_flwr.training import resolve_device  # noqa: PLC0415
     from reproduction import scenarios  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
@@ -212,9 +209,18 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
         "turned-digits": scenarios.scenario_of_turned_digits,
     }.get(settings.dataset, scenario_of)
     results = compare(replace(settings, machine=machine), on_round, scenario_of=made).to_dict()
-    device = resolve_device(machine.device)
     return Measured(
         {name: results[name] for name in ("federation", "methods")},
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        device=device_name(machine),
         packages=("torch", "torchvision"),
     )
+
+
+def device_name(machine: MachineSettings) -> str:
+    """Return on what a machine trains."""
+    import torch  # noqa: PLC0415 - an extra
+
+    from dubhe_flwr.training import resolve_device  # noqa: PLC0415 - imports torch
+
+    device = resolve_device(machine.device)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -1,11 +1,13 @@
 """Past the paper: is the verdict of `dubhe_flwr.study` right? Trainings of random federations."""
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from math import exp, log
 from statistics import fmean
 from typing import Any, Final
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from dubhe_flwr.core import generator
@@ -18,23 +20,25 @@ from dubhe_flwr.report.table import Table
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Experiment, Found, PaperSettings, finished
 from reproduction.page import Picture, Section
+from reproduction.trainings import device_name
 
 _FEDERATIONS: Final = {"full": range(120), "small": range(3)}
 _SMALL: Final = {"num_rounds": 12, "key_bits": 512}
-_FITTED: Final = 60
-"""The first federations, to which the points that a study foretells were fitted."""
+_FITTED: Final = {"full": 60, "small": 0}
+"""So many of the federations were used to find out what the study foretells; they are not shown."""
 
 _LOOKS: Final = {"not": ("#D55E00", "x"), "little": ("#56B4E9", "s"), "much": ("#0072B2", "o")}
 """How federations of each verdict are drawn."""
 
 
-def _settings(number: int, options: PaperSettings) -> CompareSettings:
+@cache
+def _settings(number: int, *, is_full: bool) -> CompareSettings:
     """Return the comparison in a random federation of 25 to 300 clients.
 
     Skew that such a federation cannot have is drawn anew.
     """
     rng = generator(number, "verdict")
-    small = {} if options.is_full else _SMALL
+    small = {} if is_full else _SMALL
     while True:
         num_clients = round(exp(rng.uniform(log(25), log(300))))
         given = {
@@ -55,7 +59,8 @@ def _settings(number: int, options: PaperSettings) -> CompareSettings:
 
 
 def _cells(options: PaperSettings) -> list[Cell]:
-    return [_cell(_settings(number, options)) for number in _FEDERATIONS[options.scale]]
+    numbers = _FEDERATIONS[options.scale]
+    return [_cell(_settings(number, is_full=options.is_full)) for number in numbers]
 
 
 def _cell(settings: CompareSettings) -> Cell:
@@ -72,7 +77,7 @@ def _cell(settings: CompareSettings) -> Cell:
     )
 
 
-def _measure(settings: CompareSettings, _machine: MachineSettings, advance: Advance) -> Measured:
+def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
     """Study the federation, and train in it at random and with Dubhe.
 
     What the study makes of its distances may change, so these are kept.
@@ -85,17 +90,15 @@ def _measure(settings: CompareSettings, _machine: MachineSettings, advance: Adva
     selection = settings.selection
     counts = settings.federation.draw("digits", 10).label_counts
     found = study(counts, num_participants=selection.num_participants, key_bits=selection.key_bits)
-    methods = compare(settings, on_round).methods
+    methods = compare(replace(settings, machine=machine), on_round).methods
     accuracy = {name: of.final_accuracy for name, of in methods.items()}
     lasting = {name: found.methods[name].lasting for name in methods}
-    return Measured(
-        {"emd": found.emd, "lasting": lasting, "accuracy": accuracy}, packages=("torch",)
-    )
+    found_of_both = {"emd": found.emd, "lasting": lasting, "accuracy": accuracy}
+    return Measured(found_of_both, device=device_name(machine), packages=("torch",))
 
 
 def _report(options: PaperSettings, found: Found) -> Section:
-    cells = _cells(options)
-    others = [*finished(cells[_FITTED:], found)] or [*finished(cells, found)]
+    others = list(finished(_cells(options)[_FITTED[options.scale] :], found))
     return Section(
         "verdict",
         "Whether the verdict of a study is right",
@@ -104,7 +107,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "Random federations of 25 to 300 clients, rho up to 20 and EMD_avg up to 1.6; K "
                 "from 3 to half of the clients, at most 40. Each is studied, and trained in at "
                 "random and with Dubhe as it comes, on handwritten digits as in dubhe compare. "
-                f"What the study foretells was fitted to the first {_FITTED}; the others are shown."
+                "What the study foretells was fitted to 60 such federations, which are not shown."
             )
         ],
         [
@@ -113,14 +116,18 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 ("verdict", "federations", "foretold", "gained", "nine of ten"),
                 [row for verdict in _LOOKS if (row := _row(verdict, others))],
             )
-        ],
+        ]
+        if others
+        else [],
         [
             Picture(
                 "verdict",
                 "Points of accuracy that Dubhe gained over random selection, and those foretold.",
                 picture([partial(_draw, results=others)]),
             )
-        ],
+        ]
+        if others
+        else [],
     )
 
 
@@ -129,13 +136,12 @@ def _row(verdict: str, results: Sequence[Any]) -> list[str]:
     own = [result for result in results if verdict_on(_foretold(result)) == verdict]
     if not own:
         return []
-    gained = sorted(map(_gained, own))
-    outside = len(gained) // 20
+    low, high = np.percentile([*map(_gained, own)], [5, 95])
     return [
         verdict,
         str(len(own)),
         *(f"{fmean(map(points, own)):.1f}" for points in (_foretold, _gained)),
-        f"{gained[outside]:.1f} to {gained[-1 - outside]:.1f}",
+        f"{low:.1f} to {high:.1f}",
     ]
 
 
@@ -166,4 +172,4 @@ EXPERIMENT: Final = Experiment(
     _report,
     needs_all=False,
 )
-"""`python apps/paper verdict`: what the limits of a study's verdict come from."""
+"""`python apps/paper verdict`: what is gained where a study foretells much, little or nothing."""

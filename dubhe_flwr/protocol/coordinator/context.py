@@ -64,8 +64,8 @@ class GivenUpError(QuorumError):
         self.context = context
 
 
-_WAIT: Final = "wait for more nodes or lower the quorum"
-# By the reason for which nodes are dropped at join.
+_WAIT: Final = "wait for more nodes that are willing, or lower the quorum"
+# Nodes that say so have no part in a round that goes by chance.
 _REMEDIES_OF_DECLINED: Final = {
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
     "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
@@ -79,17 +79,13 @@ _REMEDIES_OF_DECLINED: Final = {
     JoinStatus.INVALID_LABEL_COUNTS.reason: "let label_counts return a list of whole numbers from "
     "0 up, one for each class, and look at a node's log for an error that it raised",
 }
-_REMEDIES: Final = {
+REMEDIES: Final = {
     ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
     "register_dubhe (with @app.train())",
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **_REMEDIES_OF_DECLINED,
 }
-_HINTS: Final = {
-    JoinStatus.UNWILLING.reason: "wait for willing nodes: the owner's `willing` is asked with "
-    "round 0 whether the node takes part at all",
-    **_REMEDIES,
-}
+"""By the reason for which nodes are dropped at join: what an operator or owner can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +181,12 @@ class Context:
         dropped = ", ".join(reasons) or "no reply was dropped"
         self.give_up(
             f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
-            f"({dropped}); {self._remedy(_HINTS) or _WAIT}."
+            f"({dropped}); {self.misconfigured() or _WAIT}."
         )
 
     def misconfigured(self) -> str | None:
         """Return what the operator has to change, where all that was dropped says so."""
-        return self._remedy(_REMEDIES)
+        return self._remedy(REMEDIES)
 
     def declined_for_settings(self) -> bool:
         """Return whether all that was dropped is for what only the operator can change."""

@@ -12,20 +12,13 @@ from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
 
 
 @dataclass(frozen=True)
-class Selections:
-    """A drawn round with its tries or groups."""
+class CutRound:
+    """A drawn round, cut into its tries or groups."""
 
     drawn: DrawnRound
-    selections: tuple[NDArray[np.int64], ...]  # the clients of each try or group, by index
+    # The clients of each try or group, by index: arrays of K, or of at least `group_size`.
+    selections: tuple[NDArray[np.int64], ...]
     first: tuple[int, ...]  # what is taken if no agent answers: the first try, or the first groups
-
-    def is_answer(self, chosen: Sequence[int]) -> bool:
-        """Return whether these are distinct selections that make up as many clients as wanted."""
-        known = all(0 <= index < len(self.selections) for index in chosen)
-        if not known or len(set(chosen)) < len(chosen):
-            return False
-        sizes = [sum(len(self.selections[i]) for i in each) for each in (chosen, self.first)]
-        return sizes[0] == sizes[1]
 
     def ready(self, chosen: tuple[int, ...]) -> ReadyRound:
         """Return the round with the selections that were chosen."""
@@ -40,15 +33,23 @@ class Selections:
 
 
 @dataclass(frozen=True)
-class Question(Selections):
-    """What an agent is to choose from."""
+class Question(CutRound):
+    """A round of which an agent is to choose."""
 
     agent: int  # the node to ask, whose own data is in no selection
+
+    def is_answer(self, chosen: Sequence[int]) -> bool:
+        """Return whether these are distinct selections that make up as many clients as wanted."""
+        known = all(0 <= index < len(self.selections) for index in chosen)
+        if not known or len(set(chosen)) < len(chosen):
+            return False
+        sizes = [sum(len(self.selections[i]) for i in each) for each in (chosen, self.first)]
+        return sizes[0] == sizes[1]
 
 
 def question_of(
     epoch: Epoch, drawn: DrawnRound, failed: frozenset[int], seed: int, server_round: int
-) -> Question | Selections:
+) -> Question | CutRound:
     """Cut a round into its tries or groups, and find an agent where there is a choice.
 
     The agents of an epoch are a random order of its nodes, a node a round. One that is away, has
@@ -67,7 +68,7 @@ def question_of(
     )
     place = next(agents, None) if has_choice(epoch, drawn) else None
     if place is None:
-        return Selections(drawn, _tries(epoch, drawn, drawn.available, seed, server_round), (0,))
+        return CutRound(drawn, _tries(epoch, drawn, drawn.available, seed, server_round), (0,))
     agent, eligible = registered[place], drawn.available.copy()
     eligible[place] = False
     if announced.group_size is None:

@@ -169,8 +169,8 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
     status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
-            "dubhe: label_counts did not return a list of whole numbers from 0 up, one for each of "
-            "two or more classes; the node stays out."
+            "dubhe: label_counts did not return a list of whole numbers from 0 up, one for each "
+            "class, of at least two; the node stays out."
         )
     if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
         logger.warning(

@@ -42,7 +42,7 @@ class Prices(Rule):
         labels differ.
     local_skew : float (default: 0)
         Price of the skew of the chosen clients themselves. A small network under SGD hardly minds
-        it; with Adam or a deep network, 1 is a good value, together with ``coverage=0.1``.
+        it; with Adam or ResNet18, 1 is a good value, together with ``coverage=0.1``.
     target : sequence of float, optional (default: all classes equally often)
         Share of each class that is wanted of the data of a round.
 

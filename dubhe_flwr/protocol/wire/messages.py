@@ -86,7 +86,7 @@ class JoinReply(Message):
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")
         _require_alias(self.alias)
         joins = self.status == JoinStatus.JOINS
-        fits = self.num_classes is not None and self.num_classes >= 1
+        fits = self.num_classes is not None and self.num_classes >= 2
         require(fits if joins else self.num_classes is None, "Nodes that join tell their classes.")
         require(len(self.public_key) == PUBLIC_KEY_BYTES, "A public key has 32 bytes.")
         fits = self.num_examples is None or 1 <= self.num_examples < MAX_SAMPLES

@@ -16,12 +16,6 @@ def test_every_method_is_a_valid_selection(name: str) -> None:
         assert is_dubhe or (method.settings, method.kind) == ({}, name)
 
 
-def test_the_paper_s_way_is_set_whatever_the_defaults_are() -> None:
-    """Its rule and tries."""
-    wanted = {"rule": "paper", "determination": "tries", "group_size": None, "tries": 10}
-    assert Method("dubhe-paper", 10).settings == wanted
-
-
 def test_a_cell_depends_on_what_its_method_uses() -> None:
     """A baseline on nothing of Dubhe's, so that other defaults leave its cells as they are."""
     some, other = StudySettings.of(tries=3), StudySettings.of(tries=7, determination="grouped")

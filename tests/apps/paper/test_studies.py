@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from reproduction.experiment import Method, PaperSettings
-from reproduction.studies import registry_cell, study_cell, study_cells
+from reproduction.experiment import Method
+from reproduction.studies import registry_cell, study_cell
 
 from dubhe_flwr.experiments import StudySettings
 from dubhe_flwr.experiments.settings import MachineSettings
@@ -40,16 +40,3 @@ def test_the_registry_counts_every_client_once() -> None:
     assert len(set(categories)) == 56
     assert {(9,), (8, 9), tuple(range(10))} <= set(categories)
     assert sum(entry["clients"] for entry in result["categories"]) == 60
-
-
-def test_each_seed_has_a_cell() -> None:
-    """The user's, or at full scale those of the experiment; small scale has one."""
-    for options, wanted in (
-        (PaperSettings(scale="full"), [0, 1, 2]),
-        (PaperSettings(), [0]),
-        (PaperSettings(seeds=(4, 5)), [4, 5]),
-    ):
-        cells = study_cells(Method("greedy"), options, (0, 1, 2), num_participants=10)
-        assert [cell.config["seed"] for cell in cells] == wanted
-        assert {cell.config["num_clients"] for cell in cells} == {1000 if options.is_full else 200}
-        assert {(c.config["rho"], c.config["emd"]) for c in cells} == {(10.0, 1.5)}

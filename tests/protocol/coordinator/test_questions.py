@@ -12,7 +12,7 @@ from protocol.server import federation
 
 from dubhe_flwr.core import generator
 from dubhe_flwr.protocol.coordinator.epoch import Budget, Epoch
-from dubhe_flwr.protocol.coordinator.questions import Question, Selections, has_choice, question_of
+from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 
 N = 9
@@ -46,7 +46,7 @@ def spending(epoch: Epoch, *sums: int) -> Epoch:
     return replace(epoch, budget=Budget(0, dict(zip(epoch.registered, sums, strict=True))))
 
 
-def agent_of(question: Selections) -> int | None:
+def agent_of(question: CutRound) -> int | None:
     """Return the agent that is asked, or None if nobody is."""
     return question.agent if isinstance(question, Question) else None
 

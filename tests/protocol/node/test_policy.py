@@ -107,8 +107,6 @@ def test_labels_in_the_place_of_counts(
     """They may be counts, so the node joins; its log says what to do if they are not."""
     warn_once.cache_clear()
     any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
-    assert read_label_counts(policy([60]), any_classes) is JoinStatus.INVALID_LABEL_COUNTS
-    caplog.clear()
     assert read_label_counts(policy(counts), any_classes) == tuple(counts)
     assert ["return count_labels(labels, num_classes)" in text for text in caplog.messages] == (
         [True] * warned
@@ -131,6 +129,13 @@ def test_labels_in_the_place_of_counts(
 def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any], why: str) -> None:
     """Too small cohorts and keys, numbers in the clear, unknown rules: no label is even read."""
     assert read_label_counts(BROKEN, replace(ANNOUNCED, **change)) is JoinStatus[why]
+
+
+@pytest.mark.parametrize("counts", [[], [60], np.array([7])])
+def test_one_class_is_no_choice(counts: Any) -> None:
+    """Not for a rule that takes any number of classes either."""
+    any_classes = replace(ANNOUNCED, rule="prices", rule_settings=Prices().to_json())
+    assert read_label_counts(policy(counts), any_classes) is JoinStatus.INVALID_LABEL_COUNTS
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_message_is_frozen(name: str) -> None:
         (example("settle request"), {"num_clients": 1, "exchange": 0}),
         (example("determine request"), {"num_sums": (1,), "num_clients": (1,)}),
         (example("keygen request"), {"signatures": b""}),
-        (JOINED, {"num_classes": 1, "num_examples": 1}),
+        (JOINED, {"num_classes": 2, "num_examples": 1}),
         (JOINED, {"num_examples": 2**42 - 1}),
         (example("register request"), {"mean_examples": 1.0}),
         (JOINED, {"status": 5, "num_classes": None}),

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.questions import Question, Selections, has_choice, question_of
+from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
 from dubhe_flwr.protocol.plan import Replies
@@ -40,14 +40,14 @@ class Determine(Awaiting):
         questions: dict[int, dict[int, Question]] = {}
         has_no_agent = False
         for server_round, drawn in sorted(rounds.items()):
-            question = question_of(epoch, drawn, failed, context.run.seed, server_round)
-            if not isinstance(question, Question):
+            cut = question_of(epoch, drawn, failed, context.run.seed, server_round)
+            if not isinstance(cut, Question):
                 has_no_agent |= has_choice(epoch, drawn)
-                epoch = _with_round(epoch, server_round, question, question.first)
+                epoch = _with_round(epoch, server_round, cut, cut.first)
                 continue
-            budget = epoch.budget.with_sums(question.agent, len(question.selections))
+            budget = epoch.budget.with_sums(cut.agent, len(cut.selections))
             epoch = replace(epoch, budget=budget)
-            questions.setdefault(question.agent, {})[server_round] = question
+            questions.setdefault(cut.agent, {})[server_round] = cut
         if has_no_agent:
             context = context.noted("No agent is left to determine; the choice is random.")
         context = replace(context, epoch=epoch)
@@ -93,10 +93,8 @@ class Determine(Awaiting):
         return replace(context, epoch=epoch), Determined(epoch)
 
 
-def _with_round(
-    epoch: Epoch, server_round: int, question: Selections, chosen: tuple[int, ...]
-) -> Epoch:
-    return replace(epoch, rounds={**epoch.rounds, server_round: question.ready(chosen)})
+def _with_round(epoch: Epoch, server_round: int, cut: CutRound, chosen: tuple[int, ...]) -> Epoch:
+    return replace(epoch, rounds={**epoch.rounds, server_round: cut.ready(chosen)})
 
 
 def _request(epoch: Epoch, asked: Mapping[int, Question]) -> DetermineRequest:

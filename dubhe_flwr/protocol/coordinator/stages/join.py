@@ -12,7 +12,7 @@ import numpy as np
 from dubhe_flwr.core import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import SIGNATURE_BYTES, TrustedKeys
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import REMEDIES, Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
@@ -126,9 +126,9 @@ class Join(Awaiting):
         )
         context = replace(context, run=run)
         context.check_quorum(len(aliases), "joined")
-        remedy = context.misconfigured()
-        if remedy is not None and 2 * len(accepted) < len(self.batch.requests):
-            context = context.noted(f"Most nodes stay out; {remedy}.")
+        for reason, number in report.dropped.items():
+            if 2 * number > report.sent and reason in REMEDIES:
+                context = context.noted(f"Most nodes stay out ({reason}); {REMEDIES[reason]}.")
         return context, Joined(
             identity=identity,
             announced=self.announced,

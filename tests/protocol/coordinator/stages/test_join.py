@@ -180,15 +180,16 @@ class TestNumberOfClasses:
         assert not odd & set(asked(nodes, "register"))
 
     def test_it_is_said_where_most_stay_out(self) -> None:
-        """A run of the few that are left would go unnoticed; half of them are not most."""
+        """A run of the few that are left would go unnoticed; others may stay out for themselves."""
         for num_failing, noted in ((4, False), (5, True)):
-            policies = node_policies(np.ones((8, 5), dtype=int))
+            policies = node_policies(np.ones((9, 5), dtype=int))
             for number in range(num_failing):
                 policies[number] = replace(policies[number], label_counts=lambda: [5])
+            policies[7] = replace(policies[7], willing=lambda _round: False)
             selector = federation().selector
             settings = replace(selector.settings, rule=Exchanges())  # type: ignore[attr-defined]
             plan = Federation(type(selector)(settings), policies).play(1)  # type: ignore[call-arg]
-            remedy = "Most nodes stay out; let label_counts return a list of whole numbers"
+            remedy = "Most nodes stay out (invalid label counts); let label_counts return a list"
             assert any(note.startswith(remedy) for note in plan.notes) == noted
 
     def test_an_error_says_it_too(self) -> None:
