@@ -17,9 +17,8 @@ PAGE = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
 def table_of(documented: type) -> str:
     """Return the table of what a class takes: a row for each entry of "Parameters"."""
     _, _, parameters = cleandoc(documented.__doc__ or "").partition("Parameters\n----------\n")
-    parameters = re.split(r"\n\n\w+\n-+\n", parameters)[0]
     rows = ["| argument | value | meaning |", "|---|---|---|"]
-    for entry in re.split(r"\n(?=\S)", parameters.strip()):
+    for entry in re.split(r"\n(?=\S)", re.split(r"\n\n\w+\n-+\n", parameters)[0].strip()):
         heading, _, meaning = entry.partition("\n")
         names, _, kind = heading.partition(" : ")
         cells = (

@@ -88,8 +88,9 @@ def test_the_readme_tells_of_cifar_what_was_measured() -> None:
     (table,) = (table for table in section.tables if "CIFAR" in table.caption)
     found = {row[0]: row[1] for row in table.rows}
     told = (
-        f"Dubhe {found['Dubhe']} %, with local skew 1 {found['Dubhe, local skew 1']} %, greedy "
-        f"{found['greedy (oracle)']} %, random selection {found['random']} %"
+        f"Dubhe {found['Dubhe']} %, with local skew 1 {found['Dubhe, local skew 1']} %, Fed-CBS "
+        f"{found['Fed-CBS (oracle)']} %, greedy {found['greedy (oracle)']} %, random selection "
+        f"{found['random']} %"
     )
     assert told in README.replace("\n", " ")
 

@@ -43,8 +43,8 @@ _LEARNS: Final = {
 }
 
 
-_FEW_METHODS: Final = (*map(Method, ("random", "greedy", "dubhe")), _LIKE_CLIENTS)
-"""Where a round takes eight times as long: the ends of the scale, and Dubhe."""
+_FEW_METHODS: Final = (*map(Method, ("random", "fedcbs", "greedy", "dubhe")), _LIKE_CLIENTS)
+"""Where a round takes eight times as long: the ends of the scale, the best peer, and Dubhe."""
 _FIRST_METHODS: Final = (
     Method("random"),
     Method("dubhe-paper", 10),
