@@ -75,9 +75,9 @@ def test_the_readme_begins_with_the_leaderboard() -> None:
     assert markdown_of(summary).partition("\n\n")[2].strip() in README
     mean = {row[0]: [float(value) for value in row[1:4]] for row in summary.rows}
     (sgd, _, adam), (sgd_of_dubhe, _, adam_of_dubhe) = mean["random"], mean["Dubhe"]
-    gains = f"gains {sgd - adam:.0f} points, and what balance is worth falls from"
+    gains = f"gains {sgd - adam:.0f} points, and the lead of Dubhe falls from"
     worth = f"{adam_of_dubhe - adam:.0f} points to {sgd_of_dubhe - sgd:.0f}"
-    assert f"From Adam to SGD random selection {gains} {worth}" in README
+    assert f"From Adam (200 rounds) to SGD (60) random selection {gains} {worth}" in README
     with_adam = {row[0]: row[1] for row in tables[2].rows}["Dubhe, local skew 1"]
     assert f"{adam_of_dubhe} % -> {with_adam.partition('±')[0]} %" in README
 

@@ -8,9 +8,8 @@ from apis import Api, in_both_apis
 from docs.pages import ROOT, blocks
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, reading_of
-from protocol.nodes import set_policy
 
-from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
+from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol import CoordinatorState
 from dubhe_flwr.rules import Frame, Own, Population, Rule
 
@@ -59,17 +58,6 @@ def test_what_does_not_add_up_is_refused() -> None:
         entropy_rule().settle(
             Own(COUNTS[0]), Population(FRAME, 6, 3, 3), None, np.array([SCALE, SCALE])
         )
-
-
-def test_labels_of_one_class_have_no_entropy() -> None:
-    """Such nodes stay out."""
-    with pytest.raises(SettingsError, match="choose another rule"):
-        entropy_rule().registration_slots(Frame(1, 6))
-    nodes = federation()
-    for node_id in nodes.ids:
-        set_policy(nodes, node_id, label_counts=lambda: [7])
-    with pytest.raises(QuorumError, match="7 refuses parameters at join"):
-        nodes.play(1)
 
 
 @in_both_apis

@@ -183,11 +183,9 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
 
 
 def _check(counts: NDArray[Any], num_classes: int | None) -> JoinStatus:
-    if counts.ndim != 1:
-        return JoinStatus.INVALID_LABEL_COUNTS
-    if num_classes is not None and len(counts) != num_classes:
+    if num_classes is not None and counts.ndim == 1 and len(counts) != num_classes:
         return JoinStatus.WRONG_NUMBER_OF_CLASSES
-    if len(counts) < 2 or not np.issubdtype(counts.dtype, np.integer):
+    if counts.ndim != 1 or len(counts) < 2 or not np.issubdtype(counts.dtype, np.integer):
         return JoinStatus.INVALID_LABEL_COUNTS
     if not counts.any():
         return JoinStatus.NO_DATA
