@@ -135,13 +135,13 @@ def _report(options: PaperSettings, found: Found) -> Section:
 def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
     """Return the accuracy of each method with each optimizer, once all of them are trained."""
     by_optimizer = [trained[title] for title in _OPTIMIZERS if title in trained]
-    num_missing = sum(
+    is_partial = any(
         cell.key not in found
         for cells in by_optimizer
         for method in _METHODS
         for cell in cells[str(method)]
     )
-    if num_missing or len(by_optimizer) < len(_OPTIMIZERS):
+    if is_partial or len(by_optimizer) < len(_OPTIMIZERS):
         return []
     rows = []
     for method in _METHODS:
