@@ -20,7 +20,7 @@ from dubhe_flwr.adapter._compat import (
     set_message_id,
 )
 from dubhe_flwr.adapter.transport import STAGES, ForwardingGrid, stage_of
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["Fault", "FaultKind", "FaultyGrid"]

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.core import Codebook, fixed_point_distribution, overall_registry
+from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.distribution import fixed_point_distribution
+from dubhe_flwr.core.registration import overall_registry
 
 
 def encodings(vector: Any) -> set[bytes]:

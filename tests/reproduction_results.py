@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import combinations
 from typing import Any
 
 from comparison_results import RESULTS, method_result
 from reproduction.cells import Cell
 
-from dubhe_flwr.core import Codebook
-
 DISTANCES = {
     "random": 0.6, "dubhe": 0.3, "greedy": 0.05, "flips": 0.2, "fedcbs": 0.06, "fedentopt": 0.25,
 }  # fmt: skip
 FEDERATION = asdict(RESULTS.federation)
+
+CATEGORIES = [u for size in (1, 2, 10) for u in combinations(range(10), size)]
 
 
 def finished(cells: Iterable[Cell]) -> dict[str, Any]:
@@ -30,8 +31,8 @@ def _result(cell: Cell) -> dict[str, Any]:
         "registry": lambda _cell: {
             "federation": FEDERATION,
             "categories": [
-                {"category": list(Codebook((1, 2, 10)).unrank(slot)), "clients": slot}
-                for slot in range(56)
+                {"category": list(category), "clients": slot}
+                for slot, category in enumerate(CATEGORIES)
             ],
         },
         "encryption": lambda _cell: {

@@ -107,6 +107,6 @@ def test_a_wrong_import_is_found() -> None:
     assert upward("server", "def f():\n    import dubhe_flwr.serverapp.dubhe")
     assert upward("cli", "from dubhe_flwr.novelty import x")
     assert upward("he", "from dubhe_flwr import protocol")
-    assert not upward("protocol", "from dubhe_flwr.core import Codebook\nimport numpy")
+    assert not upward("protocol", "from dubhe_flwr.core.codebook import Codebook\nimport numpy")
     assert worldly("def f():\n    from time import sleep") != []
     assert worldly("open('file')") != []

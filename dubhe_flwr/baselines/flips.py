@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.baselines.oracle import OracleSelector, label_table
 from dubhe_flwr.baselines.roll_call import Past
-from dubhe_flwr.core import label_distribution
+from dubhe_flwr.core.distribution import label_distribution
 
 _NUM_STARTS: Final = 10
 _CLUSTERS_BEYOND_CLASSES: Final = 10

@@ -58,9 +58,9 @@ class Node(Limits):
     willing : callable (Context, int) -> bool, optional (default: always)
         Whether the node trains in that round; asked with round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
-        Whether this is a node of a simulation, which has nothing to hide: it draws from a seed
-        that the server knows, so that a run repeats, and sends its numbers in the clear where
-        the server asks for it. Never in deployment.
+        Whether this is a node of a simulation, which has nothing to hide: it draws by lots that
+        the server gives it, so that a run repeats, and sends its numbers in the clear where the
+        server asks for it. Never in deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> such, optional

@@ -1,6 +1,5 @@
 """The codebook: which slot of the registry stands for which set of dominating classes (eq. 5)."""
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,8 +30,8 @@ class Codebook:
     Examples
     --------
     >>> codebook = Codebook((1, 2, 10))
-    >>> codebook.length, codebook.rank((0, 1)), codebook.unrank(54)
-    (56, 10, (8, 9))
+    >>> codebook.length, codebook.rank((0, 1)), codebook.rank((8, 9))
+    (56, 10, 54)
     """
 
     reference_set: tuple[int, ...]
@@ -84,19 +83,3 @@ class Codebook:
             for position, label in enumerate(category)
         )
         return self.offsets[self.reference_set.index(size) + 1] - 1 - behind
-
-    def unrank(self, slot: int) -> Category:
-        """Return the category of a slot, from 0 up; `SettingsError` if there is no such slot."""
-        if not 0 <= slot < self.length:
-            raise SettingsError(f"Slot {slot} is not in a registry of length {self.length}.")
-        sub_vector = bisect_right(self.offsets, slot) - 1
-        behind = self.offsets[sub_vector + 1] - 1 - slot
-        labels, missing = [], self.reference_set[sub_vector]
-        for label in range(self.num_classes):
-            # Sets of higher classes only come later than those with this one.
-            later = comb(self.num_classes - 1 - label, missing)
-            if later <= behind:
-                labels.append(label)
-                behind -= later
-                missing -= 1
-        return tuple(labels)

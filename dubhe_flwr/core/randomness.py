@@ -1,8 +1,9 @@
 """Counter-based random numbers: a generator for each purpose, whatever the order of arrival.
 
 A generator is fixed by a seed and a path of names and numbers, such as ``("participation",
-alias, round)``. Two nodes, rounds or purposes therefore never share or shift each other's
-random numbers, and a run repeats on every runtime. Keys and obfuscation never come from here.
+alias, round)``, or by the lot that follows from them and tells nothing of the seed. Two nodes,
+rounds or purposes therefore never share or shift each other's random numbers, and a run repeats on
+every runtime. Keys and obfuscation never come from here.
 """
 
 import hashlib
@@ -13,48 +14,69 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_TRIES_IN_BLOCK: Final = 32
-"""Seeded tries come in blocks, each of them one stream of random numbers for all rounds."""
+_LOT_BYTES: Final = 16
+_TRIES_IN_LOT: Final = 32
 
 
-def generator(seed: int, *path: str | int, skip: int = 0) -> np.random.Generator:
-    """Return the generator of a seed and a path: Philox, keyed by their SHA-256.
-
-    The path says what the numbers are for. Of numbers in [0, 1) so many may be left out at no cost,
-    a multiple of 4.
+def generator(seed: int, *path: str | int) -> np.random.Generator:
+    """Return the generator of a seed and a path, which says what the numbers are for.
 
     >>> first = generator(7, "participation", "client-3", 1).random()
     >>> first == generator(7, "participation", "client-3", 1).random()
     True
     >>> first == generator(7, "participation", "client-3", 2).random()
     False
-    >>> bool(generator(7, "a").random(9)[8] == generator(7, "a", skip=8).random())
+    """
+    return generator_of(_lot(seed, *path))
+
+
+def lots_of(seed: int, alias: str, sequence: int, exchange: int, tries: int = 0) -> bytes:
+    """Return what a simulated client is given in the place of the seed: lots, end to end.
+
+    A lot fixes random numbers: those of the client's rule in an exchange of the epoch with that
+    number, and of each 32 of its tries, in any round. `alias` is a name of the client that stays
+    the same from run to run.
+    """
+    blocks = range(-(-tries // _TRIES_IN_LOT))
+    return b"".join(
+        [
+            _lot(seed, "rounding", alias, sequence, exchange),
+            *(_lot(seed, "participation", alias, block) for block in blocks),
+        ]
+    )
+
+
+def lots_bytes(tries: int = 0) -> int:
+    """Return the length of a client's lots."""
+    return _LOT_BYTES * (1 - -tries // _TRIES_IN_LOT)
+
+
+def generator_of(lots: bytes, skip: int = 0) -> np.random.Generator:
+    """Return the generator of the first of some lots: Philox, with the lot as its key.
+
+    Of numbers in [0, 1) so many may be left out at no cost, a multiple of 4.
+
+    >>> bool(generator_of(bytes(16)).random(9)[8] == generator_of(bytes(16), skip=8).random())
     True
     """
-    digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
-    key = int.from_bytes(digest[:16], "big")
+    key = int.from_bytes(lots[:_LOT_BYTES], "big")
     return np.random.Generator(np.random.Philox(key=key, counter=skip // 4))
 
 
-def seeded_draws(
-    seed: int, alias: str, first_round: int, num_rounds: int, tries: int
-) -> NDArray[np.float64]:
+def seeded_draws(lots: bytes, first_round: int, num_rounds: int, tries: int) -> NDArray[np.float64]:
     """Return a simulated client's uniform numbers in [0, 1), shape (T, H), by round and try.
 
-    They depend on the round and the try alone, however many of them are drawn at once. `alias`
-    is a name of the client that stays the same from run to run. For simulations only: whoever
-    knows the seed can tell from a yes or no on which side of the number a probability lies.
+    They depend on the round and the try alone, however many of them are drawn at once. Whoever
+    knows the lots can tell from a yes or no on which side of the number a probability lies.
 
-    >>> block = seeded_draws(7, "3", first_round=1, num_rounds=2, tries=4)
-    >>> bool((block[1] == seeded_draws(7, "3", first_round=2, num_rounds=1, tries=4)).all())
+    >>> lots = lots_of(7, "3", sequence=1, exchange=1, tries=4)
+    >>> both = seeded_draws(lots, first_round=1, num_rounds=2, tries=4)
+    >>> bool((both[1] == seeded_draws(lots, first_round=2, num_rounds=1, tries=4)).all())
     True
     """
-    blocks = [
-        generator(seed, "participation", alias, block, skip=first_round * _TRIES_IN_BLOCK).random(
-            (num_rounds, _TRIES_IN_BLOCK)
-        )
-        for block in range(-(-tries // _TRIES_IN_BLOCK))
-    ]
+    shape, skip = (num_rounds, _TRIES_IN_LOT), first_round * _TRIES_IN_LOT
+    starts = range(_LOT_BYTES, len(lots), _LOT_BYTES)  # the first lot is that of the rule
+    blocks = [generator_of(lots[start:], skip).random(shape) for start in starts]
     return np.concatenate(blocks, axis=1)[:, :tries]
 
 
@@ -66,3 +88,7 @@ def private_draws(tries: int) -> NDArray[np.float64]:
     """
     integers = np.frombuffer(secrets.token_bytes(8 * tries), dtype=np.uint64)
     return np.asarray((integers >> np.uint64(11)) * 2.0**-53)
+
+
+def _lot(seed: int, *path: str | int) -> bytes:
+    return hashlib.sha256(json.dumps([seed, *path]).encode()).digest()[:_LOT_BYTES]

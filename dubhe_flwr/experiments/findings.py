@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import average_emd, coverage, distance_to_uniform, population_distribution
+from dubhe_flwr.core.distribution import (
+    average_emd,
+    coverage,
+    distance_to_uniform,
+    population_distribution,
+)
 from dubhe_flwr.data import Federation
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.report import ClassProportions, FederationSummary

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.adapter import DubheArguments
 from dubhe_flwr.adapter.arguments import taking
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
-from dubhe_flwr.core import (
+from dubhe_flwr.core.distribution import (
     average_emd,
     coverage,
     distance_to_uniform,

@@ -10,7 +10,7 @@ from flwr.common import NDArrays
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data import Dataset, Federation, assign_samples, load_dataset
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.training import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Final, Literal, Self, cast
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data import DATASETS, Federation, PartitionKind
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import CommandSettings, names, numbers, numbers_of, option, same

@@ -17,7 +17,7 @@ from dubhe_flwr.baselines import (
     GreedySelector,
     RandomSelector,
 )
-from dubhe_flwr.core import coverage
+from dubhe_flwr.core.distribution import coverage
 from dubhe_flwr.data import Federation
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.experiments.findings import federation_summary, provenance, selected_data

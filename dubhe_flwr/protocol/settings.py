@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from dubhe_flwr.core import expected_volunteers
+from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he import TrustedKeys, sealed_bytes
 from dubhe_flwr.protocol.rules.prices import Prices
@@ -108,9 +108,9 @@ class Settings:
     seed : int, optional (default: from the operating system)
         Makes the server's choices repeat, and the draws of simulated nodes.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
-        The nodes are simulated, and were told so themselves (`simulated=True`): they draw from a
-        seed that the server announces, so that a run repeats. "plain" encrypts nothing, and
-        selects the same clients as "encrypted".
+        The nodes are simulated, and were told so themselves (`simulated=True`): they draw by lots
+        that the server gives them, so that a run repeats. "plain" encrypts nothing, and selects
+        the same clients as "encrypted".
 
     Raises
     ------
@@ -242,7 +242,7 @@ class Settings:
             max_sums=self.max_sums_per_epoch,
             volunteer_tries=self.num_tries(grouped=True) if grouped else 1,
             group_size=self.clients_in_group if grouped else None,
-            draw_seed=None if self.simulation is None else self.seed,
+            simulated=self.simulation is not None,
             weighted=not self.equal_weights,
             encrypted=self.simulation != "plain",
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, Self
 
-from dubhe_flwr.core import distance_to_uniform
+from dubhe_flwr.core.distribution import distance_to_uniform
 
 _FINAL_EVALUATIONS = 5
 

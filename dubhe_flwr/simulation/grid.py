@@ -25,7 +25,7 @@ from dubhe_flwr.adapter._compat import (
     set_message_id,
 )
 from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, log, stage_of
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.secret_key import meanwhile
 

@@ -6,7 +6,8 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core import distance_to_uniform, generator, global_distribution
+from dubhe_flwr.core.distribution import distance_to_uniform, global_distribution
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.clientapp import register_dubhe
-from dubhe_flwr.core import distance_to_uniform, global_distribution
+from dubhe_flwr.core.distribution import distance_to_uniform, global_distribution
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 from dubhe_flwr.serverapp import Dubhe

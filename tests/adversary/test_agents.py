@@ -9,7 +9,8 @@ from protocol.federation import Federation, decrypted, dubhe, encrypted, joined,
 from protocol.nodes import SCALE, next_request, numbers, refuses
 from protocol.server import SETTINGS, agents_in_turn, alter, asked, federation, stages_of
 
-from dubhe_flwr.core import generator, group_sizes
+from dubhe_flwr.core.determination import group_sizes
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, RefusedError
 from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION

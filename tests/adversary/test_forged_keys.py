@@ -130,7 +130,7 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
     assert (joined(nodes, node_id).registered is None) == pinned
 
 
-@pytest.mark.parametrize("name", ["max-draws", "min-cohort", "max-sums", "draw-seed"])
+@pytest.mark.parametrize("name", ["max-draws", "min-cohort", "max-sums", "max-clients"])
 @pytest.mark.parametrize("num_misled", [1, NUM_CLIENTS - 1])
 def test_nodes_that_were_told_different_terms_find_out(name: str, num_misled: int) -> None:
     """Whoever is the agent does not trust those who joined under other terms."""

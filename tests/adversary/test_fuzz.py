@@ -14,7 +14,7 @@ from apis import FIT, NUM_CLASSES, TRAIN, Api, in_both_apis
 from flwr.app import ConfigRecord, Message, RecordDict
 from protocol.accidents import spoilt
 
-from dubhe_flwr.core import fixed_point_distribution
+from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.rules import Paper, Prices

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from protocol.federation import dubhe
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.rules import Paper, Prices
 
 N, K, ROUNDS = 100, 10, 30

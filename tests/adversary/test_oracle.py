@@ -18,12 +18,13 @@ from protocol.nodes import (
 )
 from protocol.server import stages_of, with_liars
 
-from dubhe_flwr.core import Codebook, overall_registry
+from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.errors import ProtocolError, RefusedError
 from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
 
 IS_ANOTHER = r"^The sum is not what it is said to be\.$"
-DRAWS = {"stage": "participate", "first-round": 1, "num-rounds": 1, "num-tries": 1}
+DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1, "lots": bytes(32)}
 Nodes = Federation[CoordinatorState]
 Change = Callable[[Nodes, int, Fields, Any], Any]
 
@@ -50,7 +51,7 @@ def is_spent(nodes: Nodes, node_id: int, honest: Fields, forged: Fields) -> None
     reading = reading_of(nodes, node_id)
     assert (reading.is_refused, reading.probability) == (True, 0.0)
     for request, match in ((honest, "this is another"), (forged, "A sum of this epoch was")):
-        for later in (request, request | DRAWS):
+        for later in (request, {**request, **DRAW, "stage": "participate"}):
             refuses(nodes, node_id, {**later, "sequence": 50}, RefusedError, match)
 
 

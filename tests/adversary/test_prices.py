@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Unsettled
 

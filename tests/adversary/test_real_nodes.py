@@ -7,25 +7,27 @@ import pytest
 from protocol.federation import joined
 from protocol.nodes import COUNTS, NUM_CLIENTS, federation, next_request, set_policy
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator_of
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.wire.messages import RegisterRequest
+from dubhe_flwr.rules import Prices
 
 PRIVATE_DRAWS = "dubhe_flwr.protocol.node.round.private_draws"
 SEED = 7_654_321_987_654_321
 
 
+@pytest.mark.parametrize("simulation", [None, "encrypted", "plain"])
 @pytest.mark.parametrize("determination", ["tries", "grouped"])
-def test_the_servers_seed_is_never_announced(determination: str) -> None:
+def test_the_servers_seed_is_never_announced(determination: str, simulation: Any) -> None:
     """By the seed an agent could tell who is in which group or try; it is in no message."""
-    options = {"determination": determination, "num_participants": 3}
-    nodes = federation(simulation=None, seed=SEED, policy={"simulated": False}, **options)
+    options = {"determination": determination, "num_participants": 3, "simulation": simulation}
+    nodes = federation(seed=SEED, policy={"simulated": simulation is not None}, **options)
     nodes.play(1)
     nodes.play(2)
     told: list[Any] = [e.request for e in nodes.exchanges]
     assert {e.stage for e in nodes.exchanges} >= {Stage.JOIN, Stage.PARTICIPATE}
-    assert not any("draw-seed" in request for request in told)
     written = b"|".join(
         value if isinstance(value, bytes) else str(value).encode()
         for request in told
@@ -33,17 +35,32 @@ def test_the_servers_seed_is_never_announced(determination: str) -> None:
     )
     for way in (str(SEED).encode(), SEED.to_bytes(8, "big"), SEED.to_bytes(8, "little")):
         assert way not in written
-    assert {joined(nodes, node_id).announced.draw_seed for node_id in nodes.ids} == {None}
     assert nodes.state.run.seed == SEED
 
 
-@pytest.mark.parametrize(("simulated", "seed"), [(False, 7), (True, None), (False, None)])
+def test_a_simulated_node_is_told_nobody_elses_lots() -> None:
+    """So that no agent of a simulation knows the draws of others."""
+    nodes = federation(seed=SEED, rule=Prices(), num_participants=3)
+    nodes.play(1)
+    told: dict[int, set[bytes]] = {node_id: set() for node_id in nodes.ids}
+    for each in nodes.exchanges:
+        lots: Any = each.request.get("lots", b"")
+        told[each.node_id].update(lots[at : at + 16] for at in range(0, len(lots), 16))
+    assert min(map(len, told.values())) >= 3
+    assert len(set().union(*told.values())) == sum(map(len, told.values()))
+
+
+@pytest.mark.parametrize(("simulated", "seed"), [(False, 7), (True, 7), (True, None)])
 def test_draws_are_private_unless_both_sides_say_otherwise(
     simulated: bool, seed: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real node draws from its own system; so does a simulated one that was told no seed."""
+    """A real node draws from its own system, also one that could be simulated or is given lots."""
     monkeypatch.setattr(PRIVATE_DRAWS, np.zeros)
-    nodes = federation(policy={"simulated": simulated}, seed=seed)
+    nodes = federation(policy={"simulated": simulated}, seed=seed, simulation=None)
+    given = {} if simulated else {"lots": bytes(32)}
+    nodes.alter_request = lambda stage, _, request: (
+        {**request, **given} if stage == Stage.PARTICIPATE else request
+    )
     nodes.play(1)
     replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
     assert [reply["decisions"] for reply in replies] == [b"\xf0"] * NUM_CLIENTS
@@ -69,8 +86,7 @@ def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
     nodes.handle(node_id, request)
     place = joined(nodes, node_id)
     assert place.registered is not None
-    policy = nodes.policies[node_id]
-    drawn = {own_of(policy, place, place.registered, 0).rng.random() for _ in range(3)}
+    given, policy = RegisterRequest(lots=bytes(16)), nodes.policies[node_id]
+    drawn = {own_of(policy, place, place.registered, given).rng.random() for _ in range(3)}
     assert len(drawn) == 3
-    seeded = generator(7, "rounding", policy.alias, place.sequence, 0).random()
-    assert seeded not in drawn
+    assert generator_of(bytes(16)).random() not in drawn

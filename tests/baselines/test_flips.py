@@ -8,7 +8,7 @@ from protocol.federation import Federation, node_policies
 
 from dubhe_flwr.baselines.flips import FlipsSelector, label_clusters, take_turns
 from dubhe_flwr.baselines.roll_call import Past
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 
 
 def groups(sizes: list[int], num_classes: int = 4) -> tuple[np.ndarray, list[int]]:

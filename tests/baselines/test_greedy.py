@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.baselines.greedy import _divergence, greedy_selection
-from dubhe_flwr.core import label_distribution
+from dubhe_flwr.core.distribution import label_distribution
 from dubhe_flwr.errors import SettingsError
 
 TOLERANCE = 1e-12

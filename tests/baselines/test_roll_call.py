@@ -13,7 +13,7 @@ from dubhe_flwr.baselines import (
     GreedySelector,
     RandomSelector,
 )
-from dubhe_flwr.core import label_distribution
+from dubhe_flwr.core.distribution import label_distribution
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, NodeFailure
 

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from dubhe_flwr.core import far_apart, generator, group_sizes, groups_of_round, tries_of_round
-from dubhe_flwr.core.determination import cut_into_groups, fill_or_trim
+from dubhe_flwr.core.determination import (
+    cut_into_groups,
+    far_apart,
+    fill_or_trim,
+    group_sizes,
+    groups_of_round,
+    tries_of_round,
+)
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
 Mask = NDArray[np.bool_]

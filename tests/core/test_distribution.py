@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core import (
+from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
     average_emd,
     coverage,

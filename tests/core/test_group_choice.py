@@ -9,17 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core import (
-    FIXED_POINT_SCALE,
-    best_groups,
-    best_scored_try,
-    fixed_point_distribution,
-    group_choice,
-    group_sizes,
-    scores_of,
-    with_square,
-)
-from dubhe_flwr.core.determination import cut_into_groups
+from dubhe_flwr.core import group_choice
+from dubhe_flwr.core.determination import cut_into_groups, group_sizes
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution, with_square
+from dubhe_flwr.core.group_choice import best_groups, best_scored_try, scores_of
 from dubhe_flwr.errors import SettingsError
 
 

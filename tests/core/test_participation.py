@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dubhe_flwr.core import Codebook, overall_registry, participation_probability, seeded_draws
+from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.randomness import lots_of, seeded_draws
+from dubhe_flwr.core.registration import overall_registry, participation_probability
 from dubhe_flwr.data import client_distributions, half_normal_proportions
 
 NUM_CLIENTS, NUM_PARTICIPANTS, NUM_DRAWS = 1000, 20, 10_000
@@ -49,7 +51,10 @@ def test_categories_are_drawn_equally_often() -> None:
     probability = participation_probability(overall, NUM_PARTICIPANTS)
     assert probability.max() < 1.0, "no category may be capped, or fewer than K are expected"
     times = [
-        (seeded_draws(7, str(client), 1, NUM_DRAWS // 20, 20) < probability[slot]).sum()
+        (
+            seeded_draws(lots_of(7, str(client), 1, 1, 20), 1, NUM_DRAWS // 20, 20)
+            < probability[slot]
+        ).sum()
         for client, slot in enumerate(slots)
     ]
     assert sum(times) / NUM_DRAWS == pytest.approx(NUM_PARTICIPANTS, rel=0.02)

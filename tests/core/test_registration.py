@@ -3,20 +3,17 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.core import (
+from dubhe_flwr.core.codebook import Category, Codebook
+from dubhe_flwr.core.registration import (
     MAX_REGISTRY_LENGTH,
-    Category,
-    Codebook,
     check_thresholds,
     default_thresholds,
     dominating_category,
-    overall_registry,
 )
 from dubhe_flwr.errors import SettingsError
 
@@ -92,31 +89,6 @@ def test_unfit_label_counts_are_refused(label_counts: ArrayLike) -> None:
     with pytest.raises(SettingsError) as refusal:
         dominating_category(label_counts, PAPER, SIGMA)
     assert "98765" not in str(refusal.value)
-
-
-def test_missing_threshold_is_not_taken_for_zero() -> None:
-    """Without sigma_1 there is no category: a default of 0 would give every client one class."""
-    with pytest.raises(KeyError):
-        dominating_category([1] * 10, PAPER, {2: 0.1})
-
-
-@given(
-    label_counts=st.lists(
-        st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any), max_size=20
-    )
-)
-@example(label_counts=[])
-def test_overall_registry_counts_each_category(label_counts: list[list[int]]) -> None:
-    """The overall registry counts the clients of each category; the slots say which are whose."""
-    codebook, sigma = Codebook((1, 2, 4)), {1: 0.5, 2: 0.2}
-    overall, slots = overall_registry(label_counts, codebook, sigma)
-    expected = np.zeros(codebook.length, dtype=np.int64)
-    for counts, slot in zip(label_counts, slots.tolist(), strict=True):
-        category = dominating_category(counts, codebook, sigma)
-        assert codebook.unrank(slot) == category
-        expected[slot] += 1
-    assert overall.dtype == slots.dtype == np.int64
-    assert overall.tolist() == expected.tolist()
 
 
 def test_default_thresholds_are_those_of_the_paper() -> None:

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dubhe_flwr.core import (
+from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.distribution import (
     FIXED_POINT_SCALE,
-    Codebook,
-    best_candidate,
-    candidate_grid,
-    check_thresholds,
     distance_to_uniform,
     fixed_point_distribution,
+)
+from dubhe_flwr.core.registration import (
+    check_thresholds,
     overall_registry,
     participation_probability,
-    search_contribution,
 )
+from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 from dubhe_flwr.errors import SettingsError
 
 

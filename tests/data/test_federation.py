@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.core import imbalance_ratio
+from dubhe_flwr.core.distribution import imbalance_ratio
 from dubhe_flwr.data import EMD_TOLERANCE, Federation, half_normal_proportions
 from dubhe_flwr.errors import SettingsError
 

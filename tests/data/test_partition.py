@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import average_emd, global_distribution, label_distribution
+from dubhe_flwr.core.distribution import average_emd, global_distribution, label_distribution
 from dubhe_flwr.data import (
     EMD_TOLERANCE,
     PartitionKind,

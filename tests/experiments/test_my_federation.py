@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 import dubhe_flwr
 from dubhe_flwr import study
-from dubhe_flwr.core import distance_to_uniform, global_distribution, label_distribution
+from dubhe_flwr.core.distribution import (
+    distance_to_uniform,
+    global_distribution,
+    label_distribution,
+)
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_flwr.protocol import Coordinator, Plan

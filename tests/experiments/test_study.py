@@ -12,7 +12,8 @@ import pytest
 
 from dubhe_flwr.baselines import GreedySelector, RandomSelector
 from dubhe_flwr.baselines.roll_call import Past
-from dubhe_flwr.core import coverage, distance_to_uniform, generator
+from dubhe_flwr.core.distribution import coverage, distance_to_uniform
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments import StudySettings
 from dubhe_flwr.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.he import PublicKey, SecretKey
 from dubhe_flwr.protocol import (

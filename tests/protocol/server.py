@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, encrypted, joined, registered, skewed_counts
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import CoordinatorState, NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.context import Awaiting
 from dubhe_flwr.protocol.coordinator.questions import Question

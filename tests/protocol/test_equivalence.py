@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, joined, registered
 from vectors import reference
 
-from dubhe_flwr.core import MAX_REGISTRY_LENGTH, generator
+from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.registration import MAX_REGISTRY_LENGTH
 from dubhe_flwr.protocol import CoordinatorState, Settings, Stage, encode
 
 NUM_ROUNDS = 3
@@ -82,6 +83,7 @@ def check(case: Case) -> None:
             rows,
             probabilities,
             case.tries,
+            seed=case.seed,
             server_round=server_round,
             first_round=server_round - turn,
         )

@@ -17,14 +17,13 @@ from protocol.federation import (
     skewed_counts,
 )
 
-from dubhe_flwr.core import (
+from dubhe_flwr.core.distribution import (
     distance_to_uniform,
     fixed_point_distribution,
-    overall_registry,
-    participation_probability,
     population_distribution,
-    search_contribution,
 )
+from dubhe_flwr.core.registration import overall_registry, participation_probability
+from dubhe_flwr.core.search import search_contribution
 from dubhe_flwr.protocol import CoordinatorState
 from dubhe_flwr.rules import Paper
 

@@ -116,18 +116,18 @@ def test_what_is_announced_is_what_was_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("simulation", "seed", "draw_seed", "encrypted"),
-    [
-        (None, 5, None, True), ("encrypted", 5, 5, True), ("encrypted", 0, 0, True),
-        ("encrypted", None, None, True), ("plain", 5, 5, False),
-    ],
-)  # fmt: skip
+    ("simulation", "simulated", "encrypted"),
+    [(None, False, True), ("encrypted", True, True), ("plain", True, False)],
+)
 def test_what_is_announced_of_a_simulation(
-    simulation: Any, seed: int | None, draw_seed: int | None, encrypted: bool
+    simulation: Any, simulated: bool, encrypted: bool
 ) -> None:
-    """The seed only to simulated nodes, and whether they encrypt."""
-    announced = Settings(**VALID, seed=seed, simulation=simulation).announced(100)
-    assert (announced.draw_seed, announced.encrypted) == (draw_seed, encrypted)
+    """Whether there is one and whether it encrypts, and never the seed."""
+    announced, other = (
+        Settings(**VALID, seed=seed, simulation=simulation).announced(100) for seed in (5, 6)
+    )
+    assert (announced.simulated, announced.encrypted) == (simulated, encrypted)
+    assert announced == other
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
         {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1}, {"max-sums": -1},
         {"volunteer-tries": 0}, {"volunteer-tries": 2, "group-size": None}, {"group-size": 1},
-        {"group-size": 5}, {"group-size": 2.0}, {"draw-seed": -1}, {"encrypted": 1},
-        {"weighted": None},
+        {"group-size": 5}, {"group-size": 2.0}, {"simulated": 1}, {"encrypted": 1},
+        {"simulated": False, "encrypted": False}, {"weighted": None},
     ],
     "join reply": [
         {"status": 6}, {"status": -1}, {"num-classes": 1}, {"num-classes": None},
@@ -41,12 +41,16 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"mean-examples": 1},
     ],
     "register request without a key": [_LONE],
+    "register request of a simulated node": [{"lots": bytes(n)} for n in (0, 15, 17, 32)],
     "settle request": [{"num-clients": 0}, {"exchange": -1}],
+    "settle request of a simulated node": [{"lots": bytes(n)} for n in (0, 15, 32)],
     "settle reply, settled": [{"finding": [0.5] * 65}, {"finding": bytes(12)}],
     "participate request": [
         {"num-clients": 0}, {"exchange": -1}, {"first-round": 0}, {"num-rounds": 0},
         {"num-tries": 0}, {"num-tries": -1}, {"num-tries": 2**20 // 5 + 1},
     ],
+    "participate request of a simulated node": [{"lots": bytes(n)} for n in (0, 16, 31, 48)],
+    "participate request, with two lots of draws": [{"num-tries": 32}, {"num-tries": 65}],
     "determine request": [
         {"num-clients": [4, 4, 5, 4, 0]}, {"num-clients": [4, 4, 5, 4, -4]},
         {"num-clients": [4, 4, 5, 4]}, {"num-sums": [3, 3]}, {"num-sums": [5, 0]},

@@ -24,6 +24,7 @@ from vectors.inputs import (
 )
 
 _SUM: dict[str, Any] = {"sums": b"\x02" * 128, "num-clients": 100, "exchange": 0}
+_DRAW = _SUM | {"first-round": 7, "num-rounds": 5, "num-tries": 10}
 
 
 def messages() -> Iterator[Case]:
@@ -39,7 +40,7 @@ def messages() -> Iterator[Case]:
     requests: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {}),
         ("join", "", GROUPED),
-        ("join", ", private draws of tries", MNIST),
+        ("join", " of real nodes", MNIST),
         ("join", ", numbers in the clear", ANNOUNCED | {"encrypted": False}),
         ("keygen", "", {"public-keys": bytes(range(96))}),
         ("keygen", ", signed", {"public-keys": bytes(range(96)), "signatures": bytes(288)}),
@@ -47,8 +48,16 @@ def messages() -> Iterator[Case]:
         ("register", ", signed", key | {"key.signature": bytes(96)}),
         ("register", ", weighted", key | {"mean-examples": 612.5}),
         ("register", " without a key", {}),
+        ("register", " of a simulated node", key | {"lots": bytes(range(16))}),
         ("settle", "", _SUM),
-        ("participate", "", _SUM | {"first-round": 7, "num-rounds": 5, "num-tries": 10}),
+        ("settle", " of a simulated node", _SUM | {"lots": bytes(range(16))}),
+        ("participate", "", _DRAW),
+        ("participate", " of a simulated node", _DRAW | {"lots": bytes(range(32))}),
+        (
+            "participate",
+            ", with two lots of draws",
+            _DRAW | {"num-tries": 33, "lots": bytes(range(48))},
+        ),
         (
             "determine",
             "",
@@ -117,7 +126,7 @@ def signatures() -> Iterator[Case]:
     for name, announced, epoch in (
         ("tries", ANNOUNCED, EPOCH),
         ("groups", GROUPED, EPOCH),
-        ("private draws, three candidates", _without_seed(SEARCHED), OTHER_EPOCH),
+        ("real nodes, three candidates", SEARCHED | {"simulated": False}, OTHER_EPOCH),
     ):
         join = ref.join_statement(epoch, announced, node)
         key = ref.key_statement(epoch, announced, agent, MODULUS, node)
@@ -135,7 +144,3 @@ def signatures() -> Iterator[Case]:
             "key-statement": key.hex(),
             "key-signature": ref.sign(SIGNER, key).hex(),
         }
-
-
-def _without_seed(announced: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in announced.items() if name != "draw-seed"}

@@ -321,15 +321,23 @@ def philox(key: int, counter: int) -> Iterator[int]:
         yield from c
 
 
+def lot(seed: int, *path: str | int) -> bytes:
+    """Return what fixes the random numbers for a purpose."""
+    return hashlib.sha256(json.dumps([seed, *path]).encode()).digest()[:16]
+
+
+def lots_of_draws(seed: int, alias: str, tries: int) -> list[bytes]:
+    """Return the lots by which a simulated node draws."""
+    return [lot(seed, "participation", alias, block) for block in range(-(-tries // 32))]
+
+
 def seeded_draws(
-    seed: int, alias: str, first_round: int, num_rounds: int, tries: int
+    lots: Iterable[bytes], first_round: int, num_rounds: int, tries: int
 ) -> list[list[float]]:
     """Return a simulated node's numbers, a row for each round."""
     rows: list[list[float]] = [[] for _ in range(num_rounds)]
-    for block in range(-(-tries // 32)):
-        text = json.dumps([seed, "participation", alias, block])
-        key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
-        numbers = philox(key, first_round * 8)
+    for each in lots:
+        numbers = philox(int.from_bytes(each, "big"), first_round * 8)
         for row in rows:
             row += [(next(numbers) >> 11) * 2.0**-53 for _ in range(32)]
     return [row[:tries] for row in rows]
@@ -462,10 +470,10 @@ class Round(NamedTuple):
     chosen: list[int]
 
 
-def lots(seed: int, *path: str | int) -> np.random.Generator:
-    """Return the server's lots for a purpose."""
-    digest = hashlib.sha256(json.dumps([seed, *path]).encode()).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+def generator(seed: int, *path: str | int) -> np.random.Generator:
+    """Return the random numbers for a purpose."""
+    key = int.from_bytes(lot(seed, *path), "big")
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 def overall_registry(announced: Announced, label_counts: Sequence[Sequence[int]]) -> list[int]:
@@ -490,11 +498,12 @@ def plain_round(
     probabilities: Sequence[float],
     tries: int,
     *,
+    seed: int,
     server_round: int,
     first_round: int,
 ) -> Round:
     """Choose who trains in a round of an epoch in which all clients are there."""
-    clients, seed = range(len(label_counts)), announced["draw-seed"]
+    clients = range(len(label_counts))
     wanted, group_size = announced["num-participants"], announced.get("group-size")
     shares = [fixed_point(counts) for counts in label_counts]
     if announced["weighted"]:
@@ -504,7 +513,10 @@ def plain_round(
     # An agent decrypts fewer sums than half the clients.
     num_sums = min(announced["max-sums"], (len(clients) - 1) // 2)
     num_draws, num_chosen = (1 if group_size else max(1, min(tries, num_sums))), 1
-    draws = [seeded_draws(seed, str(k), server_round, 1, num_draws)[0] for k in clients]
+    draws = [
+        seeded_draws(lots_of_draws(seed, str(k), num_draws), server_round, 1, num_draws)[0]
+        for k in clients
+    ]
     yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(num_draws)]
     if group_size:
         num_chosen = wanted // group_size
@@ -519,14 +531,18 @@ def plain_round(
     others = list(clients)
     if has_choice:
         others.remove(
-            lots(seed, "agents", first_round).permutation(len(clients))[server_round - first_round]
+            generator(seed, "agents", first_round).permutation(len(clients))[
+                server_round - first_round
+            ]
         )
     if has_choice and group_size:
-        pool = _filled(yes[0], others, wanted, len(others), lots(seed, "pool", server_round))
-        selections = _groups(pool, wanted, group_size, num_sums, lots(seed, "groups", server_round))
+        pool = _filled(yes[0], others, wanted, len(others), generator(seed, "pool", server_round))
+        selections = _groups(
+            pool, wanted, group_size, num_sums, generator(seed, "groups", server_round)
+        )
     else:
         selections = [
-            _filled(names, others, wanted, wanted, lots(seed, "fill-or-trim", server_round, h))
+            _filled(names, others, wanted, wanted, generator(seed, "fill-or-trim", server_round, h))
             for h, names in enumerate(yes)
         ]
         for h, names in enumerate(selections):  # no two differ by fewer than a sum has to cover

@@ -290,6 +290,7 @@ def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
 def epoch(
     announced: ref.Announced,
     label_counts: Sequence[Sequence[int]],
+    seed: int,
     sequence: int,
     remembered: Sequence[float] = (),
 ) -> tuple[list[float], list[float], int]:
@@ -306,7 +307,7 @@ def epoch(
     state, kept = first(terms), remembered
     for exchange in range(most + 1):
         draws = [
-            ref.lots(announced["draw-seed"], "rounding", str(row), sequence, exchange)
+            ref.generator(seed, "rounding", str(row), sequence, exchange)
             for row in range(len(nodes))
         ]
         if exchange:

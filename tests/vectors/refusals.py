@@ -38,6 +38,7 @@ from vectors.steps import (
     decisions,
     delivered,
     draw,
+    drawing,
     given,
     joined,
     refused,
@@ -274,24 +275,24 @@ def _search() -> Iterator[Case]:
 
 def _draws() -> Iterator[Case]:
     for rounds, tries in ((1, 201), (2, 101), (201, 1)):
-        asked = draw() | {"num-rounds": rounds, "num-tries": tries}
+        asked = draw() | drawing(rounds, tries)
         yield refuses(f"{rounds} x {tries} draws of 200", registered(), "participate", asked)
     parts = [
-        ask("participate", draw() | {"num-rounds": 1, "num-tries": tries}, sequence)
+        ask("participate", draw() | drawing(1, tries), sequence)
         for sequence, tries in enumerate((150, 51, 50, 1), start=3)
     ]
     parts[1::2] = map(refused, parts[1::2])
     yield session("more draws than 200 in portions", registered(), *parts)
     owner = FRANK | {"max-draws-per-day": 6}
-    more = ask("participate", draw() | {"num-rounds": 1, "num-tries": 1}, 4)
+    more = ask("participate", draw() | drawing(1, 1), 4)
     steps = ask("participate", draw()), refused(more)
     yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
     many = GROUPED | {"max-draws": 200}
     p = 10 / 20
     told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
-    values = draw(many) | given(many, **_CLIENTS) | {"num-rounds": 1}
-    full = answers(ask("participate", values | {"num-tries": 66}), told)
-    more = refused(ask("participate", values | {"num-tries": 1}, 4))
+    values = draw(many) | given(many, **_CLIENTS)
+    full = answers(ask("participate", values | drawing(1, 66)), told)
+    more = refused(ask("participate", values | drawing(1, 1), 4))
     name = "draws of ten volunteers for four places, which count three times"
     yield session(name, registered(many), full, more)
 

@@ -37,6 +37,7 @@ from vectors.steps import (
     decisions,
     delivered,
     draw,
+    drawing,
     given,
     joined,
     registered,
@@ -118,9 +119,8 @@ def _joins() -> Iterator[Case]:
         ("with more candidates than any", paper([*range(1, 11)], "search")),
     ):  # fmt: skip
         yield join(f"a node refuses an epoch {name}", 6, ANNOUNCED | change)
-    private = {name: value for name, value in CLEAR.items() if name != "draw-seed"}
-    yield join("a real node refuses an epoch in the clear", 7, private, owner=FRANK)
-    yield join("a real node refuses an epoch with a seed", 7, owner=FRANK)
+    yield join("a real node refuses an epoch in the clear", 7, CLEAR, owner=FRANK)
+    yield join("a real node refuses an epoch of simulated ones", 7, owner=FRANK)
     short = {"alias": "1", "simulated": True}
     yield join("a node wants 2048 bits", 5, ANNOUNCED | {"key-bits": 2032}, owner=short)
     long = OWNER | {"max-key-bits": 10_000}
@@ -215,11 +215,11 @@ def _draws() -> Iterator[Case]:
         return answers(ask("participate", values, sequence), reply)
 
     participate = drawn(draw(), P_OWN)
-    yield session("a node draws from its seed", registered(), participate)
-    later = draw() | {"first-round": 4, "num-rounds": 1, "num-tries": 34}
+    yield session("a simulated node draws by its lots", registered(), participate)
+    later = draw() | drawing(1, 34, first=4)
     again = drawn(later, P_OWN, 4, 1, 34, sequence=4)
     yield session("a node draws twice", registered(), participate, again)
-    whole = draw() | {"num-rounds": 1, "num-tries": 200}
+    whole = draw() | drawing(1, 200)
     spent = drawn(whole, P_OWN, 1, 1, 200)
     yield session("a node spends all its draws", registered(), spent)
     sizes = {"decisions": 1, "unwilling": 1}

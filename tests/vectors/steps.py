@@ -82,12 +82,18 @@ def given(announced: Announced = ANNOUNCED, exchange: int = 0, /, **changes: Any
 
 def draw(announced: Announced = ANNOUNCED, exchange: int = 0) -> dict[str, Any]:
     """Return a request to draw for two rounds of three tries."""
-    return given(announced, exchange) | {"first-round": 1, "num-rounds": 2, "num-tries": 3}
+    return given(announced, exchange) | drawing(2, 3)
+
+
+def drawing(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
+    """Return for which rounds a node shall draw, and by which lots if it is simulated."""
+    lots = b"".join([ref.lot(7, "rounding", "1", 2, 1), *ref.lots_of_draws(7, "1", tries)])
+    return {"lots": lots, "first-round": first, "num-rounds": rounds, "num-tries": tries}
 
 
 def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> bytes:
     """Return the draws of the node of row 1."""
-    rows = ref.seeded_draws(7, "1", first, rounds, tries)
+    rows = ref.seeded_draws(ref.lots_of_draws(7, "1", tries), first, rounds, tries)
     return ref.bits(x < p for row in rows for x in row)
 
 
@@ -95,7 +101,7 @@ def usual_answer(announced: Announced = ANNOUNCED, sequence: int = 3) -> Case:
     """Return a draw by which a node gets to know the sum of the registrations."""
     p = ref.own_probabilities(announced, COUNTS[1], overall(announced))[0]
     reply = {"decisions": decisions(p, 9, 1, 1), "unwilling": b"\0"}
-    asked = draw(announced) | {"first-round": 9, "num-rounds": 1, "num-tries": 1}
+    asked = draw(announced) | drawing(1, 1, first=9)
     return answers(ask("participate", asked, sequence), reply)
 
 

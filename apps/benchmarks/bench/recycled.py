@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.he import sealed_bytes
 from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
 from dubhe_flwr.protocol.node.settle import decrypted_sum

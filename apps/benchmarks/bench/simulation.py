@@ -20,7 +20,7 @@ from bench.engine import nodes_of
 from bench.measuring import BenchResults, environment, seconds_of
 from bench.protocol import one_training
 from dubhe_flwr.clientapp import register_dubhe
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.experiments.compare import simulate
 from dubhe_flwr.experiments.options import CommandSettings, option, same
 from dubhe_flwr.experiments.progress import flower_log_level

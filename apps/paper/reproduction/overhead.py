@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import phe
 
-from dubhe_flwr.core import FIXED_POINT_SCALE
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.experiments.settings import MachineSettings
 from dubhe_flwr.he import Layout, SecretKey, Slots, generate_secret_key
 from dubhe_flwr.report.table import Table

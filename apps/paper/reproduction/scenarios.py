@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import rotate
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data import USUAL_FOLDER, Dataset, Federation, count_labels
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings

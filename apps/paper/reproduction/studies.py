@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
+from itertools import chain, combinations
 from typing import Any, Final
 
-from dubhe_flwr.core import distance_to_uniform, overall_registry
+from dubhe_flwr.core.distribution import distance_to_uniform
+from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.experiments.findings import federation_summary
 from dubhe_flwr.experiments.settings import DUBHE, MachineSettings, StudySettings
 from dubhe_flwr.experiments.study import draw_federation, study
@@ -110,8 +112,10 @@ def _measure_registry(
     assert isinstance(rule, Paper)  # noqa: S101 - as `registry_cell` sets it
     (thresholds, *_) = rule.candidates
     overall, _ = overall_registry(federation.label_counts, rule.codebook, thresholds)
+    classes = range(rule.codebook.num_classes)
+    categories = chain.from_iterable(combinations(classes, i) for i in rule.codebook.reference_set)
     counts = [
-        {"category": list(rule.codebook.unrank(slot)), "clients": int(count)}
-        for slot, count in enumerate(overall)
+        {"category": list(category), "clients": int(count)}
+        for category, count in zip(categories, overall, strict=True)
     ]
     return Measured({"federation": asdict(federation_summary(federation)), "categories": counts})

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.axes import Axes
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.my_federation import study
 from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings

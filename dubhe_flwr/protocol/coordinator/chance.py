@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError
 from dubhe_flwr.protocol.plan import Plan

@@ -4,17 +4,25 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator, lots_of
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he import PublicKey, Unencrypted
-from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import JoinStatus, Message, Stage
+from dubhe_flwr.protocol.wire.messages import (
+    JoinStatus,
+    Message,
+    RegisterRequest,
+    SettleRequest,
+    Stage,
+)
+
+RequestT = TypeVar("RequestT", bound=RegisterRequest | SettleRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,25 @@ class Context:
         """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         return self.counted(num_rounds), Batch(header, requests)
+
+    def with_lots(
+        self,
+        invited: Invitation,
+        requests: Mapping[int, RequestT],
+        exchange: int,
+        num_tries: int = 0,
+    ) -> Mapping[int, RequestT]:
+        """Return requests in which simulated nodes are given their lots, each its own.
+
+        The seed itself, by which the server makes its own choices, is told to nobody.
+        """
+        if not invited.announced.simulated:
+            return requests
+        seed, aliases, sequence = self.run.seed, self.run.aliases, invited.sequence
+        return {
+            n: replace(request, lots=lots_of(seed, aliases[n], sequence, exchange, num_tries))
+            for n, request in requests.items()
+        }
 
     def counted(self, number: int = 1) -> "Context":
         """Return the context with so many numbers of batches used."""

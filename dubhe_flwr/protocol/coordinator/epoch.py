@@ -37,6 +37,7 @@ class Invitation:
     """Who was asked to join an epoch, and to what terms. Its sets are of node ids."""
 
     identity: bytes  # random
+    sequence: int  # number of the request to join
     announced: JoinRequest
     num_classes: int  # ``C``, what most nodes said
     asked: frozenset[int]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import far_apart, generator, groups_of_round, tries_of_round
+from dubhe_flwr.core.determination import far_apart, groups_of_round, tries_of_round
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
 

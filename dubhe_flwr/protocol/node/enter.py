@@ -129,7 +129,7 @@ def register(
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
     key = None if delivered is None else _open(policy, joined, delivered)
     registered, terms = Registered(key, _weight(joined, request.mean_examples)), joined.terms
-    own, cipher = own_of(policy, joined, registered, 0), joined.cipher(registered)
+    own, cipher = own_of(policy, joined, registered, request), joined.cipher(registered)
     reply = RegisterReply(
         cipher.encrypt(REGISTRATION, terms.rule.contribution(own, terms.frame)),
         cipher.encrypt(DISTRIBUTION, terms.balance(own)),

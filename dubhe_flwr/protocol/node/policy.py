@@ -132,8 +132,7 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
     except RefusedError as error:
         logger.warning("dubhe: %s The node stays out.", error)
         return JoinStatus.RULE_NOT_KNOWN
-    announces_simulation = request.draw_seed is not None or not request.encrypted
-    if announces_simulation and not policy.simulated:
+    if request.simulated and not policy.simulated:
         logger.warning(
             "dubhe: the server says that this is a simulation; without simulated=True the node "
             "stays out."

@@ -7,7 +7,9 @@ from itertools import accumulate, chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import best_groups, best_scored_try, group_sizes, private_draws, seeded_draws
+from dubhe_flwr.core.determination import group_sizes
+from dubhe_flwr.core.group_choice import best_groups, best_scored_try
+from dubhe_flwr.core.randomness import private_draws, seeded_draws
 from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     IS_ANOTHER,
@@ -39,10 +41,9 @@ def participate(
     registered, _ = read_sum(policy, joined, request, keep)
     registered = spend_draws(joined, registered, price)
     rounds = range(request.first_round, request.first_round + request.num_rounds)
-    draws = _draws(policy, joined, rounds, request.num_tries)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     keep(replace(joined, registered=registered))
-    decisions = draws.reshape(len(rounds), -1) < reading_of(registered).probability
+    decisions = _draws(policy, request) < reading_of(registered).probability
     return write_draws(decisions, unwilling)
 
 
@@ -76,14 +77,12 @@ def determine(
     return DetermineReply(tuple(chain.from_iterable(chosen)))
 
 
-def _draws(
-    policy: NodePolicy, joined: Joined, rounds: range, num_tries: int
-) -> NDArray[np.float64]:
-    """Return uniform numbers, in the order of rounds and tries."""
-    seed = joined.announced.draw_seed
-    if policy.simulated and seed is not None:
-        return seeded_draws(seed, policy.alias, rounds.start, len(rounds), num_tries)
-    return private_draws(len(rounds) * num_tries)
+def _draws(policy: NodePolicy, request: ParticipateRequest) -> NDArray[np.float64]:
+    """Return uniform numbers, shape (T, H), by round and try."""
+    shape = request.num_rounds, request.num_tries
+    if policy.simulated and request.lots is not None:
+        return seeded_draws(request.lots, request.first_round, *shape)
+    return private_draws(shape[0] * shape[1]).reshape(shape)
 
 
 def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequence[int]]) -> None:

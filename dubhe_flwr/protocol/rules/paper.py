@@ -14,18 +14,16 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import (
-    FIXED_POINT_SCALE,
+from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
+from dubhe_flwr.core.registration import (
     MAX_REGISTRY_LENGTH,
-    Codebook,
-    best_candidate,
-    candidate_grid,
     check_thresholds,
     default_thresholds,
     dominating_category,
     participation_probability,
-    search_contribution,
 )
+from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Slots
 from dubhe_flwr.protocol.rules.rule import (

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import fixed_point_distribution, generator
+from dubhe_flwr.core.distribution import fixed_point_distribution
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Slots
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from dubhe_flwr.core import expected_volunteers
+from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.protocol.wire.codec import Message, require
 
 _MAX_RULE_BYTES: Final = 2**16
@@ -42,9 +42,9 @@ class JoinRequest(Message):
     max_sums: int  # most sums that one agent decrypts in this epoch
     volunteer_tries: int = 1  # how many times K clients draw a yes on average; above 1 for groups
     group_size: int | None = None  # fewest clients in a group; None where tries are determined
-    draw_seed: int | None = None  # of the draws of simulated clients; others draw by themselves
+    simulated: bool = False  # whether all nodes are, and draw by the lots that they are given
     weighted: bool = False  # whether nodes count by their number of samples
-    encrypted: bool = True  # False where all nodes are simulated and send numbers in the clear
+    encrypted: bool = True  # False where simulated nodes send numbers in the clear
 
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES
@@ -58,7 +58,7 @@ class JoinRequest(Message):
             self.group_size is not None or self.volunteer_tries == 1
         )
         require(fits, "K volunteers are asked for, and more only for groups.")
-        require(self.draw_seed is None or self.draw_seed >= 0, "A seed is negative.")
+        require(self.simulated or self.encrypted, "A real node sends nothing in the clear.")
         require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
 
     @property

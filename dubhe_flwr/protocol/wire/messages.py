@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Final
 from unicodedata import category
 
-from dubhe_flwr.core import MAX_SAMPLES
+from dubhe_flwr.core.distribution import MAX_SAMPLES
+from dubhe_flwr.core.randomness import lots_bytes
 from dubhe_flwr.he import SIGNATURE_BYTES
 from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.codec import Message, require
@@ -44,6 +45,11 @@ def _require_signature(signature: bytes | None) -> None:
 def _require_signatures(signatures: bytes | None) -> None:
     fits = len(signatures or b"") % SIGNATURE_BYTES == 0
     require(fits, f"Signatures have {SIGNATURE_BYTES} bytes each.")
+
+
+def _require_lots(lots: bytes | None, num_tries: int = 0) -> None:
+    fits = lots is None or len(lots) == lots_bytes(num_tries)
+    require(fits, "The lots are not as many as needed.")
 
 
 def _require_alias(alias: str) -> None:
@@ -145,14 +151,17 @@ class DeliveredKey:
 class RegisterRequest(Message):
     """Asks a node to register: under a key, unless a simulation does not encrypt.
 
-    Where nodes count by their samples, it tells the mean number of those that joined.
+    Where nodes count by their samples, it tells the mean number of those that joined. A simulated
+    node is given a lot, which fixes the random numbers of its rule.
     """
 
     key: DeliveredKey | None = None
     mean_examples: float | None = None
+    lots: bytes | None = None
 
     def __post_init__(self) -> None:
         require(self.mean_examples is None or self.mean_examples >= 1.0, "There is no sample.")
+        _require_lots(self.lots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +176,22 @@ class RegisterReply(Message):
 class SettleRequest(Message):
     """The encrypted sum of what so many nodes told last, for them to go on with the rule.
 
-    The sums of an epoch are numbered from 0, that of the registrations.
+    The sums of an epoch are numbered from 0, that of the registrations. The lot is that of a
+    simulated node.
     """
 
     sums: bytes
     num_clients: int
     exchange: int
+    lots: bytes | None
 
     def __post_init__(self) -> None:
-        require(self.num_clients >= 1 and self.exchange >= 0, "A sum covers a client.")
+        _require_sum(self)
+        _require_lots(self.lots)
+
+
+def _require_sum(request: SettleRequest) -> None:
+    require(request.num_clients >= 1 and request.exchange >= 0, "A sum covers a client.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +212,7 @@ class SettleReply(Message):
 class ParticipateRequest(SettleRequest):
     """The last sum of the rule, which a node reads once, and the rounds for which to draw.
 
-    In each of them a node draws `num_tries` times.
+    In each of them a node draws `num_tries` times; a simulated one by the lots after the first.
     """
 
     first_round: int
@@ -204,10 +220,11 @@ class ParticipateRequest(SettleRequest):
     num_tries: int
 
     def __post_init__(self) -> None:
-        SettleRequest.__post_init__(self)
         positive = min(self.first_round, self.num_rounds, self.num_tries) >= 1
         require(positive, "Numbers of rounds and tries are at least 1.")
         require(self.num_rounds * self.num_tries <= MAX_DRAWS, "More draws than any node makes.")
+        _require_sum(self)
+        _require_lots(self.lots, self.num_tries)
 
 
 @dataclass(frozen=True, slots=True)

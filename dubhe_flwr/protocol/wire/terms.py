@@ -6,12 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core import (
-    FIXED_POINT_SCALE,
-    MAX_REGISTRY_LENGTH,
-    fixed_point_distribution,
-    with_square,
-)
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution, with_square
+from dubhe_flwr.core.registration import MAX_REGISTRY_LENGTH
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he import Layout, SealingContext, Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from core.prices.populations import positions, skewed, summed
 
-from dubhe_flwr.core import fixed_point_distribution
+from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
 from dubhe_flwr.core.prices.state import directions
 from dubhe_flwr.errors import SettingsError

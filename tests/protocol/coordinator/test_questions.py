@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from protocol.federation import epoch_of
 from protocol.server import federation
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.epoch import Budget, Epoch
 from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound

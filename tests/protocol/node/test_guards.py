@@ -59,6 +59,6 @@ class TestSpendDay:
     def test_a_day_and_an_epoch_charge_alike(self, num_clients: int, price: int) -> None:
         """A draw for H times K volunteers counts as H, rounded up, by the clients of the sum."""
         pool = replace(JOINED, announced=replace(ANNOUNCED, volunteer_tries=3, group_size=3))
-        request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
+        request = ParticipateRequest(b"", num_clients, 0, None, 1, 2, 3)
         assert price_of(pool, None, request) == price_of(pool, Registered(), request) == 6 * price
         assert price_of(pool, registered(num_clients), replace(request, num_clients=9)) == 6 * price

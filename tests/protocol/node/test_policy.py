@@ -114,21 +114,25 @@ def test_labels_in_the_place_of_counts(
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "why", "said"),
     [
-        ({"min_cohort": 2}, "REFUSES_PARAMETERS"),
-        ({"key_bits": 1024}, "REFUSES_PARAMETERS"),
-        ({"encrypted": False}, "NOT_SIMULATED"),
-        ({"rule": "nearest"}, "RULE_NOT_KNOWN"),
+        ({"min_cohort": 2}, "REFUSES_PARAMETERS", "key_bits=2048 and min_cohort=2 of the server"),
+        ({"key_bits": 1024}, "REFUSES_PARAMETERS", "key_bits=1024 and min_cohort=3 of the server"),
+        ({"simulated": True}, "NOT_SIMULATED", "the server says that this is a simulation"),
+        ({"rule": "nearest"}, "RULE_NOT_KNOWN", "The rule 'nearest' is not known here; import the"),
         (
             {"rule_settings": '{"reference_set": [500000000, 1000000000], "thresholds": "search"}'},
-            "RULE_NOT_KNOWN",
+            *("RULE_NOT_KNOWN", "The settings of the rule"),
         ),
     ],
 )
-def test_terms_that_the_owner_does_not_accept_are_refused(change: dict[str, Any], why: str) -> None:
-    """Too small cohorts and keys, numbers in the clear, unknown rules: no label is even read."""
+def test_terms_that_the_owner_does_not_accept_are_refused(
+    change: dict[str, Any], why: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Small cohorts and keys, simulations, unknown rules: no label is read; the log says why."""
     assert read_label_counts(BROKEN, replace(ANNOUNCED, **change)) is JoinStatus[why]
+    assert caplog.messages[0].startswith(f"dubhe: {said}")
+    assert caplog.messages[0].lower().endswith("the node stays out.")
 
 
 @pytest.mark.parametrize("counts", [[], [60], np.array([7])])
@@ -138,31 +142,10 @@ def test_one_class_is_no_choice(counts: Any) -> None:
     assert read_label_counts(policy(counts), any_classes) is JoinStatus.INVALID_LABEL_COUNTS
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            {"rule": "nearest"},
-            "The rule 'nearest' is not known here; import the module that registers it in the ",
-        ),
-        ({"encrypted": False}, "the server says that this is a simulation"),
-        ({"draw_seed": 0}, "the server says that this is a simulation"),
-        ({"key_bits": 1024}, "key_bits=1024 and min_cohort=3 of the server are not within"),
-    ],
-)
-def test_the_owner_is_told_what_the_server_cannot_mend(
-    change: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A rule that the node does not know, and a simulation where none is meant."""
-    read_label_counts(policy(), replace(ANNOUNCED, **change))
-    assert caplog.messages[0].startswith(f"dubhe: {said}")
-    assert caplog.messages[0].lower().endswith("the node stays out.")
-
-
 def test_the_owner_sets_the_floors() -> None:
     """Smaller cohorts and keys, and numbers in the clear, are accepted by who says so."""
     lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
-    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, encrypted=False)
+    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulated=True, encrypted=False)
     assert not isinstance(read_label_counts(lax, asked), JoinStatus)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.core import default_thresholds
+from dubhe_flwr.core.registration import default_thresholds
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.rules import Frame, Own, Paper, Population, Settled, Slots

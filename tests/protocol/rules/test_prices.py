@@ -18,7 +18,7 @@ from protocol.federation import (
 )
 from protocol.server import with_liars
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import CoordinatorState, Stage
 from dubhe_flwr.protocol.node.memory import Reading

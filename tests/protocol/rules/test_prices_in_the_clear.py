@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from protocol.federation import dubhe, joined, registered, skewed_counts
 from vectors import reference, reference_prices
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import encode
 from dubhe_flwr.rules import Prices
 
@@ -66,7 +66,8 @@ def test_the_sets_are_those_of_plain_numbers(
         place = joined(nodes, nodes.ids[0])
         announced = encode(place.announced)
         if server_round == first_round:
-            found, kept, num_sums = reference_prices.epoch(announced, rows, place.sequence, kept)
+            seed, sequence = nodes.state.run.seed, place.sequence
+            found, kept, num_sums = reference_prices.epoch(announced, rows, seed, sequence, kept)
         readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
         assert [reading and reading.probability for reading in readings] == pytest.approx(found)
         assert {reading and reading.left for reading in readings} == {tuple(kept)}
@@ -77,6 +78,7 @@ def test_the_sets_are_those_of_plain_numbers(
             rows,
             found,
             settings["tries"],
+            seed=nodes.state.run.seed,
             server_round=server_round,
             first_round=first_round,
         )

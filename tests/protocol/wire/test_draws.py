@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.wire.draws import answers, read_draws, write_draws
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
 
 
 def request(num_rounds: int, num_tries: int) -> ParticipateRequest:
     """Return a request for so many draws."""
-    return ParticipateRequest(b"", 9, 0, 1, num_rounds, num_tries)
+    return ParticipateRequest(b"", 9, 0, None, 1, num_rounds, num_tries)
 
 
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])

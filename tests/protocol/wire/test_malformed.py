@@ -14,7 +14,7 @@ from protocol.eager import Eager
 from protocol.federation import Federation, dubhe, skewed_counts
 from protocol.nodes import only_charged, set_policy, signing_key
 
-from dubhe_flwr.core import fixed_point_distribution
+from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.he import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, CoordinatorState, Fields, Memory, NodePolicy

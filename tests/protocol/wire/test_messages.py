@@ -36,7 +36,7 @@ def test_a_message_is_frozen(name: str) -> None:
     [
         (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
         (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "group_size": 1}),
-        (JOIN, {"max_draws": 0, "max_sums": 0, "draw_seed": 0, "volunteer_tries": 1}),
+        (JOIN, {"max_draws": 0, "max_sums": 0, "volunteer_tries": 1}),
         (JOIN, {"group_size": 4}),
         (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),

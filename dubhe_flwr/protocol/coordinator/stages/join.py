@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import REMEDIES, Awaiting, Context
@@ -131,6 +131,7 @@ class Join(Awaiting):
                 context = context.noted(f"Most nodes stay out ({reason}); {REMEDIES[reason]}.")
         return context, Joined(
             identity=identity,
+            sequence=self.batch.header.sequence,
             announced=self.announced,
             num_classes=num_classes,
             asked=frozenset(self.batch.requests),

@@ -60,14 +60,15 @@ class Participate(Awaiting):
         )
         last = epoch.last_sum
         request = ParticipateRequest(
-            last.sums, last.num_clients, last.exchange, server_round, num_rounds, num_tries
+            last.sums, last.num_clients, last.exchange, None, server_round, num_rounds, num_tries
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and there")
         has_held = epoch.budget.num_draws > 0
         budget = epoch.budget.with_draws(epoch.draws_charged(num_rounds * num_tries))
         epoch = replace(epoch, budget=budget)
-        requests = dict.fromkeys(here, request)
+        to_each = dict.fromkeys(here, request)
+        requests = context.with_lots(epoch, to_each, last.exchange + 1, num_tries)
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         # Kept at once: draws that were asked for are spent, whatever comes of them.
         return replace(context, epoch=epoch), cls(batch, epoch, request, has_held)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from dubhe_flwr.core import generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.he import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
@@ -34,7 +34,8 @@ class Register(Awaiting):
     @classmethod
     def begin(cls, context: Context, made: KeyMade) -> tuple[Context, "Register"]:
         """Send each node its sealed key."""
-        context, batch = context.batch(made.joined.identity, Stage.REGISTER, made.requests)
+        requests = context.with_lots(made.joined, made.requests, exchange=0)
+        context, batch = context.batch(made.joined.identity, Stage.REGISTER, requests)
         return context, cls(batch, made)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, Registered | Keygen]:
@@ -70,7 +71,7 @@ class Register(Awaiting):
             public_key=public_key,
             distributions={n: accepted[n].distribution for n in kept},
             num_registered=len(kept),
-            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0),
+            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0, lots=None),
         )
 
 

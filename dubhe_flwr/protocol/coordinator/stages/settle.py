@@ -28,8 +28,10 @@ class Settle(Awaiting):
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
         if num_sums <= max(1, last.exchange):
             return _epoch(context, registered)
-        requests = dict.fromkeys(registered.distributions, last)
-        context, batch = context.batch(registered.joined.identity, Stage.SETTLE, requests)
+        joined, exchange = registered.joined, last.exchange + 1
+        to_each = dict.fromkeys(registered.distributions, last)
+        requests = context.with_lots(joined, to_each, exchange)
+        context, batch = context.batch(joined.identity, Stage.SETTLE, requests)
         return context, cls(batch, registered)
 
     def take(
@@ -66,7 +68,7 @@ class Settle(Awaiting):
             report.without(len(settled), "settled too early"),
             "registered and went on with the rule",
         )
-        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1)
+        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1, lots=None)
         return self.begin(context, replace(_of(registered, members), last_sum=last))
 
 

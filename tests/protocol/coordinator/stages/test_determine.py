@@ -18,8 +18,10 @@ from protocol.server import (
     with_liars,
 )
 
-from dubhe_flwr.core import best_groups, best_scored_try, group_sizes, with_square
-from dubhe_flwr.core import fixed_point_distribution as fixed_point
+from dubhe_flwr.core.determination import group_sizes
+from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
+from dubhe_flwr.core.distribution import with_square
+from dubhe_flwr.core.group_choice import best_groups, best_scored_try
 from dubhe_flwr.protocol import Batch, Plan
 from dubhe_flwr.protocol.coordinator.epoch import Budget
 from dubhe_flwr.protocol.coordinator.questions import Question

@@ -8,7 +8,8 @@ import pytest
 from protocol.federation import dubhe, epoch_of, joined, skewed_counts
 from protocol.server import COUNTS, PLAIN, SETTINGS, altered, epochs_of, failed, federation, lost
 
-from dubhe_flwr.core import Codebook, overall_registry
+from dubhe_flwr.core.codebook import Codebook
+from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 

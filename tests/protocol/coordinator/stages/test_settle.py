@@ -18,13 +18,9 @@ from protocol.server import (
     stages_of,
 )
 
-from dubhe_flwr.core import (
-    best_candidate,
-    fixed_point_distribution,
-    overall_registry,
-    participation_probability,
-    search_contribution,
-)
+from dubhe_flwr.core.distribution import fixed_point_distribution
+from dubhe_flwr.core.registration import overall_registry, participation_probability
+from dubhe_flwr.core.search import best_candidate, search_contribution
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.rules import Paper
