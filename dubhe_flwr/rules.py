@@ -1,6 +1,6 @@
 """Participation rules: how likely a node volunteers."""
 
-from dubhe_flwr.he import Slots
+from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.paper import Paper
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import (

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dubhe_flwr.data import half_normal_proportions
-from dubhe_flwr.report import (
+from dubhe_flwr.report.results import (
     ClassProportions,
     ComparisonResults,
     FederationSummary,

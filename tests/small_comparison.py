@@ -5,7 +5,7 @@ from typing import Any
 from dubhe_flwr.experiments import CompareSettings
 from dubhe_flwr.experiments.compare import compare
 from dubhe_flwr.experiments.progress import flower_log_level
-from dubhe_flwr.report import ComparisonResults
+from dubhe_flwr.report.results import ComparisonResults
 
 SMALL: dict[str, Any] = {"num_clients": 24, "num_samples": 16, "num_participants": 5, "emd": 1.0}
 SMALL |= {"num_rounds": 3, "tries": 5, "key_bits": 512, "device": "cpu"}

@@ -10,7 +10,8 @@ from dubhe_flwr.adapter.packing import generator_states, pack, restore_generator
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
 from dubhe_flwr.errors import CheckpointError
-from dubhe_flwr.protocol import Plan, Selector, check_keys
+from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.protocol.saved import check_keys
 
 STATE_VERSION: Final = 4
 """Version of what `Run.state_dict` returns and of a checkpoint."""

@@ -12,6 +12,7 @@ from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
+from dubhe_flwr.protocol.played import PlayedNodes
 
 ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
@@ -33,6 +34,7 @@ class SelectionDriver:
         self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(owner.strategy, selector, options)
         self._owner = owner
+        self._nodes = PlayedNodes()
         self._trained: set[str] = set()
         self.metrics: dict[str, int | float] = {}
 
@@ -60,7 +62,7 @@ class SelectionDriver:
         run.state, outcome = self.selector.begin_round(run.state, server_round, node_ids, eligible)
         while isinstance(outcome, Batch):
             run.before_sending()
-            replies = send(outcome, self.options.stage_timeout)
+            replies = self._nodes.exchange(outcome, lambda b: send(b, self.options.stage_timeout))
             _log_failures(outcome, replies)
             run.state, outcome = self.selector.step(run.state, replies)
         run.plan = outcome

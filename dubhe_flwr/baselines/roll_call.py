@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport, alias_order, from_json
-from dubhe_flwr.protocol.replies import accept_replies
-from dubhe_flwr.protocol.saved import to_json
+from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport
+from dubhe_flwr.protocol.replies import accept_replies, alias_order
+from dubhe_flwr.protocol.saved import from_json, to_json
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 

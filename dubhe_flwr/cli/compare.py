@@ -12,7 +12,7 @@ from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments import CompareSettings
 from dubhe_flwr.experiments.kept import KeptResults
 from dubhe_flwr.experiments.progress import compare_progress
-from dubhe_flwr.report import save_figures
+from dubhe_flwr.report.panels import save_figures
 from dubhe_flwr.report.picture import require_matplotlib
 from dubhe_flwr.report.terminal import summary_sentence, summary_table
 

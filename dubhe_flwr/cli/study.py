@@ -18,8 +18,9 @@ from dubhe_flwr.experiments.my_federation import study as federation_study
 from dubhe_flwr.experiments.progress import study_progress
 from dubhe_flwr.experiments.settings import FederationSettings, SelectionSettings
 from dubhe_flwr.experiments.study import study as run
-from dubhe_flwr.report import StudyResults, save_study_figure
+from dubhe_flwr.report.panels import save_study_figure
 from dubhe_flwr.report.picture import require_matplotlib
+from dubhe_flwr.report.results import StudyResults
 from dubhe_flwr.report.terminal import study_sentence, study_table
 
 EPILOG: Final = (

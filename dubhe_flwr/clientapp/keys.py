@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 from flwr.app import Context
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.he import PinnedKeys, TrustedKeys
+from dubhe_flwr.he.signing import PinnedKeys, TrustedKeys
 
 SigningKey = Ed25519PrivateKey | Callable[[Context], Ed25519PrivateKey]
 """A node's own key, or what finds it, for instance by the node-config."""

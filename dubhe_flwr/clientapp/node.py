@@ -26,7 +26,7 @@ from dubhe_flwr.errors import (
     SettingsError,
     UntrustedError,
 )
-from dubhe_flwr.he import PinnedKeys
+from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
 from dubhe_flwr.protocol.node.policy import warn_once, where_raised
 
@@ -59,8 +59,8 @@ class Node(Limits):
         Whether the node trains in that round; asked with round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
         Whether this is a node of a simulation, which has nothing to hide: it draws by lots that
-        the server gives it, so that a run repeats, and sends its numbers in the clear where the
-        server asks for it. Never in deployment.
+        the server gives it, so that a run repeats, and tells its label counts where the server
+        encrypts nothing. Never in deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> such, optional

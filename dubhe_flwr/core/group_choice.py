@@ -54,17 +54,6 @@ def scores_of(sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None
     return _Parts.of(sums, local_skew, target).scores()
 
 
-def best_scored_try(
-    sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None = None
-) -> int:
-    """Return the first try with the least of the `scores_of` all: ``h*`` of section 5.3.
-
-    >>> best_scored_try([[10, 10, 20], [10, 10, 10]], local_skew=0.1)
-    1
-    """
-    return int(np.argmin(scores_of(sums, local_skew, target)))
-
-
 def best_groups(
     sums: ArrayLike,
     sizes: ArrayLike,

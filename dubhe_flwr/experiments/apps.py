@@ -22,7 +22,7 @@ from dubhe_flwr.experiments.findings import selected_data
 from dubhe_flwr.experiments.scenario import Scenario
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.protocol import Plan, Selector
-from dubhe_flwr.report import MethodResult
+from dubhe_flwr.report.results import MethodResult
 from dubhe_flwr.server import Selection
 from dubhe_flwr.training import get_parameters
 

@@ -14,7 +14,7 @@ from dubhe_flwr.experiments.findings import federation_summary, provenance
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.experiments.study import selector_of
-from dubhe_flwr.report import ComparisonResults, MethodResult
+from dubhe_flwr.report.results import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
 from dubhe_flwr.training import resolve_device
 

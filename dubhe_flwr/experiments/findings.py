@@ -19,7 +19,7 @@ from dubhe_flwr.core.distribution import (
 )
 from dubhe_flwr.data import Federation
 from dubhe_flwr.protocol import Plan
-from dubhe_flwr.report import ClassProportions, FederationSummary
+from dubhe_flwr.report.results import ClassProportions, FederationSummary
 
 
 def selected_data(plans: Sequence[Plan], federation: Federation) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.settings import METHODS, CompareSettings
-from dubhe_flwr.report import ComparisonResults, MethodResult
+from dubhe_flwr.report.results import ComparisonResults, MethodResult
 
 _MAY_DIFFER: Final = {"methods", "data_dir", "device"}
 

@@ -19,7 +19,6 @@ from dubhe_flwr.baselines import (
 )
 from dubhe_flwr.core.distribution import coverage
 from dubhe_flwr.data import Federation
-from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.experiments.findings import federation_summary, provenance, selected_data
 from dubhe_flwr.experiments.settings import DUBHE, STUDIED, ExperimentSettings, StudySettings
 from dubhe_flwr.protocol import (
@@ -32,7 +31,8 @@ from dubhe_flwr.protocol import (
     Plan,
     Selector,
 )
-from dubhe_flwr.report import SelectionResult, StudyResults
+from dubhe_flwr.protocol.played import answer
+from dubhe_flwr.report.results import SelectionResult, StudyResults
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
 _ORACLES: Final[Mapping[str, Callable[..., Selector[Any]]]] = {
@@ -149,13 +149,6 @@ def rounds_in_memory(
             replies: dict[int, Fields | NodeFailure] = {}
             for node, request in outcome.fields.items():
                 on_answer(outcome.header.stage, len(replies), len(outcome.requests))
-                replies[node] = _answer(sessions[node], request)
+                replies[node] = answer(sessions[node], request)
             state, outcome = selector.step(state, replies)
         yield outcome
-
-
-def _answer(session: ClientSession, request: Mapping[str, object]) -> Fields | NodeFailure:
-    try:
-        return session.handle(request)
-    except ProtocolError as error:
-        return NodeFailure(str(error))

@@ -50,7 +50,7 @@ class PublicKey:
 
     Examples
     --------
-    >>> from dubhe_flwr.he import generate_secret_key
+    >>> from dubhe_flwr.he.secret_key import generate_secret_key
     >>> public_key = generate_secret_key(512).public_key
     >>> public_key.bits, public_key.ciphertext_bytes
     (512, 128)
@@ -125,7 +125,7 @@ class PublicKey:
         is a `SettingsError`. One that is of a wrong length, out of range, or not a unit is an
         `InvalidCiphertextError`.
 
-        >>> from dubhe_flwr.he import generate_secret_key
+        >>> from dubhe_flwr.he.secret_key import generate_secret_key
         >>> secret_key = generate_secret_key(512)
         >>> vectors = (secret_key.encrypt([count, 1]) for count in range(5))
         >>> secret_key.decrypt(secret_key.public_key.add_up(vectors, num_ciphertexts=2))

@@ -121,7 +121,7 @@ def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext
     If `recipient_public` is not a public key, or one of the few that fix the shared secret, it is a
     `MalformedMessageError`.
 
-    >>> from dubhe_flwr.he import generate_secret_key
+    >>> from dubhe_flwr.he.secret_key import generate_secret_key
     >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()
     >>> context = SealingContext("dubhe/1", b"epoch", bytes(32), bytes(32))
     >>> sealed = seal(secret_key, recipient_key.public_bytes, context)

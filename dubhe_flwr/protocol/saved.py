@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from dubhe_flwr.errors import CheckpointError, DubheError
-from dubhe_flwr.he import PublicKey
+from dubhe_flwr.he.public_key import PublicKey
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.errors import ProtocolError, SettingsError
-from dubhe_flwr.he import TrustedKeys, sealed_bytes
+from dubhe_flwr.he.sealing import sealed_bytes
+from dubhe_flwr.he.signing import TrustedKeys
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
@@ -109,8 +110,9 @@ class Settings:
         Makes the server's choices repeat, and the draws of simulated nodes.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
         The nodes are simulated, and were told so themselves (`simulated=True`): they draw by lots
-        that the server gives them, so that a run repeats. "plain" encrypts nothing, and selects
-        the same clients as "encrypted".
+        that the server gives them, so that a run repeats. With "plain" nothing is encrypted: the
+        nodes tell their label counts when they join, and the server's process plays them. It
+        selects the same clients as "encrypted".
 
     Raises
     ------

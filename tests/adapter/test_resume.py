@@ -75,15 +75,12 @@ def test_with_no_failure_in_between_nothing_changes(
     check_same_as_uninterrupted(api, tmp_path / "kept", make)
 
 
-IN_THE_CLEAR: dict[str, Any] = {"simulation": "plain"}  # where the wrapped strategy is at stake
-
-
 @pytest.mark.parametrize("kind", ["FedAdam", "FedYogi", "FedAdagrad", "FedAvgM", "FedMedian"])
 def test_what_the_wrapped_strategy_keeps_survives(api: Api, tmp_path: Path, kind: str) -> None:
     """Moments and momentum go on where they were."""
     options = {"server_momentum": 0.9} if kind == "FedAvgM" else {}
     check_same_as_uninterrupted(
-        api, tmp_path, lambda **o: api.dubhe(api.wrapped(kind, **options), **o, **IN_THE_CLEAR)
+        api, tmp_path, lambda **o: api.dubhe(api.wrapped(kind, **options), **o)
     )
 
 
@@ -97,7 +94,7 @@ def test_noise_and_clipping_of_differential_privacy_go_on(
         np.random.seed(7)  # noqa: NPY002 - the generator that Flower uses
         wrapper = getattr(api.flower, f"DifferentialPrivacyServerSide{kind}Clipping")
         arguments = (0.1, 1.0, 6) if kind == "Fixed" else (0.1, 6)
-        return api.dubhe(wrapper(api.wrapped(), *arguments), **options, **IN_THE_CLEAR)
+        return api.dubhe(wrapper(api.wrapped(), *arguments), **options)
 
     model = api.run(make(), api.grid(), NUM_ROUNDS)
     grid, first = api.grid(), make(checkpoint_dir=tmp_path)

@@ -8,8 +8,9 @@ from protocol.federation import Federation, dubhe, epoch_of, registered, skewed_
 from protocol.nodes import numbers
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.he import PublicKey
-from dubhe_flwr.protocol import CoordinatorState, Stage
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Paper, Prices
 

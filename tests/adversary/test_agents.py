@@ -12,7 +12,8 @@ from protocol.server import SETTINGS, agents_in_turn, alter, asked, federation, 
 from dubhe_flwr.core.determination import group_sizes
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, RefusedError
-from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
+from dubhe_flwr.protocol import Fields, Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
 GROUPED = {"determination": "grouped", "group_size": 3}

@@ -18,15 +18,12 @@ from protocol.nodes import (
 )
 
 from dubhe_flwr.errors import QuorumError, UntrustedError
-from dubhe_flwr.he import (
-    SIGNATURE_BYTES,
-    PinnedKeys,
-    PublicKey,
-    RecipientKey,
-    generate_secret_key,
-    seal,
-)
-from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.sealing import RecipientKey, seal
+from dubhe_flwr.he.secret_key import generate_secret_key
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
+from dubhe_flwr.protocol import Fields, Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.wire.statements import key_statement, split
 from dubhe_flwr.protocol.wire.terms import sealing_context
 

@@ -21,7 +21,8 @@ from protocol.server import stages_of, with_liars
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.errors import ProtocolError, RefusedError
-from dubhe_flwr.protocol import CoordinatorState, Fields, Stage
+from dubhe_flwr.protocol import Fields, Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 
 IS_ANOTHER = r"^The sum is not what it is said to be\.$"
 DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1, "lots": bytes(32)}

@@ -178,22 +178,6 @@ def test_groups_are_disjoint_and_suffice(
     assert all(group.tolist() == sorted(group.tolist()) for group in groups)
 
 
-def test_cutting_is_random_and_repeats() -> None:
-    """The generator says who is with whom, and all are left over as often: chi-square, p > 1e-4."""
-    pool = np.arange(11)
-
-    def cut(seed: int) -> list[list[int]]:
-        groups = cut_into_groups(pool, 6, 3, 9, np.random.default_rng(seed))
-        return [group.tolist() for group in groups]
-
-    assert cut(1) == cut(1) != cut(2)
-    left_over = np.zeros(11)
-    for seed in range(2000):
-        left_over[np.setdiff1d(pool, np.concatenate(cut(seed)))] += 1
-    assert left_over.sum() == 4000
-    assert chisquare(left_over).pvalue > 1e-4
-
-
 @pytest.mark.parametrize(
     ("pool_size", "max_groups", "name"), [(19, 9, "pool of 19"), (40, 4, "max_groups=4")]
 )
@@ -201,12 +185,3 @@ def test_too_few_clients_or_groups_are_refused(pool_size: int, max_groups: int, 
     """K clients cannot be made up from a smaller pool or from too few groups."""
     with pytest.raises(SettingsError, match=name):
         cut_into_groups(np.arange(pool_size), 20, 4, max_groups, np.random.default_rng(0))
-
-
-def test_pool_and_groups_have_random_numbers_of_their_own() -> None:
-    """Two paths, so that how many fill up does not shift who is grouped with whom."""
-    decisions, eligible = np.zeros((40, 2), dtype=bool), np.ones(40, dtype=bool)
-    pool = fill_or_trim(decisions[:, 0], eligible, 6, generator(5, "pool", 9))
-    expected = cut_into_groups(pool, 6, 3, 8, generator(5, "groups", 9))
-    groups = groups_of_round(decisions, eligible, 6, 3, max_groups=8, seed=5, server_round=9)
-    assert [group.tolist() for group in groups] == [group.tolist() for group in expected]

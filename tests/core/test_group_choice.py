@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.core import group_choice
 from dubhe_flwr.core.determination import cut_into_groups, group_sizes
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution, with_square
-from dubhe_flwr.core.group_choice import best_groups, best_scored_try, scores_of
+from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.errors import SettingsError
 
 
@@ -60,7 +60,7 @@ def test_scores_are_those_of_the_definition(
     found = scores_of(tries.sum(axis=1), eighths / 8)
     # Each squared norm is rounded down to a unit.
     assert found == pytest.approx([float(score) for score in scores], abs=3e-6)
-    best = scores[best_scored_try(tries.sum(axis=1), eighths / 8)]
+    best = scores[np.argmin(scores_of(tries.sum(axis=1), eighths / 8))]
     assert float(best) == pytest.approx(float(min(scores)), abs=1e-5)
 
 
@@ -92,7 +92,8 @@ def test_the_lighter_of_two_selections_is_no_better() -> None:
 def test_local_skew_costs_nothing_unless_it_has_a_price() -> None:
     """Of sums that are as uniform, the first is the best whatever the squared norms are."""
     one_class_each = FIXED_POINT_SCALE * np.array([[1, 1, 2], [1, 1, 1]])
-    assert best_scored_try(one_class_each) == 0 != best_scored_try(one_class_each, 0.001)
+    assert [np.argmin(scores_of(one_class_each, price)) for price in (0.0, 0.001)] != [0, 0]
+    assert np.argmin(scores_of(one_class_each)) == 0
     assert best_groups(one_class_each, [2, 2], [2]).tolist() == [0]
 
 
@@ -122,8 +123,7 @@ def test_scores_are_exact_distances(sums: list[list[int]]) -> None:
         for attempt in sums
     ]
     assert scores_of(without_squares(sums)).tolist() == list(map(float, exact))
-    best = best_scored_try(without_squares(sums))
-    assert (best, type(best)) == (exact.index(min(exact)), int)
+    assert np.argmin(scores_of(without_squares(sums))) == exact.index(min(exact))
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
@@ -135,7 +135,7 @@ def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
     sums[1, :2] = total // 2
     farthest = [2 * 61 / 62, 2 * 60 / 62]
     assert scores_of(without_squares(sums)).tolist() == farthest
-    assert best_scored_try(without_squares(sums)) == 1
+    assert np.argmin(scores_of(without_squares(sums))) == 1
 
 
 @given(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, reading_of
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol import CoordinatorState
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.rules import Frame, Own, Population, Rule
 
 PAGE = ROOT / "docs" / "howto" / "write_your_own_rule.md"

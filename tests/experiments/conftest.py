@@ -3,7 +3,7 @@
 import pytest
 from small_comparison import run, small_settings
 
-from dubhe_flwr.report import ComparisonResults
+from dubhe_flwr.report.results import ComparisonResults
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from dubhe_flwr.experiments.apps import build_client_app
 from dubhe_flwr.experiments.compare import compare
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import COMPARED
-from dubhe_flwr.report import ComparisonResults, MethodResult
+from dubhe_flwr.report.results import ComparisonResults, MethodResult
 from dubhe_flwr.training import TorchClient
 
 

@@ -18,7 +18,7 @@ from dubhe_flwr.data import Federation
 from dubhe_flwr.experiments import StudySettings
 from dubhe_flwr.experiments.study import draw_federation, rounds_in_memory, simulated_nodes, study
 from dubhe_flwr.protocol import Coordinator
-from dubhe_flwr.report import SelectionResult, StudyResults
+from dubhe_flwr.report.results import SelectionResult, StudyResults
 
 SMALL: dict[str, Any] = {
     "num_clients": 40, "num_participants": 6, "emd": 1.0, "num_samples": 32, "tries": 4,

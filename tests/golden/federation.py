@@ -14,7 +14,6 @@ from dubhe_flwr.errors import DubheError
 from dubhe_flwr.protocol import (
     Batch,
     Coordinator,
-    CoordinatorState,
     Fields,
     NodeFailure,
     NodePolicy,
@@ -22,6 +21,7 @@ from dubhe_flwr.protocol import (
     Settings,
     StageReport,
 )
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.rules import Paper
 
 Round = list[str]

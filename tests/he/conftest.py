@@ -2,7 +2,8 @@
 
 import pytest
 
-from dubhe_flwr.he import PublicKey, SecretKey, generate_secret_key
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 
 
 @pytest.fixture(scope="session")

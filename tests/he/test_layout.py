@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DecryptionError, SettingsError
-from dubhe_flwr.he import Layout, SecretKey, Slots
+from dubhe_flwr.he.layout import Layout, Slots
+from dubhe_flwr.he.secret_key import SecretKey
 
 Counters = npt.NDArray[np.int64]
 
@@ -59,36 +60,6 @@ def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
         assert max(plaintexts) < 1 << (layout.key_bits - 3)
         total = layout.unpack(name, plaintexts, layout.max_clients)
         np.testing.assert_array_equal(total, counters * layout.max_clients)
-
-
-@pytest.mark.parametrize(
-    ("slots", "max_clients", "slot_bits", "num_ciphertexts"),
-    [
-        (REGISTRY, 1000, 10, 1), (REGISTRY, 8962, 14, 1), (REGISTRY, 1_000_000, 20, 1),
-        (Slots(53, 1), 8962, 14, 1), (Slots(10, 2**20), 1000, 30, 1),
-        (DISTRIBUTION, 8962, 34, 2), (Slots(204, 1), 1000, 10, 1),
-        (Slots(205, 1), 1000, 10, 2), (Slots(1, 1), 1024, 11, 1),
-    ],
-)  # fmt: skip
-def test_sizes_of_reference_fields(
-    slots: Slots, max_clients: int, slot_bits: int, num_ciphertexts: int
-) -> None:
-    """Fields of the paper's experiments take the expected room at 2048 bits."""
-    layout = Layout(2048, max_clients, {"any": slots})
-    assert layout.slot_bits("any") == slot_bits
-    assert layout.num_ciphertexts("any") == num_ciphertexts
-    assert layout.field_bytes("any") == 512 * num_ciphertexts
-
-
-def test_first_slot_takes_the_lowest_bits() -> None:
-    """The place of a slot is fixed, so that two implementations agree."""
-    layout = Layout(512, 7, {"first": Slots(2, 1), "wide": Slots(9, 2**59 - 1)})
-    assert layout.pack("first", np.array([1, 1])) == [0b001_001]
-    values = np.arange(1, 10)
-    assert layout.pack("wide", values) == [
-        sum(slot << (62 * index) for index, slot in enumerate(range(1, 9))),
-        9,
-    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
-from dubhe_flwr.he import PublicKey, SecretKey
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.secret_key import SecretKey
 
 
 def test_bytes_round_trip(secret_key: SecretKey) -> None:

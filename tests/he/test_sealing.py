@@ -11,16 +11,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 from dubhe_flwr.errors import MalformedMessageError, SealError, SettingsError
-from dubhe_flwr.he import (
-    PublicKey,
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.sealing import (
+    SUITE,
     RecipientKey,
     SealingContext,
-    SecretKey,
     open_sealed,
     seal,
     sealed_bytes,
 )
-from dubhe_flwr.he.sealing import SUITE
+from dubhe_flwr.he.secret_key import SecretKey
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import SettingsError, UntrustedError
-from dubhe_flwr.he import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys, TrustedKeys
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(4)]
 TRUSTED = [key.public_key() for key in KEYS[:3]]

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.he import PublicKey, SecretKey
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.protocol import (
     Batch,
     ClientSession,
     Coordinator,
-    CoordinatorState,
     Fields,
     Memory,
     NodeFailure,
@@ -24,6 +24,7 @@ from dubhe_flwr.protocol import (
     Selector,
     Settings,
 )
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
 from dubhe_flwr.rules import Paper

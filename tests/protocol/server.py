@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from protocol.federation import Federation, dubhe, encrypted, joined, registered, skewed_counts
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol import CoordinatorState, NodeFailure, Plan, StageReport
-from dubhe_flwr.protocol.coordinator.context import Awaiting
+from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
+from dubhe_flwr.protocol.coordinator.context import Awaiting, CoordinatorState
 from dubhe_flwr.protocol.coordinator.questions import Question
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 

@@ -15,7 +15,9 @@ from vectors import reference
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.core.registration import MAX_REGISTRY_LENGTH
-from dubhe_flwr.protocol import CoordinatorState, Settings, Stage, encode
+from dubhe_flwr.protocol import Settings, Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.wire.codec import encode
 
 NUM_ROUNDS = 3
 

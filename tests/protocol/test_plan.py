@@ -1,6 +1,7 @@
 """Tests of batches, reports and plans."""
 
-from dubhe_flwr.protocol import Batch, StageReport, wire_size
+from dubhe_flwr.protocol import Batch, StageReport
+from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import KeygenRequest
 

@@ -24,7 +24,7 @@ from dubhe_flwr.core.distribution import (
 )
 from dubhe_flwr.core.registration import overall_registry, participation_probability
 from dubhe_flwr.core.search import search_contribution
-from dubhe_flwr.protocol import CoordinatorState
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.rules import Paper
 
 NUM_CLIENTS = 12

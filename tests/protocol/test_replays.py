@@ -10,7 +10,8 @@ from protocol.eager import Eager
 from protocol.federation import decrypted, dubhe, epoch_of, joined, skewed_counts
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol import Batch, ClientSession, CoordinatorState, Fields
+from dubhe_flwr.protocol import Batch, ClientSession, Fields
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, SETTLEMENT
 from dubhe_flwr.rules import Paper, Rule
 

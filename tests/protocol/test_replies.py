@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol import Batch, NodeFailure, accept_replies, alias_order, wire_size
+from dubhe_flwr.protocol import Batch, NodeFailure
+from dubhe_flwr.protocol.replies import accept_replies, alias_order
+from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.he import PublicKey, Unencrypted, generate_secret_key
-from dubhe_flwr.protocol import check_keys, from_json
-from dubhe_flwr.protocol.saved import to_json
+from dubhe_flwr.he.public_key import PublicKey, Unencrypted
+from dubhe_flwr.he.secret_key import generate_secret_key
+from dubhe_flwr.protocol.saved import check_keys, from_json, to_json
 
 
 @dataclass(frozen=True)

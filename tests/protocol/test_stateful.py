@@ -16,15 +16,8 @@ from protocol.federation import node_ids, node_policies, skewed_counts
 from protocol.nodes import only_charged
 
 from dubhe_flwr.errors import ProtocolError, QuorumError
-from dubhe_flwr.protocol import (
-    Batch,
-    ClientSession,
-    Coordinator,
-    CoordinatorState,
-    NodeFailure,
-    Plan,
-    Settings,
-)
+from dubhe_flwr.protocol import Batch, ClientSession, Coordinator, NodeFailure, Plan, Settings
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.rules import Paper
 
 NUM_NODES = 8

@@ -17,14 +17,16 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.report import ClassProportions, MethodResult, save_figures, save_study_figure
 from dubhe_flwr.report.panels import (
     _trailing_mean,
     draw_accuracy,
     draw_emd,
     draw_shares,
     label_percents,
+    save_figures,
+    save_study_figure,
 )
+from dubhe_flwr.report.results import ClassProportions, MethodResult
 
 
 @pytest.fixture

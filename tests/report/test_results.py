@@ -9,7 +9,7 @@ from comparison_results import RESULTS, STUDY, method_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.report import ClassProportions, MethodResult, SelectionResult
+from dubhe_flwr.report.results import ClassProportions, MethodResult, SelectionResult
 
 
 def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:

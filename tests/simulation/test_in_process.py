@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.he import SecretKey, generate_secret_key
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 

@@ -69,6 +69,7 @@ def messages() -> Iterator[Case]:
         ("join", "", joined),
         ("join", ", signed", joined | {"signature": bytes(96)}),
         ("join", ", weighted", joined | {"num-examples": 600}),
+        ("join", " of a simulated node", joined | {"label-counts": [20, 30, 0, 5]}),
         ("join", " of a node that stays out", away),
         ("keygen", "", made),
         ("keygen", ", signed", made | {"signatures": bytes(288)}),

@@ -14,16 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from bench.measuring import BenchResults, environment, interleaved
 from dubhe_flwr.experiments.options import CommandSettings, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
-from dubhe_flwr.he import (
-    Layout,
-    RecipientKey,
-    SealingContext,
-    SecretKey,
-    Slots,
-    generate_secret_key,
-    open_sealed,
-    seal,
-)
+from dubhe_flwr.he.layout import Layout, Slots
+from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, seal
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.report.table import Table
 
 _PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "cryptography")

@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.he import sealed_bytes
-from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage, encode
+from dubhe_flwr.he.sealing import sealed_bytes
+from dubhe_flwr.protocol import Batch, ClientSession, Fields, NodePolicy, Stage
 from dubhe_flwr.protocol.node.settle import decrypted_sum
 from dubhe_flwr.protocol.rules.prices import advanced
+from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     PUBLIC_KEY_BYTES,

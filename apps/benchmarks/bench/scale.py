@@ -17,7 +17,7 @@ from bench.protocol import MEASURED, PACKAGES, measured_rounds, server_and_nodes
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.options import CommandSettings, numbers, option, same
 from dubhe_flwr.experiments.settings import SelectionSettings
-from dubhe_flwr.he import generate_secret_key
+from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.protocol.settings import most_registered
 from dubhe_flwr.report.table import Table
 

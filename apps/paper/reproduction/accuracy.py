@@ -5,9 +5,9 @@ from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
-from dubhe_flwr.report import ComparisonResults, MethodResult
 from dubhe_flwr.report.panels import draw_accuracy, draw_shares
 from dubhe_flwr.report.picture import Panel, picture
+from dubhe_flwr.report.results import ComparisonResults, MethodResult
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
 from reproduction.experiment import Experiment, Found, Method, PaperSettings, spread

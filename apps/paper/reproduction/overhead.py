@@ -11,7 +11,8 @@ import phe
 
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
 from dubhe_flwr.experiments.settings import MachineSettings
-from dubhe_flwr.he import Layout, SecretKey, Slots, generate_secret_key
+from dubhe_flwr.he.layout import Layout, Slots
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings

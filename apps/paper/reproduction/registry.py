@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any, Final, get_args
 
 from dubhe_flwr.data import PartitionKind
-from dubhe_flwr.report import ClassProportions
 from dubhe_flwr.report.panels import draw_shares
 from dubhe_flwr.report.picture import picture
+from dubhe_flwr.report.results import ClassProportions
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
 from reproduction.experiment import SKEW, Experiment, Found, Method, PaperSettings

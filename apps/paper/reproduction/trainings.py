@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 from dubhe_flwr.data import DATASETS
 from dubhe_flwr.experiments.options import same
 from dubhe_flwr.experiments.settings import CompareSettings, MachineSettings
-from dubhe_flwr.report import ComparisonResults, FederationSummary, MethodResult
 from dubhe_flwr.report.panels import draw_accuracy, draw_emd
 from dubhe_flwr.report.picture import Panel, picture
+from dubhe_flwr.report.results import ComparisonResults, FederationSummary, MethodResult
 from reproduction.cells import Advance, Cell, Measured
 from reproduction.experiment import Found, Method, PaperSettings, finished, identity
 from reproduction.page import Picture

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from dubhe_flwr.core.randomness import generator, lots_of
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
-from dubhe_flwr.he import PublicKey, Unencrypted
+from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order

@@ -122,8 +122,9 @@ class Coordinator(Selector[CoordinatorState]):
         """Return the state that was saved, without its epoch if that cannot go on.
 
         It cannot if nodes may have been asked for anything since, because they refuse what they
-        have answered before and count their draws; nor if the settings that they agreed to are
-        others now. The next round then begins a new epoch.
+        have answered before and count their draws; if it is in the clear, since its nodes were
+        played by the server's process; nor if the settings that they agreed to are others now. The
+        next round then begins a new epoch.
         """
         values = from_json(_Saved, saved, "selector")
         run, epoch = values.run, values.epoch
@@ -134,7 +135,8 @@ class Coordinator(Selector[CoordinatorState]):
             )
         run = replace(run, has_varied=run.has_varied or interrupted)  # nodes may have read a sum
         same = epoch is not None and epoch.announced == self.settings.announced(len(epoch.asked))
-        return CoordinatorState(run, epoch=epoch if same and not interrupted else None)
+        goes_on = same and not interrupted and self.settings.simulation != "plain"
+        return CoordinatorState(run, epoch=epoch if goes_on else None)
 
     def begin_round(
         self,

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dubhe_flwr.he import PublicKey, Unencrypted
+from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
 from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of

@@ -4,16 +4,9 @@ import secrets
 from dataclasses import replace
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, UntrustedError
-from dubhe_flwr.he import (
-    PublicKey,
-    RecipientKey,
-    SealingContext,
-    SecretKey,
-    generate_secret_key,
-    open_sealed,
-    seal,
-    sealed_bytes,
-)
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, seal, sealed_bytes
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
@@ -68,7 +61,8 @@ def join(
         signature = policy.pinned.sign(join_statement(header.epoch, request, public_key))
     num_classes = None if counts is None else len(counts)
     examples = sum(counts) if request.weighted and counts is not None else None
-    reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature)
+    told = None if request.encrypted or policy.willing is not None else counts
+    reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
     past = b"" if memory is None else memory.epochs
     joined = None
     if counts is not None:

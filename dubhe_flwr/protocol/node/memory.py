@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.he import Layout, PublicKey, SecretKey, Unencrypted
+from dubhe_flwr.he.layout import Layout
+from dubhe_flwr.he.public_key import PublicKey, Unencrypted
+from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import PinnedKeys
+from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol.rules.rule import Own
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.terms import rule_of, terms_of

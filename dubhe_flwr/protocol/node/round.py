@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import group_sizes
-from dubhe_flwr.core.group_choice import best_groups, best_scored_try
+from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.core.randomness import private_draws, seeded_draws
 from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
@@ -124,7 +124,8 @@ def _best_of_round(
     indices = list(usable)
     sums = np.array(list(usable.values()))
     if announced.group_size is None:
-        return [indices[best_scored_try(sums, rule.local_skew, rule.target)]]
+        scores = scores_of(sums, rule.local_skew, rule.target)
+        return [indices[int(np.argmin(scores))]]  # h* of section 5.3, the first of equal ones
     wanted = group_sizes(announced.num_participants, announced.group_size)
     best = best_groups(sums, np.array(num_clients)[indices], wanted, rule.local_skew, rule.target)
     return [indices[int(index)] for index in best]

@@ -25,7 +25,7 @@ from dubhe_flwr.core.registration import (
 )
 from dubhe_flwr.core.search import best_candidate, candidate_grid, search_contribution
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Slots
+from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,

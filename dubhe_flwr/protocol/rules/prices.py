@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Slots
+from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Slots
+from dubhe_flwr.he.layout import Slots
 
 
 @dataclass(frozen=True, slots=True)

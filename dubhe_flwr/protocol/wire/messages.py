@@ -11,7 +11,7 @@ from unicodedata import category
 
 from dubhe_flwr.core.distribution import MAX_SAMPLES
 from dubhe_flwr.core.randomness import lots_bytes
-from dubhe_flwr.he import SIGNATURE_BYTES
+from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus
 from dubhe_flwr.protocol.wire.codec import Message, require
 
@@ -87,6 +87,7 @@ class JoinReply(Message):
     public_key: bytes  # for sealed delivery
     num_examples: int | None = None  # its samples, where nodes count by them
     signature: bytes | None = None  # of the key, by a node with pinned keys
+    label_counts: tuple[int, ...] | None = None  # of a simulated node, where nothing is encrypted
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")

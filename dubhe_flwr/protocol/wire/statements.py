@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from dubhe_flwr.errors import UntrustedError
-from dubhe_flwr.he import SIGNATURE_BYTES, Layout, PinnedKeys, PublicKey
+from dubhe_flwr.he.layout import Layout
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest, KeygenRequest
 from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG

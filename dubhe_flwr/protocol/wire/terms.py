@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution, with_square
 from dubhe_flwr.core.registration import MAX_REGISTRY_LENGTH
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Layout, SealingContext, Slots
+from dubhe_flwr.he.layout import Layout, Slots
+from dubhe_flwr.he.sealing import SealingContext
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
 from dubhe_flwr.protocol.wire.messages import JoinRequest

@@ -6,7 +6,8 @@ import pytest
 from bench.protocol import measured_rounds, server_and_nodes
 from bench.recycled import RecycledNodes
 
-from dubhe_flwr.protocol import Batch, CoordinatorState, Plan
+from dubhe_flwr.protocol import Batch, Plan
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 
 
 def nodes_and_server(method: str, number: int, num_real: int, **given: Any) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dubhe_flwr.core.prices import Position, PriceNumbers, PriceState
 from dubhe_flwr.core.prices.evaluation import Evaluation
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he import Layout, Slots
+from dubhe_flwr.he.layout import Layout, Slots
 
 
 def state_at(numbers: PriceNumbers, point: Floats, kappa: float = 2.0) -> PriceState:

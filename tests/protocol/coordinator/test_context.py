@@ -7,9 +7,16 @@ import pytest
 from protocol.server import SEARCH, SETTINGS, federation
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.he import Unencrypted, generate_secret_key
-from dubhe_flwr.protocol import CoordinatorState, Settings, Stage, StageReport
-from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Round, Run
+from dubhe_flwr.he.public_key import Unencrypted
+from dubhe_flwr.he.secret_key import generate_secret_key
+from dubhe_flwr.protocol import Settings, Stage, StageReport
+from dubhe_flwr.protocol.coordinator.context import (
+    Context,
+    CoordinatorState,
+    GivenUpError,
+    Round,
+    Run,
+)
 from dubhe_flwr.protocol.wire.messages import HelloRequest
 from dubhe_flwr.rules import Paper
 

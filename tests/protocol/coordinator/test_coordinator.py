@@ -24,9 +24,10 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, wire_size
+from dubhe_flwr.protocol import Batch
 from dubhe_flwr.protocol.coordinator.context import Awaiting
 from dubhe_flwr.protocol.coordinator.coordinator import Outcome
+from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.rules import Prices
 
 

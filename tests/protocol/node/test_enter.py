@@ -7,7 +7,8 @@ from protocol.federation import joined, registered
 from protocol.nodes import federation, next_request, public_key_of, refuses, set_policy
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.he import PublicKey, RecipientKey, open_sealed
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.sealing import RecipientKey, open_sealed
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import JoinStatus
 from dubhe_flwr.protocol.wire.terms import sealing_context

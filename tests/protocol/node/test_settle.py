@@ -7,7 +7,7 @@ from protocol.federation import registered
 from protocol.nodes import Exchanges, federation, next_request, refuses, with_slots
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.he import SecretKey
+from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.terms import terms_of
 from dubhe_flwr.rules import Settled, Unsettled

@@ -20,7 +20,8 @@ from protocol.server import with_liars
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.protocol import CoordinatorState, Stage
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Reading
 from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.rules import Frame, Own, Population, Prices

@@ -9,7 +9,7 @@ from protocol.federation import dubhe, joined, registered, skewed_counts
 from vectors import reference, reference_prices
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol import encode
+from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.rules import Prices
 
 TARGET = (0.4, 0.3, 0.2, 0.1)

@@ -6,7 +6,8 @@ from vectors.exchange import messages
 from vectors.inputs import values
 from vectors.reference import fields_of
 
-from dubhe_flwr.protocol import Fields, Stage, decode
+from dubhe_flwr.protocol import Fields, Stage
+from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Message
 
 CASES: Final = {case["name"]: case for case in messages()}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.protocol import decode, encode, wire_size
+from dubhe_flwr.protocol.wire.codec import decode, encode, wire_size
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from protocol.wire.examples import sealed
 from vectors.inputs import EPOCH
 
 from dubhe_flwr.errors import MalformedMessageError, StaleMessageError
-from dubhe_flwr.protocol import PROTOCOL_VERSION, Stage
-from dubhe_flwr.protocol.wire.envelope import Envelope, open_request, reply_reader
+from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_request, reply_reader
 
 
 @pytest.mark.parametrize("stage", list(Stage))

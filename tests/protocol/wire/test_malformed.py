@@ -16,8 +16,9 @@ from protocol.nodes import only_charged, set_policy, signing_key
 
 from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.he import PinnedKeys
-from dubhe_flwr.protocol import ClientSession, CoordinatorState, Fields, Memory, NodePolicy
+from dubhe_flwr.he.signing import PinnedKeys
+from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.rules import Paper
 
 LogCapture = pytest.LogCaptureFixture

@@ -11,7 +11,7 @@ import numpy as np
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
-from dubhe_flwr.he import SIGNATURE_BYTES, TrustedKeys
+from dubhe_flwr.he.signing import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import REMEDIES, Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dubhe_flwr.he import SIGNATURE_BYTES, PublicKey, Unencrypted, sealed_bytes
+from dubhe_flwr.he.public_key import PublicKey, Unencrypted
+from dubhe_flwr.he.sealing import sealed_bytes
+from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.plan import Replies

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.he import PublicKey, Unencrypted
+from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade

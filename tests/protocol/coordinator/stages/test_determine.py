@@ -21,7 +21,7 @@ from protocol.server import (
 from dubhe_flwr.core.determination import group_sizes
 from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
 from dubhe_flwr.core.distribution import with_square
-from dubhe_flwr.core.group_choice import best_groups, best_scored_try
+from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.protocol import Batch, Plan
 from dubhe_flwr.protocol.coordinator.epoch import Budget
 from dubhe_flwr.protocol.coordinator.questions import Question
@@ -37,7 +37,7 @@ def best(question: Question) -> tuple[int, ...]:
     """Return what is best in the clear."""
     sums = [FIXED[members].sum(axis=0) for members in question.selections]
     if question.first == (0,):
-        return (best_scored_try(sums),)
+        return (int(np.argmin(scores_of(sums))),)
     sizes = [len(members) for members in question.selections]
     return tuple(best_groups(sums, sizes, group_sizes(10, 3)).tolist())
 

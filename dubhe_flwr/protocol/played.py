@@ -1,0 +1,72 @@
+"""The nodes of a simulation in the clear, played in the server's process."""
+
+from collections.abc import Callable
+
+from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.session import ClientSession
+from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
+from dubhe_flwr.protocol.wire.codec import Fields
+from dubhe_flwr.protocol.wire.envelope import reply_reader
+from dubhe_flwr.protocol.wire.messages import JoinReply
+from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
+
+
+class PlayedNodes:
+    """Answers for the nodes that told their label counts when they joined.
+
+    They have nothing to hide, and a message of Flower takes longer than its answer. Nodes whose
+    owner is asked each round whether they are willing tell no counts, and answer for themselves.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, ClientSession] = {}
+
+    def exchange(self, batch: Batch, send: Callable[[Batch], Replies]) -> Replies:
+        """Return the replies to a batch; what is not answered here is sent."""
+        epoch, fields = batch.header.epoch, batch.fields
+        played = {n: s for n, s in self._sessions.items() if n in fields and s.is_in(epoch)}
+        if not played:
+            received = send(batch)
+            self._take_up(batch, received)
+            return received
+        left = {n: request for n, request in batch.requests.items() if n not in played}
+        received = send(Batch(batch.header, left)) if left else {}
+        return {**received, **{n: answer(s, fields[n]) for n, s in played.items()}}
+
+    def _take_up(self, batch: Batch, received: Replies) -> None:
+        """Join the epoch for the nodes that told their label counts; each keeps its memory."""
+        read = reply_reader(batch.header)
+        for node_id, fields in received.items():
+            if isinstance(fields, NodeFailure) or "label-counts" not in fields:
+                continue
+            try:
+                reply = read(fields)
+            except ProtocolError:
+                continue  # the server drops it, too
+            if isinstance(reply, JoinReply):
+                before = self._sessions.get(node_id)
+                session = ClientSession(_policy(reply), None if before is None else before.memory)
+                answer(session, batch.fields[node_id])
+                self._sessions[node_id] = session
+
+
+def _policy(reply: JoinReply) -> NodePolicy:
+    """Return what the owner decides, whose limits were looked at when the node joined."""
+    counts = list(reply.label_counts or ())
+    return NodePolicy(
+        label_counts=lambda: counts,
+        alias=reply.alias,
+        simulated=True,
+        min_cohort=1,
+        min_key_bits=1,
+        max_key_bits=MAX_KEY_BITS,
+    )
+
+
+def answer(session: ClientSession, request: Fields) -> Fields | NodeFailure:
+    """Return the reply of a node, or the error that stands for it."""
+    try:
+        return session.handle(request)
+    except ProtocolError as error:
+        return NodeFailure(str(error))

@@ -1,0 +1,84 @@
+"""Tests of the nodes of a simulation that the server's process plays."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol.federation import Federation, dubhe, skewed_counts
+
+from dubhe_flwr.protocol import Batch, Plan, Stage
+from dubhe_flwr.protocol.played import PlayedNodes
+from dubhe_flwr.rules import Paper, Prices
+
+COUNTS = skewed_counts(30)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "prices": {"rule": Prices(), "num_participants": 6},
+    "weighted": {"rule": Prices(), "num_participants": 6, "equal_weights": False},
+    "groups": {"rule": Prices(), "num_participants": 9, "determination": "grouped"},
+    "search": {"rule": Paper((1, 4), "search"), "num_participants": 5, "rounds_per_draw": 2},
+}
+
+
+def federation(**settings: Any) -> Federation[Any]:
+    """Return thirty nodes that register every other round."""
+    usual: dict[str, Any] = {"simulation": "plain", "registration_interval": 2}
+    return dubhe(COUNTS, **usual | settings)
+
+
+def rounds(nodes: Federation[Any], played: PlayedNodes | None) -> list[Plan]:
+    """Play four rounds; the labels of some nodes are others in the second epoch."""
+    plans = []
+    for server_round in range(1, 5):
+        if server_round == 3:
+            for node_id, counts in zip(nodes.ids[:9], COUNTS[9:], strict=False):
+                policy = replace(nodes.policies[node_id], label_counts=partial(np.array, counts))
+                nodes.policies[node_id] = policy
+        outcome = nodes.begin(server_round)
+        while isinstance(outcome, Batch):
+            deliver = nodes.deliver
+            outcome = nodes.step(played.exchange(outcome, deliver) if played else deliver(outcome))
+        plans.append(replace(outcome, epoch=None))
+    return plans
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_who_is_played_does_as_it_would_itself(settings: dict[str, Any]) -> None:
+    """The same plans, to the byte, by one message to a node in each epoch."""
+    itself, played = federation(**settings), federation(**settings)
+    assert rounds(played, PlayedNodes()) == rounds(itself, None)
+    assert len(played.exchanges) == 2 * len(COUNTS)
+    assert played.stages() == [Stage.JOIN]
+
+
+def test_who_is_asked_each_round_answers_for_itself() -> None:
+    """The owner of such a node decides by the round; the others are played beside it."""
+    both = federation(**SETTINGS["groups"]), federation(**SETTINGS["groups"])
+    for nodes in both:
+        for node_id in nodes.ids[:2]:
+            own = replace(nodes.policies[node_id], willing=lambda server_round: server_round != 2)
+            nodes.policies[node_id] = own
+    assert rounds(both[1], PlayedNodes()) == rounds(both[0], None)
+    asked = {e.node_id for e in both[1].exchanges if e.stage != Stage.JOIN}
+    assert asked == set(both[1].ids[:2])
+
+
+def test_only_what_is_in_the_clear_anyway_is_told() -> None:
+    """Under encryption no node tells its labels, and each answers for itself."""
+    nodes = federation(**SETTINGS["prices"] | {"simulation": "encrypted"})
+    rounds(nodes, PlayedNodes())
+    replies: list[Any] = [e.reply for e in nodes.exchanges]
+    assert not any("label-counts" in reply for reply in replies)
+    assert {e.node_id for e in nodes.exchanges if e.stage == Stage.PARTICIPATE} == set(nodes.ids)
+
+
+@pytest.mark.parametrize("told", [b"odd", bytes(16), 7])
+def test_counts_that_cannot_be_cost_one_node_its_place(told: Any) -> None:
+    """What is no list of numbers is dropped, and who tells other ones than it has is left out."""
+    nodes = federation(**SETTINGS["prices"])
+    spoilt = nodes.ids[4]
+    nodes.alter_reply = lambda stage, node_id, reply: (
+        {**reply, "label-counts": told} if (stage, node_id) == (Stage.JOIN, spoilt) else reply
+    )
+    assert [plan.num_registered for plan in rounds(nodes, PlayedNodes())] == [29] * 4
