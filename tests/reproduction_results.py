@@ -45,6 +45,7 @@ def _result(cell: Cell) -> dict[str, Any]:
         "verdict": lambda of: {
             "emd": 1.0,
             "lasting": {"random": 0.6, "dubhe": 0.1 * (of.config["seed"] % 5)},
+            "distance": {"random": 0.7, "dubhe": 0.3},
             "accuracy": {"random": 0.8, "dubhe": 0.9},
         },
         "training": lambda of: {

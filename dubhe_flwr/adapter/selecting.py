@@ -51,6 +51,8 @@ class SelectionDriver:
         many seconds for the replies; and return whether it is any use to wait for more nodes.
         """
         run = self.run
+        if server_round <= 1:  # of Flower's, which begins a run: perhaps with other nodes
+            self._nodes = PlayedNodes()
         server_round = run.begin_round(server_round)
         if run.plan is None:
             self._wait_for_nodes(present, more_may_come)

@@ -58,7 +58,7 @@ class Node(Limits):
     willing : callable (Context, int) -> bool, optional (default: always)
         Whether the node trains in that round; asked with round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
-        Whether this is a node of a simulation, which has nothing to hide: it draws by lots that
+        Whether this is a node of a simulation, which has nothing to hide: it draws by keys that
         the server gives it, so that a run repeats, and tells its label counts where the server
         encrypts nothing. Never in deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional

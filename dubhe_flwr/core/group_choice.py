@@ -154,14 +154,6 @@ def _best_exchanges(
     return np.asarray(fitting[members])
 
 
-def _distances(left: Floats, right: Floats) -> Floats:
-    """Return the L1 distance of every row of the one from every row of the other."""
-    # A node is a new process for each message: only an agent is to spend the second this takes.
-    from scipy.spatial.distance import cdist  # noqa: PLC0415
-
-    return np.asarray(cdist(left, right, "cityblock"))
-
-
 class _Search:
     """Local search from many starting points at once: rows are starting points."""
 
@@ -235,8 +227,11 @@ class _Search:
 
     def _joined(self, selections: Iterable[Floats]) -> Floats:
         """Return the score of each of some selections with each group added to it."""
+        # A node is a new process for each message: only an agent is to spend the second this takes.
+        from scipy.spatial.distance import cdist  # noqa: PLC0415
+
         totals = _Parts(*selections)
-        distances = _distances(totals.deviations, -self.parts.deviations)
+        distances = np.asarray(cdist(totals.deviations, -self.parts.deviations, "cityblock"))
         distances += totals.costs[:, None] + self.parts.costs
         distances /= totals.weights[:, None] + self.parts.weights
         return distances

@@ -1,6 +1,7 @@
 """The nodes of a simulation in the clear, played in the server's process."""
 
 from collections.abc import Callable
+from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.protocol.node.policy import NodePolicy
@@ -8,15 +9,15 @@ from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
 from dubhe_flwr.protocol.wire.codec import Fields
 from dubhe_flwr.protocol.wire.envelope import reply_reader
-from dubhe_flwr.protocol.wire.messages import JoinReply
+from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest
 from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 
 
 class PlayedNodes:
     """Answers for the nodes that told their label counts when they joined.
 
-    They have nothing to hide, and a message of Flower takes longer than its answer. Nodes whose
-    owner is asked each round whether they are willing tell no counts, and answer for themselves.
+    They have nothing to hide, and a message of Flower takes longer than its answer. A node that is
+    asked each round whether it is willing tells no counts, and answers for itself.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,8 @@ class PlayedNodes:
         played = {n: s for n, s in self._sessions.items() if n in fields and s.is_in(epoch)}
         if not played:
             received = send(batch)
-            self._take_up(batch, received)
+            if any(isinstance(r, JoinRequest) and not r.encrypted for r in batch.requests.values()):
+                self._take_up(batch, received)
             return received
         left = {n: request for n, request in batch.requests.items() if n not in played}
         received = send(Batch(batch.header, left)) if left else {}
@@ -41,14 +43,13 @@ class PlayedNodes:
             if isinstance(fields, NodeFailure) or "label-counts" not in fields:
                 continue
             try:
-                reply = read(fields)
+                reply: Any = read(fields)  # the header fixes the kind
             except ProtocolError:
                 continue  # the server drops it, too
-            if isinstance(reply, JoinReply):
-                before = self._sessions.get(node_id)
-                session = ClientSession(_policy(reply), None if before is None else before.memory)
-                answer(session, batch.fields[node_id])
-                self._sessions[node_id] = session
+            before = self._sessions.get(node_id)
+            session = ClientSession(_policy(reply), None if before is None else before.memory)
+            answer(session, batch.fields[node_id])
+            self._sessions[node_id] = session
 
 
 def _policy(reply: JoinReply) -> NodePolicy:

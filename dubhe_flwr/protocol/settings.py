@@ -109,10 +109,10 @@ class Settings:
     seed : int, optional (default: from the operating system)
         Makes the server's choices repeat, and the draws of simulated nodes.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
-        The nodes are simulated, and were told so themselves (`simulated=True`): they draw by lots
-        that the server gives them, so that a run repeats. With "plain" nothing is encrypted: the
-        nodes tell their label counts when they join, and the server's process plays them. It
-        selects the same clients as "encrypted".
+        The nodes are simulated, and were told so themselves (`simulated=True`): they draw by keys
+        that the server gives them, so that a run repeats. With "plain" nothing is encrypted: nodes
+        tell their label counts when they join, and the server's process then plays those without
+        `willing`, even if they fail meanwhile. Both select the same clients.
 
     Raises
     ------

@@ -17,6 +17,7 @@ from apis import (
     skewed_label_counts,
     strategy_server_app,
 )
+from flwr.app import Context
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.baselines import RandomSelector
@@ -31,6 +32,11 @@ MANY_COUNTS = skewed_label_counts(MANY_NODES)
 SEARCH = Paper((1, 2, 4), "search")
 
 pytestmark = in_both_apis
+
+
+def many_counts(context: Context) -> Any:
+    """Return the labels of one of many nodes."""
+    return MANY_COUNTS[int(context.node_config["partition-id"])]
 
 
 def check_same_as_uninterrupted(
@@ -116,9 +122,7 @@ def test_after_a_kill_in_any_stage_a_new_epoch_begins(
     # Both rules settle in exchanges of their own; each is tried in one of the APIs.
     rule = Prices() if api.is_fit else SEARCH
     options = {"checkpoint_dir": tmp_path, "rule": rule, "registration_interval": 2}
-    grid = api.grid(
-        lambda context: MANY_COUNTS[int(context.node_config["partition-id"])], num_nodes=MANY_NODES
-    )
+    grid = api.grid(many_counts, num_nodes=MANY_NODES)
     earlier: list[bytes] = []
     if at_round > 1:
         before = api.dubhe(**options)
@@ -342,3 +346,28 @@ def test_a_checkpoint_that_was_refused_is_refused_again(api: Api, tmp_path: Path
         with pytest.raises(CheckpointError, match="seed=8 is not the seed"):
             api.run(strategy, api.grid(), 2)
     assert (tmp_path / "round-000001").exists()
+
+
+def test_a_simulation_in_the_clear_selects_as_one_under_encryption(api: Api) -> None:
+    """By requests to join alone; a second run of the same object begins with nodes that are new."""
+    selected = []
+    for simulation in ("encrypted", "plain"):
+        strategy = api.dubhe(rule=Prices(), simulation=simulation, registration_interval=2)
+        grids = [api.grid(many_counts, num_nodes=MANY_NODES) for _ in range(2)]
+        for grid in grids:
+            api.run(strategy, grid, 3)
+        selected.append(strategy.selected)
+    assert len(selected[0]) == 6
+    assert selected[0] == selected[1]
+    assert [grid.stages for grid in grids] == [["join", "join"]] * 2
+
+
+def test_a_run_in_the_clear_goes_on_in_a_new_epoch(api: Api, tmp_path: Path) -> None:
+    """Another process played its nodes, and knew what they had read."""
+    grid, runs = api.grid(), []
+    for num_rounds in (2, 4):
+        runs.append(api.dubhe(simulation="plain", checkpoint_dir=tmp_path))
+        api.run(runs[-1], grid, num_rounds)
+    assert [plan.server_round for plan in runs[1].plans] == [3, 4]
+    assert runs[1].plans[0].epoch != runs[0].plans[1].epoch
+    assert not any(plan.notes for plan in runs[1].plans)

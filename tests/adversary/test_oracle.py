@@ -25,7 +25,7 @@ from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 
 IS_ANOTHER = r"^The sum is not what it is said to be\.$"
-DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1, "lots": bytes(32)}
+DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1, "draw-keys": bytes(32)}
 Nodes = Federation[CoordinatorState]
 Change = Callable[[Nodes, int, Fields, Any], Any]
 

@@ -38,14 +38,14 @@ def test_the_servers_seed_is_never_announced(determination: str, simulation: Any
     assert nodes.state.run.seed == SEED
 
 
-def test_a_simulated_node_is_told_nobody_elses_lots() -> None:
+def test_a_simulated_node_is_told_nobody_elses_keys() -> None:
     """So that no agent of a simulation knows the draws of others."""
     nodes = federation(seed=SEED, rule=Prices(), num_participants=3)
     nodes.play(1)
     told: dict[int, set[bytes]] = {node_id: set() for node_id in nodes.ids}
     for each in nodes.exchanges:
-        lots: Any = each.request.get("lots", b"")
-        told[each.node_id].update(lots[at : at + 16] for at in range(0, len(lots), 16))
+        keys: Any = each.request.get("draw-keys", b"")
+        told[each.node_id].update(keys[at : at + 16] for at in range(0, len(keys), 16))
     assert min(map(len, told.values())) >= 3
     assert len(set().union(*told.values())) == sum(map(len, told.values()))
 
@@ -54,10 +54,10 @@ def test_a_simulated_node_is_told_nobody_elses_lots() -> None:
 def test_draws_are_private_unless_both_sides_say_otherwise(
     simulated: bool, seed: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real node draws from its own system, also one that could be simulated or is given lots."""
+    """A real node draws from its own system, also one that could be simulated or is given keys."""
     monkeypatch.setattr(PRIVATE_DRAWS, np.zeros)
     nodes = federation(policy={"simulated": simulated}, seed=seed, simulation=None)
-    given = {} if simulated else {"lots": bytes(32)}
+    given = {} if simulated else {"draw-keys": bytes(32)}
     nodes.alter_request = lambda stage, _, request: (
         {**request, **given} if stage == Stage.PARTICIPATE else request
     )
@@ -68,11 +68,13 @@ def test_draws_are_private_unless_both_sides_say_otherwise(
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 def test_a_real_node_stays_out_of_a_simulation(simulation: str) -> None:
-    """The server says that this is one, by mistake or not; it asks a real node for nothing more."""
+    """The server says that this is one, by mistake or not; a real node tells it no label counts."""
     nodes = federation(simulation=simulation, seed=SEED)
     set_policy(nodes, nodes.ids[3], simulated=False)
     assert nodes.play(1).num_registered == len(COUNTS) - 1
-    assert [e.stage for e in nodes.exchanges if e.node_id == nodes.ids[3]] == [Stage.JOIN]
+    (only,) = [e for e in nodes.exchanges if e.node_id == nodes.ids[3]]
+    reply: Any = only.reply
+    assert (only.stage, reply["status"], "label-counts" in reply) == (Stage.JOIN, 7, False)
     for node_id in nodes.ids:
         set_policy(nodes, node_id, simulated=False)
     with pytest.raises(QuorumError, match=r"9 not simulated at join.*simulated=True"):
@@ -86,7 +88,7 @@ def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
     nodes.handle(node_id, request)
     place = joined(nodes, node_id)
     assert place.registered is not None
-    given, policy = RegisterRequest(lots=bytes(16)), nodes.policies[node_id]
+    given, policy = RegisterRequest(draw_keys=bytes(16)), nodes.policies[node_id]
     drawn = {own_of(policy, place, place.registered, given).rng.random() for _ in range(3)}
     assert len(drawn) == 3
     assert generator_of(bytes(16)).random() not in drawn

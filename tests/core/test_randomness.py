@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from dubhe_flwr.core.randomness import generator, lots_of, private_draws, seeded_draws
+from dubhe_flwr.core.randomness import draw_keys_of, generator, keyed_draws, private_draws
 
 Path = tuple[str | int, ...]
 
@@ -29,11 +29,11 @@ def test_equal_paths_and_only_they_share_numbers(
 
 def test_more_tries_and_rounds_keep_the_first_draws() -> None:
     """Few draws are the first of many, for comparisons over H and for any T."""
-    many = seeded_draws(lots_of(7, "3", 1, 1, 70), 1, 9, 70)
+    many = keyed_draws(draw_keys_of(7, "3", 1, 1, 70), 1, 9, 70)
     assert many.shape == (9, 70)
     assert len(np.unique(many)) == many.size
     for first_round, num_rounds, tries in ((1, 9, 2), (4, 1, 33), (5, 3, 70), (9, 1, 1)):
-        few = seeded_draws(lots_of(7, "3", 2, 3, tries), first_round, num_rounds, tries)
+        few = keyed_draws(draw_keys_of(7, "3", 2, 3, tries), first_round, num_rounds, tries)
         rounds = slice(first_round - 1, first_round - 1 + num_rounds)
         assert few.tolist() == many[rounds, :tries].tolist()
 

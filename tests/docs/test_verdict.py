@@ -36,8 +36,10 @@ def test_the_page_has_the_table_of_the_measurements() -> None:
 def test_a_study_finds_the_same_today(file: Path) -> None:
     """What was foretold then is foretold by the protocol of now."""
     content = json.loads(file.read_text(encoding="utf-8"))
-    config, lasting = content["cell"]["config"], content["result"]["lasting"]
+    config, told = content["cell"]["config"], content["result"]
     federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
     counts = federation.draw("digits", 10).label_counts
     found = study(counts, num_participants=config["num_participants"], key_bits=512)
-    assert {name: found.methods[name].lasting for name in lasting} == pytest.approx(lasting)
+    for of in ("lasting", "distance"):
+        today = {name: getattr(found.methods[name], of) for name in told[of]}
+        assert today == pytest.approx(told[of])

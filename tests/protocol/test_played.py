@@ -73,10 +73,13 @@ def test_only_what_is_in_the_clear_anyway_is_told() -> None:
     assert {e.node_id for e in nodes.exchanges if e.stage == Stage.PARTICIPATE} == set(nodes.ids)
 
 
-@pytest.mark.parametrize("told", [b"odd", bytes(16), 7])
-def test_counts_that_cannot_be_cost_one_node_its_place(told: Any) -> None:
-    """What is no list of numbers is dropped, and who tells other ones than it has is left out."""
-    nodes = federation(**SETTINGS["prices"])
+@pytest.mark.parametrize(
+    ("simulation", "told"),
+    [("plain", b"odd"), ("plain", bytes(16)), ("plain", 7), ("encrypted", bytes(32))],
+)
+def test_counts_that_cannot_be_cost_one_node_its_place(simulation: str, told: Any) -> None:
+    """No numbers, others than the node has, and numbers that nobody asked for."""
+    nodes = federation(**SETTINGS["prices"] | {"simulation": simulation})
     spoilt = nodes.ids[4]
     nodes.alter_reply = lambda stage, node_id, reply: (
         {**reply, "label-counts": told} if (stage, node_id) == (Stage.JOIN, spoilt) else reply

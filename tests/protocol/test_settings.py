@@ -70,20 +70,14 @@ def test_small_selections_have_smaller_groups_and_larger_pools(
 @pytest.mark.parametrize(
     ("change", "num_nodes", "grouped"),
     [
-        ({}, 299, False),
-        ({}, 300, True),
-        ({"num_participants": 40}, 399, False),
-        ({"num_participants": 40}, 400, True),
-        ({"determination": "tries"}, 1000, False),
-        ({"determination": "grouped"}, 20, True),
+        ({}, 299, False), ({}, 300, True),
+        *(({"num_participants": 40}, number, number == 400) for number in (399, 400)),
+        ({"determination": "tries"}, 1000, False), ({"determination": "grouped"}, 20, True),
         # Half of a small federation would volunteer, and one group leaves fewer choices than tries.
-        ({"num_participants": 10}, 299, False),
-        ({"num_participants": 10}, 300, True),
-        ({"num_participants": 5}, 1000, False),
-        ({"num_participants": 8}, 1000, True),
-        ({"num_participants": 100}, 1000, True),
+        *(({"num_participants": 10}, number, number == 300) for number in (299, 300)),
+        *(({"num_participants": k}, 1000, k > 5) for k in (5, 8, 100)),
     ],
-)
+)  # fmt: skip
 def test_groups_where_they_leave_many_choices(
     change: dict[str, Any], num_nodes: int, grouped: bool
 ) -> None:
@@ -204,23 +198,13 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
 @pytest.mark.parametrize(
     "change",
     [
-        {"num_participants": 3},
-        {"num_participants": 2, "min_cohort": 2},
-        {"quorum": 3},
-        {"quorum": 2000},
-        {"max_registered": 20},
-        {"max_unregistered": 0},
-        {"max_unregistered": 1.0},
-        {"max_draws_per_epoch": 1000},
-        {"rule": Settings32(), "determination": "tries"},
-        {"max_registered": 95_325},
-        {"max_registered": 95_326, "simulation": "plain"},
+        {"num_participants": 3}, {"num_participants": 2, "min_cohort": 2}, {"quorum": 3},
+        {"quorum": 2000}, {"max_registered": 20}, {"max_unregistered": 0},
+        {"max_unregistered": 1.0}, {"max_draws_per_epoch": 1000}, {"max_registered": 95_325},
+        {"rule": Settings32(), "determination": "tries"}, {"max_sums_per_epoch": 0},
+        {"max_registered": 95_326, "simulation": "plain"}, {"key_bits": 512}, {"seed": 2**63 - 1},
         {"determination": "grouped", "tries": 100, "max_draws_per_epoch": 5000},
-        {"determination": "grouped", "group_size": 3},
-        {"determination": "grouped", "group_size": 20},
-        {"max_sums_per_epoch": 0},
-        {"key_bits": 512},
-        {"seed": 2**63 - 1},
+        *({"determination": "grouped", "group_size": size} for size in (3, 20)),
         {"tries": 2**10, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
         {
             "determination": "grouped", "tries": 2**11, "rounds_per_draw": 2**10,

@@ -100,15 +100,15 @@ def packings() -> Iterator[Case]:
 
 
 def draws() -> Iterator[Case]:
-    """From a seed, an alias and rounds to lots and uniform numbers."""
+    """From a seed, an alias and rounds to draw keys and uniform numbers."""
     for name, seed, alias, first, rounds, tries in (
         ("one round", 7, "3", 1, 1, 4),
         ("two rounds, more than one block of tries", 7, "3", 2, 2, 34),
         ("a name that is not ASCII", 2**40, "Zoë \N{GREEK SMALL LETTER SIGMA}", 1, 1, 3),
         ("a late round", 0, "laptop", 10**6, 1, 2),
     ):
-        lots = ref.lots_of_draws(seed, alias, tries)
-        rows = ref.seeded_draws(lots, first, rounds, tries)
+        keys = ref.keys_of_draws(seed, alias, tries)
+        rows = ref.keyed_draws(keys, first, rounds, tries)
         yield {
             "name": name,
             "seed": seed,
@@ -116,7 +116,7 @@ def draws() -> Iterator[Case]:
             "first-round": first,
             "num-rounds": rounds,
             "num-tries": tries,
-            "lots": b"".join([ref.lot(seed, "rounding", alias, 2, 1), *lots]).hex(),
+            "draw-keys": b"".join([ref.draw_key(seed, "rounding", alias, 2, 1), *keys]).hex(),
             "numbers": rows,
             "below-one-half": ref.bits(x < 0.5 for row in rows for x in row).hex(),
         }

@@ -321,22 +321,22 @@ def philox(key: int, counter: int) -> Iterator[int]:
         yield from c
 
 
-def lot(seed: int, *path: str | int) -> bytes:
+def draw_key(seed: int, *path: str | int) -> bytes:
     """Return what fixes the random numbers for a purpose."""
     return hashlib.sha256(json.dumps([seed, *path]).encode()).digest()[:16]
 
 
-def lots_of_draws(seed: int, alias: str, tries: int) -> list[bytes]:
-    """Return the lots by which a simulated node draws."""
-    return [lot(seed, "participation", alias, block) for block in range(-(-tries // 32))]
+def keys_of_draws(seed: int, alias: str, tries: int) -> list[bytes]:
+    """Return the keys by which a simulated node draws."""
+    return [draw_key(seed, "participation", alias, block) for block in range(-(-tries // 32))]
 
 
-def seeded_draws(
-    lots: Iterable[bytes], first_round: int, num_rounds: int, tries: int
+def keyed_draws(
+    keys: Iterable[bytes], first_round: int, num_rounds: int, tries: int
 ) -> list[list[float]]:
     """Return a simulated node's numbers, a row for each round."""
     rows: list[list[float]] = [[] for _ in range(num_rounds)]
-    for each in lots:
+    for each in keys:
         numbers = philox(int.from_bytes(each, "big"), first_round * 8)
         for row in rows:
             row += [(next(numbers) >> 11) * 2.0**-53 for _ in range(32)]
@@ -472,7 +472,7 @@ class Round(NamedTuple):
 
 def generator(seed: int, *path: str | int) -> np.random.Generator:
     """Return the random numbers for a purpose."""
-    key = int.from_bytes(lot(seed, *path), "big")
+    key = int.from_bytes(draw_key(seed, *path), "big")
     return np.random.Generator(np.random.Philox(key=key))
 
 
@@ -514,7 +514,7 @@ def plain_round(
     num_sums = min(announced["max-sums"], (len(clients) - 1) // 2)
     num_draws, num_chosen = (1 if group_size else max(1, min(tries, num_sums))), 1
     draws = [
-        seeded_draws(lots_of_draws(seed, str(k), num_draws), server_round, 1, num_draws)[0]
+        keyed_draws(keys_of_draws(seed, str(k), num_draws), server_round, 1, num_draws)[0]
         for k in clients
     ]
     yes = [[k for k in clients if draws[k][h] < probabilities[k]] for h in range(num_draws)]

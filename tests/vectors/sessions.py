@@ -1,5 +1,6 @@
 """Vectors of a node in a session: what it answers."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -70,11 +71,13 @@ def _joins() -> Iterator[Case]:
 
     def join(name: str, status: int, announced: Any = ANNOUNCED, **more: Any) -> Case:
         holds = {"status": {"int": status}} | ({} if status else {"num-classes": {"int": 4}})
+        holds |= more.pop("holds", {})
         asked = ask("join", announced, holds=holds, sizes=sizes)
         return session(name, None, asked, **more)
 
     yield join("a node joins", 0)
-    yield join("a node joins an epoch in the clear", 0, CLEAR)
+    told = {"label-counts": {"bytes": struct.pack(">4q", *COUNTS[1]).hex()}}
+    yield join("a node joins an epoch in the clear", 0, CLEAR, holds=told)
     asked = ask("join", WEIGHTED, holds={"num-examples": {"int": sum(COUNTS[1])}})
     yield session("a node tells how many samples it has", None, asked)
     holds = {"status": {"int": 0}, "alias": {"str": "1"}}
@@ -215,7 +218,7 @@ def _draws() -> Iterator[Case]:
         return answers(ask("participate", values, sequence), reply)
 
     participate = drawn(draw(), P_OWN)
-    yield session("a simulated node draws by its lots", registered(), participate)
+    yield session("a simulated node draws by its keys", registered(), participate)
     later = draw() | drawing(1, 34, first=4)
     again = drawn(later, P_OWN, 4, 1, 34, sequence=4)
     yield session("a node draws twice", registered(), participate, again)

@@ -17,7 +17,7 @@ from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.core.distribution import fixed_point_distribution, with_square
 from dubhe_flwr.core.group_choice import best_groups, scores_of
-from dubhe_flwr.core.randomness import lots_of, seeded_draws
+from dubhe_flwr.core.randomness import draw_keys_of, keyed_draws
 from dubhe_flwr.core.registration import dominating_category, participation_probability
 from dubhe_flwr.core.search import best_candidate
 from dubhe_flwr.he.public_key import PublicKey
@@ -192,11 +192,11 @@ def test_statements_and_signatures(case: Case) -> None:
 
 
 @cases("draws")
-def test_seeded_draws(case: Case) -> None:
+def test_keyed_draws(case: Case) -> None:
     """The very same numbers, to the last bit."""
-    lots = lots_of(case["seed"], case["alias"], 2, 1, case["num-tries"])
-    assert lots.hex() == case["lots"]
-    drawn = seeded_draws(lots, case["first-round"], case["num-rounds"], case["num-tries"])
+    keys = draw_keys_of(case["seed"], case["alias"], 2, 1, case["num-tries"])
+    assert keys.hex() == case["draw-keys"]
+    drawn = keyed_draws(keys, case["first-round"], case["num-rounds"], case["num-tries"])
     assert drawn.tolist() == case["numbers"]
     assert np.packbits(drawn < 0.5).tobytes().hex() == case["below-one-half"]
 
@@ -243,9 +243,8 @@ def policy(case: Case) -> NodePolicy:
             Ed25519PrivateKey.from_private_bytes(bytes.fromhex(owner.pop("signing_key"))),
             map(Ed25519PublicKey.from_public_bytes, keys),
         )
-    return NodePolicy(
-        label_counts=lambda: case["label-counts"], willing=lambda r: r not in away, **owner
-    )
+    willing = (lambda r: r not in away) if away else None
+    return NodePolicy(label_counts=lambda: case["label-counts"], willing=willing, **owner)
 
 
 def session(case: Case) -> ClientSession:
@@ -258,7 +257,6 @@ def session(case: Case) -> ClientSession:
         key = EpochKey(bytes.fromhex(kept["modulus"]), bytes.fromhex(kept["p"]))
     joined = Joined(
         bytes.fromhex(kept["epoch"]),
-        kept["sequence"],
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
         tuple(kept["label-counts"]),

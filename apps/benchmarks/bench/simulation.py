@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bench.engine import nodes_of
 from bench.measuring import BenchResults, environment, seconds_of
 from bench.protocol import one_training
-from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.clientapp import Willing, register_dubhe
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.experiments.compare import simulate
 from dubhe_flwr.experiments.options import CommandSettings, option, same
@@ -131,7 +131,9 @@ def _selecting(settings: SimulationSettings, engine: str, kind: Kind, ahead: int
     return seconds
 
 
-def federation(num_clients: int, key_bits: int, **selection: Any) -> tuple[Dubhe, ClientApp]:
+def federation(
+    num_clients: int, key_bits: int, willing: Willing | None = None, **selection: Any
+) -> tuple[Dubhe, ClientApp]:
     """Return a strategy that selects so, and the app of the nodes."""
     shares = generator(0, "bench", "labels").dirichlet(
         np.full(_NUM_CLASSES, _CONCENTRATION), size=num_clients
@@ -142,6 +144,6 @@ def federation(num_clients: int, key_bits: int, **selection: Any) -> tuple[Dubhe
         return np.asarray(counts[int(context.node_config["partition-id"])])
 
     app = ClientApp()
-    register_dubhe(app, label_counts, simulated=True, min_key_bits=key_bits)
+    register_dubhe(app, label_counts, willing=willing, simulated=True, min_key_bits=key_bits)
     strategy = Dubhe(FedAvg(fraction_evaluate=0.0), seed=0, key_bits=key_bits, **selection)
     return strategy, app

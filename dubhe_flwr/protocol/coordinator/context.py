@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, TypeVar
 
-from dubhe_flwr.core.randomness import generator, lots_of
+from dubhe_flwr.core.randomness import draw_keys_of, generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
@@ -133,14 +133,14 @@ class Context:
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         return self.counted(num_rounds), Batch(header, requests)
 
-    def with_lots(
+    def with_draw_keys(
         self,
         invited: Invitation,
         requests: Mapping[int, RequestT],
         exchange: int,
         num_tries: int = 0,
     ) -> Mapping[int, RequestT]:
-        """Return requests in which simulated nodes are given their lots, each its own.
+        """Return requests in which simulated nodes are given their draw keys, each its own.
 
         The seed itself, by which the server makes its own choices, is told to nobody.
         """
@@ -148,7 +148,9 @@ class Context:
             return requests
         seed, aliases, sequence = self.run.seed, self.run.aliases, invited.sequence
         return {
-            n: replace(request, lots=lots_of(seed, aliases[n], sequence, exchange, num_tries))
+            n: replace(
+                request, draw_keys=draw_keys_of(seed, aliases[n], sequence, exchange, num_tries)
+            )
             for n, request in requests.items()
         }
 

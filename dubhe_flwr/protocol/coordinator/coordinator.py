@@ -122,9 +122,8 @@ class Coordinator(Selector[CoordinatorState]):
         """Return the state that was saved, without its epoch if that cannot go on.
 
         It cannot if nodes may have been asked for anything since, because they refuse what they
-        have answered before and count their draws; if it is in the clear, since its nodes were
-        played by the server's process; nor if the settings that they agreed to are others now. The
-        next round then begins a new epoch.
+        have answered before and count their draws; if it is in the clear, where the server's
+        process played them; nor if the settings are others now. The next round begins a new one.
         """
         values = from_json(_Saved, saved, "selector")
         run, epoch = values.run, values.epoch

@@ -68,9 +68,7 @@ def join(
     if counts is not None:
         before = None if memory is None else memory.joined
         remembered = () if before is None else before.left_to(request)
-        joined = Joined(
-            header.epoch, header.sequence, request, delivery_key.to_bytes(), counts, remembered
-        )
+        joined = Joined(header.epoch, request, delivery_key.to_bytes(), counts, remembered)
     epochs = (past + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
     return reply, Memory(header.sequence, epochs, allowance, joined)
 

@@ -73,7 +73,6 @@ class Joined(_Hidden):
     """A node's place in the epoch that it joined."""
 
     epoch: bytes  # its identity
-    sequence: int  # number of the request to join
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as they were read when the node joined

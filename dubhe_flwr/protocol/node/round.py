@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.determination import group_sizes
 from dubhe_flwr.core.group_choice import best_groups, scores_of
-from dubhe_flwr.core.randomness import private_draws, seeded_draws
+from dubhe_flwr.core.randomness import keyed_draws, private_draws
 from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     IS_ANOTHER,
@@ -80,8 +80,8 @@ def determine(
 def _draws(policy: NodePolicy, request: ParticipateRequest) -> NDArray[np.float64]:
     """Return uniform numbers, shape (T, H), by round and try."""
     shape = request.num_rounds, request.num_tries
-    if policy.simulated and request.lots is not None:
-        return seeded_draws(request.lots, request.first_round, *shape)
+    if policy.simulated and request.draw_keys is not None:
+        return keyed_draws(request.draw_keys, request.first_round, *shape)
     return private_draws(shape[0] * shape[1]).reshape(shape)
 
 

@@ -34,8 +34,8 @@ def own_of(
     request: RegisterRequest | SettleRequest,
 ) -> Own:
     """Return what the rule is told of the node itself."""
-    if policy.simulated and request.lots is not None:
-        rng = generator_of(request.lots)
+    if policy.simulated and request.draw_keys is not None:
+        rng = generator_of(request.draw_keys)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
     return Own(joined.counts, registered.weight, rng, joined.remembered)

@@ -42,7 +42,7 @@ class JoinRequest(Message):
     max_sums: int  # most sums that one agent decrypts in this epoch
     volunteer_tries: int = 1  # how many times K clients draw a yes on average; above 1 for groups
     group_size: int | None = None  # fewest clients in a group; None where tries are determined
-    simulated: bool = False  # whether all nodes are, and draw by the lots that they are given
+    simulated: bool = False  # whether all nodes are, and draw by the keys that they are given
     weighted: bool = False  # whether nodes count by their number of samples
     encrypted: bool = True  # False where simulated nodes send numbers in the clear
 

@@ -41,10 +41,7 @@ def parent(data: Any, path: tuple[Any, ...]) -> Any:
 
 @KINDS
 def test_at_every_point_of_a_run_the_state_comes_back(settings: dict[str, Any]) -> None:
-    """Every field with type and order between two rounds; amid an exchange no epoch is saved.
-
-    Nor is one in the clear taken up, whose nodes another process played.
-    """
+    """Every field with type and order; no epoch amid an exchange, and none in the clear."""
     is_clear = settings.get("simulation") == "plain"
     nodes = federation(24, rounds_per_draw=2, registration_interval=3, **settings)
     wills(nodes, [2], lambda server_round: server_round % 2 == 0)

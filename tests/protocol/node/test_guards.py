@@ -15,7 +15,7 @@ ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12,
     max_sums=20,
 )  # fmt: skip
-JOINED = Joined(bytes(16), 1, ANNOUNCED, b"", (1, 2))
+JOINED = Joined(bytes(16), ANNOUNCED, b"", (1, 2))
 
 
 def registered(num_registered: int, *, is_refused: bool = False) -> Registered:

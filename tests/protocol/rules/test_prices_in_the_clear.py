@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from protocol.federation import dubhe, joined, registered, skewed_counts
+from protocol.federation import dubhe, epoch_of, joined, registered, skewed_counts
 from vectors import reference, reference_prices
 
 from dubhe_flwr.core.randomness import generator
@@ -66,7 +66,7 @@ def test_the_sets_are_those_of_plain_numbers(
         place = joined(nodes, nodes.ids[0])
         announced = encode(place.announced)
         if server_round == first_round:
-            seed, sequence = nodes.state.run.seed, place.sequence
+            seed, sequence = nodes.state.run.seed, epoch_of(nodes).sequence
             found, kept, num_sums = reference_prices.epoch(announced, rows, seed, sequence, kept)
         readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
         assert [reading and reading.probability for reading in readings] == pytest.approx(found)

@@ -99,8 +99,9 @@ class Join(Awaiting):
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).reason
-            if (reply.num_examples is not None) != self.announced.weighted:
-                return "number of samples not asked for, or missing"
+            tells_labels = reply.label_counts is not None and self.announced.encrypted
+            if tells_labels or (reply.num_examples is not None) != self.announced.weighted:
+                return "numbers that were not asked for, or missing ones"
             if trusted is not None:
                 statement = join_statement(identity, self.announced, reply.public_key)
                 if (reason := _untrusted(trusted, statement, reply, signers)) is not None:

@@ -60,7 +60,13 @@ class Participate(Awaiting):
         )
         last = epoch.last_sum
         request = ParticipateRequest(
-            last.sums, last.num_clients, last.exchange, None, server_round, num_rounds, num_tries
+            sums=last.sums,
+            num_clients=last.num_clients,
+            exchange=last.exchange,
+            draw_keys=None,
+            first_round=server_round,
+            num_rounds=num_rounds,
+            num_tries=num_tries,
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and there")
@@ -68,7 +74,7 @@ class Participate(Awaiting):
         budget = epoch.budget.with_draws(epoch.draws_charged(num_rounds * num_tries))
         epoch = replace(epoch, budget=budget)
         to_each = dict.fromkeys(here, request)
-        requests = context.with_lots(epoch, to_each, last.exchange + 1, num_tries)
+        requests = context.with_draw_keys(epoch, to_each, last.exchange + 1, num_tries)
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         # Kept at once: draws that were asked for are spent, whatever comes of them.
         return replace(context, epoch=epoch), cls(batch, epoch, request, has_held)

@@ -34,7 +34,7 @@ class Register(Awaiting):
     @classmethod
     def begin(cls, context: Context, made: KeyMade) -> tuple[Context, "Register"]:
         """Send each node its sealed key."""
-        requests = context.with_lots(made.joined, made.requests, exchange=0)
+        requests = context.with_draw_keys(made.joined, made.requests, exchange=0)
         context, batch = context.batch(made.joined.identity, Stage.REGISTER, requests)
         return context, cls(batch, made)
 
@@ -71,7 +71,7 @@ class Register(Awaiting):
             public_key=public_key,
             distributions={n: accepted[n].distribution for n in kept},
             num_registered=len(kept),
-            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0, lots=None),
+            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0, draw_keys=None),
         )
 
 

@@ -30,7 +30,7 @@ class Settle(Awaiting):
             return _epoch(context, registered)
         joined, exchange = registered.joined, last.exchange + 1
         to_each = dict.fromkeys(registered.distributions, last)
-        requests = context.with_lots(joined, to_each, exchange)
+        requests = context.with_draw_keys(joined, to_each, exchange)
         context, batch = context.batch(joined.identity, Stage.SETTLE, requests)
         return context, cls(batch, registered)
 
@@ -68,7 +68,7 @@ class Settle(Awaiting):
             report.without(len(settled), "settled too early"),
             "registered and went on with the rule",
         )
-        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1, lots=None)
+        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1, draw_keys=None)
         return self.begin(context, replace(_of(registered, members), last_sum=last))
 
 
