@@ -110,6 +110,7 @@ class DubheArguments(Options, Settings):
             f"Determination: {self.determination}{tries}",
             f"{registration} | rounds in a draw: {self.rounds_in_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
+            f"Simulation: {self.simulation or 'no'} | seed: {self.seed}",
         ]
 
 

@@ -76,7 +76,7 @@ class Settings:
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int, optional (default: 1; in a simulation 20)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
-        Simulated nodes that stay are selected as with 1.
+        With another number the same simulated nodes are selected, unless nodes come or go.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
         sample of them, so that a round costs the same however large the federation is.
@@ -107,12 +107,12 @@ class Settings:
         The nodes' public keys for signatures. The server needs them only to leave out a node
         with a missing or wrong key, where agents would otherwise refuse to make a key at all.
     seed : int, optional (default: from the operating system)
-        Makes the server's choices repeat, and the draws of simulated nodes.
+        Makes the server's choices repeat, and with `simulation` the draws of the nodes, too.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
         The nodes are simulated, and were told so themselves (`simulated=True`): they draw by keys
         that the server gives them, so that a run repeats. With "plain" nothing is encrypted: nodes
         tell their label counts when they join, and the server's process then plays those without
-        `willing`, even if they fail meanwhile. Both select the same clients.
+        `willing`, even if they fail meanwhile. Both select the same clients until a run is resumed.
 
     Raises
     ------

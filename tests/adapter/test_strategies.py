@@ -291,12 +291,13 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO, logger="flwr"):
         strategy.summary()
     rule = Paper((1, 2, 4), {1: 0.7, 2: 0.2}).describe()
-    assert caplog.messages[:6] == [
+    assert caplog.messages[:7] == [
         "\t├──> Dubhe around DifferentialPrivacyServerSideFixedClipping around FedAvg:",
         "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
         f"\t│\t├── Rule: {rule}",
         "\t│\t├── Determination: auto | tries (H): 4",
         "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
-        "\t│\t└── Key: 512 bits | smallest cohort: 3",
+        "\t│\t├── Key: 512 bits | smallest cohort: 3",
+        "\t│\t└── Simulation: encrypted | seed: 7",
     ]
     assert "0.30" in caplog.text
