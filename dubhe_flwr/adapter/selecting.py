@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.adapter.transport import ToldOnce, log
 from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
@@ -34,7 +34,7 @@ class SelectionDriver:
         self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(owner.strategy, selector, options)
         self._owner = owner
-        self._nodes = PlayedNodes()
+        self._nodes, self._told_once = PlayedNodes(), ToldOnce()
         self._trained: set[str] = set()
         self.metrics: dict[str, int | float] = {}
 
@@ -50,9 +50,9 @@ class SelectionDriver:
         The functions return the ids of the nodes that are there; send a batch and wait at most so
         many seconds for the replies; and return whether it is any use to wait for more nodes.
         """
-        run = self.run
+        run, timeout = self.run, self.options.stage_timeout
         if server_round <= 1:  # of Flower's, which begins a run: perhaps with other nodes
-            self._nodes = PlayedNodes()
+            self._nodes, self._told_once = PlayedNodes(), ToldOnce()
         server_round = run.begin_round(server_round)
         if run.plan is None:
             self._wait_for_nodes(present, more_may_come)
@@ -64,7 +64,8 @@ class SelectionDriver:
         run.state, outcome = self.selector.begin_round(run.state, server_round, node_ids, eligible)
         while isinstance(outcome, Batch):
             run.before_sending()
-            replies = self._nodes.exchange(outcome, lambda b: send(b, self.options.stage_timeout))
+            with self._told_once:
+                replies = self._nodes.exchange(outcome, lambda left: send(left, timeout))
             _log_failures(outcome, replies)
             run.state, outcome = self.selector.step(run.state, replies)
         run.plan = outcome

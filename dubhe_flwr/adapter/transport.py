@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from logging import getLogger
+from logging import WARNING, Filter, LogRecord, getLogger
 from typing import Any, Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -94,6 +94,29 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
         elif answer.error.code not in NO_ANSWER:
             replies.setdefault(node_id, NodeFailure(answer.error.reason or ""))
     return replies
+
+
+class ToldOnce(Filter):
+    """Lets each warning of Dubhe pass once: the nodes of a simulation share one log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[str] = set()
+
+    def __enter__(self) -> None:
+        getLogger("flwr").addFilter(self)
+
+    def __exit__(self, *_: object) -> None:
+        getLogger("flwr").removeFilter(self)
+
+    def filter(self, record: LogRecord) -> bool:
+        """Return whether no other node has warned so; errors are each node's own."""
+        sentence = record.getMessage()
+        if record.levelno > WARNING or not sentence.startswith("dubhe:"):
+            return True
+        is_new = sentence not in self._told
+        self._told.add(sentence)
+        return is_new
 
 
 def _of_other(name: str) -> Any:

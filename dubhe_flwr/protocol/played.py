@@ -1,6 +1,7 @@
 """The nodes of a simulation in the clear, played in the server's process."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
@@ -40,23 +41,20 @@ class PlayedNodes:
         """Join the epoch for the nodes that told their label counts; each keeps its memory."""
         read = reply_reader(batch.header)
         for node_id, fields in received.items():
-            if isinstance(fields, NodeFailure) or "label-counts" not in fields:
+            if isinstance(fields, NodeFailure):
                 continue
-            try:
+            with suppress(ProtocolError):  # the server drops such a reply, too
                 reply: Any = read(fields)  # the header fixes the kind
-            except ProtocolError:
-                continue  # the server drops it, too
-            before = self._sessions.get(node_id)
-            session = ClientSession(_policy(reply), None if before is None else before.memory)
-            answer(session, batch.fields[node_id])
-            self._sessions[node_id] = session
+                if reply.label_counts is not None:
+                    memory = before.memory if (before := self._sessions.get(node_id)) else None
+                    self._sessions[node_id] = ClientSession(_policy(reply), memory)
+                    self._sessions[node_id].handle(batch.fields[node_id])
 
 
 def _policy(reply: JoinReply) -> NodePolicy:
     """Return what the owner decides, whose limits were looked at when the node joined."""
-    counts = list(reply.label_counts or ())
     return NodePolicy(
-        label_counts=lambda: counts,
+        label_counts=lambda: reply.label_counts or (),
         alias=reply.alias,
         simulated=True,
         min_cohort=1,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from itertools import count
-from logging import ERROR, WARNING, Filter, LogRecord, getLogger
+from logging import ERROR, WARNING
 from os import cpu_count
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, log, stage_of
+from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, ToldOnce, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.secret_key import meanwhile
@@ -71,7 +71,7 @@ class InProcessGrid(Grid):
         self._lock = threading.Lock()
         self._message_numbers = count(1)
         self._replies: dict[str, Message] = {}
-        self._told_once = _ToldOnce()
+        self._told_once = ToldOnce()
         self.contexts = {
             node_id: Context(
                 run_id=run_id,
@@ -179,29 +179,6 @@ class InProcessGrid(Grid):
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
         set_message_id(reply, f"reply-{message.metadata.message_id}")
         return reply
-
-
-class _ToldOnce(Filter):
-    """Lets each warning of Dubhe pass once: the nodes of a simulation share one log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told: set[str] = set()
-
-    def __enter__(self) -> None:
-        getLogger("flwr").addFilter(self)
-
-    def __exit__(self, *_: object) -> None:
-        getLogger("flwr").removeFilter(self)
-
-    def filter(self, record: LogRecord) -> bool:
-        """Return whether no other node has warned so; errors are each node's own."""
-        sentence = record.getMessage()
-        if record.levelno > WARNING or not sentence.startswith("dubhe:"):
-            return True
-        is_new = sentence not in self._told
-        self._told.add(sentence)
-        return is_new
 
 
 def _node_ids(number: int, seed: int) -> list[int]:

@@ -17,6 +17,7 @@ from flwr.serverapp.strategy import FedAvg
 from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
+from dubhe_flwr.rules import Prices
 from dubhe_flwr.serverapp import Dubhe
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
@@ -133,22 +134,20 @@ def test_run_config_reaches_both_sides() -> None:
     assert seen == {"client": 0.1, "server": 0.1}
 
 
-def test_what_all_nodes_say_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """They share one log; another run says it again."""
-    app = ClientApp()
-    register_dubhe(app, lambda _context: [0.5, 1.5])
+@pytest.mark.parametrize("simulation", [None, "plain"])
+def test_what_all_nodes_say_is_logged_once(
+    simulation: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They share one log, also where the server plays them; another run says it again."""
+    monkeypatch.setattr(Prices, "settle", lambda *_: 1 / 0)
+    app, usual = ClientApp(), {"key_bits": 512, "on_failure": "random", "simulation": simulation}
+    register_dubhe(app, lambda _context: [5, 3], simulated=simulation == "plain", min_key_bits=512)
+    strategy = Dubhe(FedAvg(), num_participants=3, **usual)
     for _ in range(2):
-        strategy, server_app = Dubhe(FedAvg(), num_participants=3), ServerApp()
-
-        @server_app.main()
-        def main(grid: Grid, context: Context, strategy: Dubhe = strategy) -> None:
-            strategy.start(grid, ArrayRecord([np.zeros(1)]))
-
         caplog.clear()
-        with pytest.raises(QuorumError, match="5 invalid label counts at join"):
-            run_in_process(server_app, app, 5)
-        told = [line for line in caplog.messages if "label_counts did not return" in line]
-        assert len(told) == 1
+        grid, arrays = InProcessGrid(app, 30), ArrayRecord([np.zeros(1)])
+        strategy.configure_train(1, arrays, ConfigRecord(), grid)
+        assert sum("raised ZeroDivisionError" in line for line in caplog.messages) == 1
 
 
 def test_nodes_encrypt_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
