@@ -5,6 +5,7 @@ They choose who trains, and leave all else to the strategy that they wrap.
 
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO
+from typing import cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -95,7 +96,7 @@ class Selection(Selecting[Strategy], Strategy):
         """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         in_order = self.driver.in_order(replies, lambda reply: reply.metadata.src_node_id)
         if self.driver.options.equal_weights:
-            _weigh_equally(in_order, self.strategy)
+            self.driver.note_sizes(_weigh_equally(in_order, self.strategy))
         server_round = self.driver.completed(server_round)
         arrays, metrics = self.strategy.aggregate_train(server_round, in_order)
         return arrays, MetricRecord({**(metrics or {}), **self.driver.metrics})
@@ -175,12 +176,14 @@ class _SelectedGrid(ForwardingGrid):
         return list(self._node_ids)
 
 
-def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:
-    """Put 1 in the place of the number of examples that each reply tells."""
+def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> list[float]:
+    """Put 1 in the place of the number of examples that each reply tells; return these numbers."""
     keys = [vars(layer).get("weighted_by_key") for layer in layers(strategy)]
-    key = next((key for key in keys if key is not None), "num-examples")
+    key, sizes = next((key for key in keys if key is not None), "num-examples"), list[float]()
     for reply in replies:
         if reply.has_content():
             for record in reply.content.metric_records.values():
                 if key in record:
+                    sizes.append(cast("float", record[key]))
                     record[key] = 1
+    return sizes

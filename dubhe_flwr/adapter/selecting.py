@@ -36,6 +36,7 @@ class SelectionDriver:
         self._owner = owner
         self._nodes, self._told_once = PlayedNodes(), ToldOnce()
         self._trained: set[str] = set()
+        self._knows_sizes = False
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
@@ -90,6 +91,18 @@ class SelectionDriver:
         participants = self.run.plan.participants if self.run.plan is not None else ()
         places = {node_id: place for place, node_id in enumerate(participants)}
         return sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
+
+    def note_sizes(self, sizes: Sequence[float]) -> None:
+        """Say once that clients count the same although some have more than twice the examples."""
+        if not self._knows_sizes and sizes and max(sizes) > 2 * min(sizes):
+            self._knows_sizes = True
+            log(
+                WARNING,
+                "dubhe: clients trained on %g to %g examples and count the same; without "
+                "equal_weights=True they count by their examples",
+                min(sizes),
+                max(sizes),
+            )
 
     def completed(self, server_round: int) -> int:
         """Return which round of the run was trained."""

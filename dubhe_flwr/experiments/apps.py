@@ -24,7 +24,7 @@ from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.protocol import Plan, Selector
 from dubhe_flwr.report.results import MethodResult
 from dubhe_flwr.server import Selection
-from dubhe_flwr.training import get_parameters
+from dubhe_flwr.training.models import get_parameters
 
 
 class RecordedSelection(Selection):

@@ -16,7 +16,7 @@ from dubhe_flwr.experiments.settings import CompareSettings
 from dubhe_flwr.experiments.study import selector_of
 from dubhe_flwr.report.results import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
-from dubhe_flwr.training import resolve_device
+from dubhe_flwr.training.loop import resolve_device
 
 _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
 

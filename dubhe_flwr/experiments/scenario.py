@@ -13,16 +13,9 @@ from torch import Tensor, nn
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data import Dataset, Federation, assign_samples, load_dataset
 from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.training import (
-    TorchClient,
-    adam,
-    build_model,
-    evaluate,
-    limited_threads,
-    resolve_device,
-    set_parameters,
-    sgd,
-)
+from dubhe_flwr.training.client import TorchClient
+from dubhe_flwr.training.loop import adam, evaluate, limited_threads, resolve_device, sgd
+from dubhe_flwr.training.models import build_model, set_parameters
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
 _SAME_NAMES: Final = ("epochs", "batch_size", "num_threads")

@@ -96,13 +96,19 @@ def test_a_seed_fixes_the_sets() -> None:
 
 @in_both_apis
 @pytest.mark.parametrize("equal_weights", [True, False])
-def test_equal_weights_override_what_clients_report(api: Api, equal_weights: bool) -> None:
+def test_equal_weights_override_what_clients_report(
+    api: Api, equal_weights: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """Eq. 1: the plain mean of the models; switched off, the wrapped strategy's own weights."""
-    strategy = api.dubhe(equal_weights=equal_weights)
-    model = api.run(strategy, api.grid(), 1)
-    partitions = np.array(strategy.selected[0])
-    weights = np.ones(6) if equal_weights else 10 + partitions
-    np.testing.assert_allclose(model[0], 1 + np.average(partitions, weights=weights))
+    strategy = api.dubhe(equal_weights=equal_weights, num_participants=20)
+    model = api.run(strategy, api.grid(), 2)
+    partitions = np.array(strategy.selected)
+    weights = np.ones((2, 20)) if equal_weights else 10 + partitions
+    moved = np.average(partitions, axis=1, weights=weights)
+    np.testing.assert_allclose(model[0], 2 + moved.sum())
+    assert partitions.max() > 10 + 2 * partitions.min()
+    said = [line for line in caplog.messages if "examples and count the same" in line]
+    assert len(said) == equal_weights
 
 
 def test_nobody_writes_into_the_users_strategy() -> None:

@@ -14,7 +14,7 @@ from dubhe_flwr.experiments.compare import compare
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import COMPARED
 from dubhe_flwr.report.results import ComparisonResults, MethodResult
-from dubhe_flwr.training import TorchClient
+from dubhe_flwr.training.client import TorchClient
 
 
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:

@@ -5,7 +5,7 @@ import pytest
 from small_comparison import small_settings
 
 from dubhe_flwr.experiments.scenario import scenario_of
-from dubhe_flwr.training import get_parameters
+from dubhe_flwr.training.models import get_parameters
 
 
 def test_clients_hold_the_samples_that_the_federation_counts() -> None:

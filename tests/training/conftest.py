@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dubhe_flwr.training import limited_threads
+from dubhe_flwr.training.loop import limited_threads
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -9,8 +9,9 @@ from flwr.common import NDArrays
 from torch import nn
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training import TorchClient, get_parameters, sgd
-from dubhe_flwr.training.loop import isolated_rng
+from dubhe_flwr.training.client import TorchClient
+from dubhe_flwr.training.loop import isolated_rng, sgd
+from dubhe_flwr.training.models import get_parameters
 
 IMAGES = np.random.default_rng(7).normal(size=(20, 1, 2, 4)).astype(np.float32)
 LABELS = np.arange(20) % 3

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training import evaluate, get_parameters, sgd
-from dubhe_flwr.training.loop import train
+from dubhe_flwr.training.loop import evaluate, sgd, train
+from dubhe_flwr.training.models import get_parameters
 
 
 class Recorder(nn.Module):

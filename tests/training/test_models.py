@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.training import build_model, get_parameters, set_parameters
+from dubhe_flwr.training.models import build_model, get_parameters, set_parameters
 
 
 @pytest.mark.parametrize(("num_classes", "size"), [(10, 1_199_882), (62, 1_206_590)])

@@ -183,7 +183,8 @@ def one_training() -> Callable[[], object]:
     # An extra, and only some of the figures need it.
     import torch  # noqa: PLC0415
 
-    from dubhe_flwr.training import TorchClient, build_model  # noqa: PLC0415
+    from dubhe_flwr.training.client import TorchClient  # noqa: PLC0415
+    from dubhe_flwr.training.models import build_model  # noqa: PLC0415
 
     model = build_model((1, 28, 28), _NUM_CLASSES, seed=0)
     samples = torch.rand(128, 1, 28, 28), torch.arange(128) % _NUM_CLASSES

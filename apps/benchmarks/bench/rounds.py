@@ -27,8 +27,9 @@ from dubhe_flwr.experiments.compare import simulate
 from dubhe_flwr.experiments.options import CommandSettings, option
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.report.table import Table
-from dubhe_flwr.training import TorchClient, build_model, get_parameters, set_parameters, sgd
-from dubhe_flwr.training.loop import limited_threads, train
+from dubhe_flwr.training.client import TorchClient
+from dubhe_flwr.training.loop import limited_threads, sgd, train
+from dubhe_flwr.training.models import build_model, get_parameters, set_parameters
 
 _BATCH_SIZE: Final = 8
 _LEARNING_RATE: Final = 0.1

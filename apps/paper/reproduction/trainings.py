@@ -220,7 +220,7 @@ def device_name(machine: MachineSettings) -> str:
     """Return on what a machine trains."""
     import torch  # noqa: PLC0415 - an extra
 
-    from dubhe_flwr.training import resolve_device  # noqa: PLC0415 - imports torch
+    from dubhe_flwr.training.loop import resolve_device  # noqa: PLC0415 - imports torch
 
     device = resolve_device(machine.device)
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

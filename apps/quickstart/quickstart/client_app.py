@@ -5,7 +5,8 @@ from flwr.client import Client
 from flwr.clientapp import ClientApp
 
 from dubhe_flwr.clientapp import DubheMod
-from dubhe_flwr.training import TorchClient, adam
+from dubhe_flwr.training.client import TorchClient
+from dubhe_flwr.training.loop import adam
 from quickstart.task import label_counts, new_model, train_data
 
 

@@ -7,7 +7,8 @@ from flwr.server.strategy import FedAvg
 from flwr.serverapp import ServerApp
 
 from dubhe_flwr.server import Dubhe
-from dubhe_flwr.training import evaluate, get_parameters, set_parameters
+from dubhe_flwr.training.loop import evaluate
+from dubhe_flwr.training.models import get_parameters, set_parameters
 from quickstart.task import new_model, test_data
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, from_numpy, nn
 
 from dubhe_flwr.data import Dataset, Federation, assign_samples, load_dataset
-from dubhe_flwr.training import build_model
+from dubhe_flwr.training.models import build_model
 
 NUM_CLASSES = 10
 SAMPLES_PER_CLIENT = 32
