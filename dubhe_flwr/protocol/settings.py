@@ -16,7 +16,7 @@ from dubhe_flwr.he.signing import TrustedKeys
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
-from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
+from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, Groups, JoinRequest
 from dubhe_flwr.protocol.wire.terms import terms_of
 
 Determination = Literal["auto", "tries", "grouped"]
@@ -232,7 +232,9 @@ class Settings:
 
     def announced(self, num_nodes: int) -> JoinRequest:
         """Return what so many nodes are told of the settings when they are asked to join."""
-        grouped = self.groups(num_nodes)
+        groups = None
+        if self.groups(num_nodes):
+            groups = Groups(self.clients_in_group, self.num_tries(grouped=True))
         return JoinRequest(
             rule=self.rule.name,
             rule_settings=self.rule.to_json(),
@@ -242,8 +244,7 @@ class Settings:
             min_cohort=self.min_cohort,
             max_draws=self.max_draws_per_epoch,
             max_sums=self.max_sums_per_epoch,
-            volunteer_tries=self.num_tries(grouped=True) if grouped else 1,
-            group_size=self.clients_in_group if grouped else None,
+            groups=groups,
             simulated=self.simulation is not None,
             weighted=not self.equal_weights,
             encrypted=self.simulation != "plain",

@@ -38,8 +38,11 @@ SETTINGS: dict[str, Any] = {
 SCALE = 2**20
 
 _READING = frozenset(
-    f"joined.registered.reading.{name}"
-    for name in ("digests", "num-registered", "is-refused", "probability", "memory", "left")
+    f"joined.registered.{name}"
+    for name in (
+        *("reading.digests", "reading.num-registered", "reading.probability", "reading.memory"),
+        *("reading.left", "has-refused"),
+    )
 )
 _CHARGES: dict[str, frozenset[str]] = {
     Stage.DETERMINE: frozenset({"joined.registered.num-sums"}),

@@ -71,7 +71,7 @@ def replies_of(nodes: Nodes, *stages: str) -> list[Any]:
 
 def shapes(nodes: Nodes) -> list[Any]:
     """Return stage, node, names, types and sizes; groups follow from decisions, which are seen."""
-    grouped = epoch_of(nodes).announced.group_size is not None
+    grouped = epoch_of(nodes).announced.groups is not None
 
     def shape(fields: Any, *, of_groups: bool = False) -> list[Any]:
         return [

@@ -11,7 +11,7 @@ from protocol.nodes import Exchanges
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest
 from dubhe_flwr.rules import Paper, Prices, register_rule
 
 RULE = Paper((1, 2, 10))
@@ -85,8 +85,8 @@ def test_groups_where_they_leave_many_choices(
     settings = Settings(**VALID | change)
     announced = settings.announced(num_nodes)
     assert settings.groups(num_nodes) == grouped
-    assert announced.group_size == (settings.clients_in_group if grouped else None)
-    assert announced.volunteer_tries == (settings.num_tries(grouped=True) if grouped else 1)
+    groups = Groups(settings.clients_in_group, settings.num_tries(grouped=True))
+    assert announced.groups == (groups if grouped else None)
 
 
 def test_what_is_announced_is_what_was_set() -> None:

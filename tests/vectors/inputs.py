@@ -22,10 +22,10 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
 
 ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4, "key-bits": 512, "max-clients": 20, "min-cohort": 3, "max-draws": 200,
-    "max-sums": 100, "volunteer-tries": 1, "simulated": True, "weighted": False, "encrypted": True,
+    "max-sums": 100, "simulated": True, "weighted": False, "encrypted": True,
 }  # fmt: skip
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
-GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "volunteer-tries": 4}
+GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "groups.size": 2, "groups.pool": 4}
 CLEAR: Final = ANNOUNCED | {"encrypted": False}
 WEIGHTED: Final = ANNOUNCED | {"weighted": True}
 MNIST: Final = {

@@ -124,7 +124,7 @@ def draws() -> Iterator[Case]:
 
 def probabilities() -> Iterator[Case]:
     """From the overall registry to the probability of each category."""
-    for name, counts, participants, tries in (
+    for name, counts, participants, pool in (
         ("two categories", [10, 0, 40], 4, 1),
         ("capped at 1", [1, 1, 50], 20, 1),
         ("volunteers for groups", [10, 20, 70], 5, 4),
@@ -132,13 +132,13 @@ def probabilities() -> Iterator[Case]:
         ("one category", [0, 30, 0], 7, 1),
         ("more participants than clients", [0, 3, 0], 7, 1),
     ):
-        announced = {"num-participants": participants, "volunteer-tries": tries}
+        announced = {"num-participants": participants, "groups.pool": pool}
         wanted = ref.volunteers(announced, sum(counts))
         yield {
             "name": name,
             "overall-registry": counts,
             "num-participants": participants,
-            "volunteer-tries": tries,
+            "pool": pool,
             "num-volunteers": wanted,
             "probabilities": ref.probability(counts, wanted),
         }

@@ -205,7 +205,7 @@ def test_keyed_draws(case: Case) -> None:
 def test_the_probability_of_each_category(case: Case) -> None:
     """Eq. 6, to the last bit; a node whose category is empty draws like any other."""
     overall = np.array(case["overall-registry"])
-    wanted = expected_volunteers(case["num-participants"], case["volunteer-tries"], overall.sum())
+    wanted = expected_volunteers(case["num-participants"], case["pool"], overall.sum())
     assert wanted == case["num-volunteers"]
     found = participation_probability(overall, wanted)
     frame = Frame(2, 1000)

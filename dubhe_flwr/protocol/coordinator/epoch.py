@@ -8,7 +8,7 @@ import numpy as np
 
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
-from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest
+from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest, SettleRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 
@@ -80,7 +80,7 @@ class Epoch(Invitation):
         """Most sums that one agent may decrypt: fewer than half as many as there are clients."""
         return min(self.announced.max_sums, (self.num_registered - 1) // 2)
 
-    def groups_per_round(self, group_size: int) -> int:
+    def groups_per_round(self, groups: Groups) -> int:
         """Return how many groups are formed in a round at most.
 
         Agents refuse groups that together leave out fewer than `min_cohort` clients.
@@ -89,13 +89,13 @@ class Epoch(Invitation):
         volunteers = announced.num_volunteers(self.num_registered)
         largest = -(-announced.num_participants // announced.num_wanted)
         most = (self.num_registered - announced.min_cohort) // largest
-        formed = max(announced.num_wanted, min(most, volunteers // group_size))
+        formed = max(announced.num_wanted, min(most, volunteers // groups.size))
         return min(self.sums_per_agent, formed)
 
     def sums_per_round(self, num_tries: int) -> int:
         """Return how many sums an agent decrypts to determine a round; 0 without any choice."""
-        announced, size = self.announced, self.announced.group_size
-        num_sums = num_tries if size is None else self.groups_per_round(size)
+        announced, groups = self.announced, self.announced.groups
+        num_sums = num_tries if groups is None else self.groups_per_round(groups)
         several = (
             num_sums > announced.num_wanted and len(self.aliases) - 1 > announced.num_participants
         )

@@ -17,7 +17,7 @@ class CutRound:
     """A drawn round, cut into its tries or groups."""
 
     drawn: DrawnRound
-    # The clients of each try or group, by index: arrays of K, or of at least `group_size`.
+    # The clients of each try or group, by index: arrays of K, or of at least `Groups.size`.
     selections: tuple[NDArray[np.int64], ...]
     first: tuple[int, ...]  # what is taken if no agent answers: the first try, or the first groups
 
@@ -72,15 +72,15 @@ def question_of(
         return CutRound(drawn, _tries(epoch, drawn, drawn.available, seed, server_round), (0,))
     agent, eligible = registered[place], drawn.available.copy()
     eligible[place] = False
-    if announced.group_size is None:
+    if announced.groups is None:
         tries = _tries(epoch, drawn, eligible, seed, server_round)
         return Question(drawn, tries, (0,), agent)
     groups = groups_of_round(
         drawn.decisions,
         eligible,
         announced.num_participants,
-        announced.group_size,
-        max_groups=epoch.groups_per_round(announced.group_size),
+        announced.groups.size,
+        max_groups=epoch.groups_per_round(announced.groups),
         seed=seed,
         server_round=server_round,
     )

@@ -13,7 +13,7 @@ _MAX_RENEWALS: Final = 6
 
 def num_tries_of(settings: Settings, epoch: Epoch) -> int:
     """Return the draws of a node for a round; no more than an agent may decrypt sums."""
-    if epoch.announced.group_size is not None:
+    if epoch.announced.groups is not None:
         return 1
     return max(1, min(settings.num_tries(grouped=False), epoch.sums_per_agent))
 

@@ -44,7 +44,7 @@ def registration_of(joined: Joined) -> Registered:
 
 def reading_of(registered: Registered) -> Reading:
     """Return what the node read of the sums; refuse if it read none, or refused one."""
-    if registered.reading is None or registered.reading.is_refused:
+    if registered.reading is None or registered.has_refused:
         raise RefusedError("This node has read no sum of that epoch.")
     return registered.reading
 

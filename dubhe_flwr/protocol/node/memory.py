@@ -21,7 +21,7 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _VERSION_KEY: Final = "version"
 
 
@@ -43,9 +43,8 @@ class Reading(_Hidden):
 
     digests: bytes  # SHA-256 of each sum with the number of its clients, end to end
     num_registered: int  # clients that the sum of the registrations covers
-    is_refused: bool = True  # whether a sum was refused: the node then draws no more in this epoch
-    probability: float = 0.0  # ``P`` by then
-    memory: tuple[float, ...] | None = None  # of the rule, until the next sum, if it takes one
+    probability: float  # ``P`` by then
+    memory: tuple[float, ...] | None = None  # of the rule, until the next sum; None once settled
     left: tuple[float, ...] = ()  # what a settled rule leaves to later epochs
 
 
@@ -64,6 +63,7 @@ class Registered(_Hidden):
     key: EpochKey | None = None  # None in a simulation that does not encrypt
     weight: float = 1.0  # how much the node counts
     reading: Reading | None = None  # None before the first sum of the rule
+    has_refused: bool = False  # a sum was none: the node draws no more in this epoch
     num_draws: int = 0  # spent of the budget of the epoch, as are the sums
     num_sums: int = 0
 

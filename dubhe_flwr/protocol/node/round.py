@@ -96,7 +96,7 @@ def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequen
     smallest, num_larger = divmod(announced.num_participants, announced.num_wanted)
     wanted = {smallest, smallest + (num_larger > 0)}
     most = reading_of(registered).num_registered - announced.min_cohort
-    covered = max if announced.group_size is None else sum
+    covered = max if announced.groups is None else sum
     for sizes in rounds:
         if not wanted.issuperset(sizes) or covered(sizes) > most:
             raise RefusedError("The sums are not of as many clients as tries or groups have.")
@@ -123,9 +123,9 @@ def _best_of_round(
         raise RefusedError(IS_ANOTHER)
     indices = list(usable)
     sums = np.array(list(usable.values()))
-    if announced.group_size is None:
+    if announced.groups is None:
         scores = scores_of(sums, rule.local_skew, rule.target)
         return [indices[int(np.argmin(scores))]]  # h* of section 5.3, the first of equal ones
-    wanted = group_sizes(announced.num_participants, announced.group_size)
+    wanted = group_sizes(announced.num_participants, announced.groups.size)
     best = best_groups(sums, np.array(num_clients)[indices], wanted, rule.local_skew, rule.target)
     return [indices[int(index)] for index in best]

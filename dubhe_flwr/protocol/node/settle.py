@@ -50,22 +50,20 @@ def read_sum(
     then draws no more.
     """
     registered = registration_of(joined)
+    if registered.has_refused:
+        raise RefusedError("A sum of this epoch was refused.")
     reading = registered.reading
     digests = read_before(reading, request)
-    if reading is not None and reading.is_refused:
-        raise RefusedError("A sum of this epoch was refused.")
     if reading is not None and digests == reading.digests:
         return registered, None
     _check_number(joined, registered, request)
     num_registered = request.num_clients if reading is None else reading.num_registered
-    charged = replace(registered, reading=Reading(digests, num_registered))
-    keep(replace(joined, registered=charged))
+    keep(replace(joined, registered=replace(registered, has_refused=True)))
     try:
         outcome = _outcome(policy, joined, registered, request, num_registered)
         reading = Reading(
             digests,
             num_registered,
-            is_refused=False,
             probability=float(outcome.probability),
             memory=outcome.memory if isinstance(outcome, Unsettled) else None,
             left=outcome.left if isinstance(outcome, Settled) else (),

@@ -29,6 +29,14 @@ class JoinStatus(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """How the volunteers of a round are cut into groups, of which an agent chooses the best."""
+
+    size: int  # fewest clients in a group
+    pool: int  # how many times K clients volunteer, on average
+
+
+@dataclass(frozen=True, slots=True)
 class JoinRequest(Message):
     """What is announced of an epoch; every node checks it before it joins."""
 
@@ -40,8 +48,7 @@ class JoinRequest(Message):
     min_cohort: int  # fewest clients that any decrypted sum covers
     max_draws: int  # most draws of a node in this epoch; they reveal its probability bit by bit
     max_sums: int  # most sums that one agent decrypts in this epoch
-    volunteer_tries: int = 1  # how many times K clients draw a yes on average; above 1 for groups
-    group_size: int | None = None  # fewest clients in a group; None where tries are determined
+    groups: Groups | None = None  # of which an agent chooses; None where it chooses a try
     simulated: bool = False  # whether all nodes are, and draw by the keys that they are given
     weighted: bool = False  # whether nodes count by their number of samples
     encrypted: bool = True  # False where simulated nodes send numbers in the clear
@@ -51,20 +58,17 @@ class JoinRequest(Message):
         require(not too_long, "The settings of the rule are too long.")
         require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
         require(self.max_clients >= 1, "An epoch has room for a client.")
-        size = self.num_participants if self.group_size is None else self.group_size
-        fits = self.min_cohort <= size <= self.num_participants
-        require(fits, "A group has from min_cohort to K clients.")
-        fits = self.volunteer_tries >= 1 and (
-            self.group_size is not None or self.volunteer_tries == 1
-        )
-        require(fits, "K volunteers are asked for, and more only for groups.")
+        if self.groups is not None:
+            fits = self.min_cohort <= self.groups.size <= self.num_participants
+            require(fits, "A group has from min_cohort to K clients.")
+            require(self.groups.pool >= 1, "Fewer than K clients would volunteer.")
         require(self.simulated or self.encrypted, "A real node sends nothing in the clear.")
         require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
 
     @property
     def num_wanted(self) -> int:
         """How many selections train together: the groups of a round, or one try."""
-        return 1 if self.group_size is None else self.num_participants // self.group_size
+        return 1 if self.groups is None else self.num_participants // self.groups.size
 
     def draws_charged(self, num_draws: int, num_registered: int) -> int:
         """Return what some draws cost of the budget of a node.
@@ -75,4 +79,5 @@ class JoinRequest(Message):
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return how many of the registered clients shall draw a yes in a draw, on average."""
-        return expected_volunteers(self.num_participants, self.volunteer_tries, num_registered)
+        pool = 1 if self.groups is None else self.groups.pool
+        return expected_volunteers(self.num_participants, pool, num_registered)

@@ -7,6 +7,7 @@ from protocol.federation import epoch_of
 from protocol.server import federation
 
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.wire.messages import Groups
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +51,9 @@ def test_groups_and_sums_of_a_round(
 ) -> None:
     """As many groups as N clients make up for K, the groups' size and H; none without a choice."""
     num_clients, num_participants, group_size, tries = selection
-    changed = sized(
-        epoch,
-        num_clients,
-        num_participants=num_participants,
-        group_size=group_size,
-        volunteer_tries=tries if group_size else 1,
-    )
-    assert groups is None or changed.groups_per_round(group_size or 0) == groups
+    cut = Groups(group_size, pool=tries) if group_size else None
+    changed = sized(epoch, num_clients, num_participants=num_participants, groups=cut)
+    assert cut is None or changed.groups_per_round(cut) == groups
     assert changed.sums_per_round(1 if group_size else tries) == sums
 
 
@@ -66,5 +62,5 @@ def test_a_budget_below_the_groups_that_are_wanted_leaves_no_choice(
     epoch: Epoch, max_sums: int, sums: int
 ) -> None:
     """Five groups of four cannot be chosen from five sums."""
-    selection = {"num_participants": 20, "group_size": 4, "volunteer_tries": 9}
+    selection = {"num_participants": 20, "groups": Groups(4, pool=9)}
     assert sized(epoch, 1000, max_sums=max_sums, **selection).sums_per_round(1) == sums

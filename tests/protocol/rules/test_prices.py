@@ -70,7 +70,7 @@ def test_what_is_remembered_outlasts_an_epoch_without_prices() -> None:
     refused = replace(
         place,
         remembered=(1.0,),
-        registered=replace(registered(nodes, nodes.ids[0]), reading=Reading(b"", 60)),
+        registered=replace(registered(nodes, nodes.ids[0]), reading=Reading(b"", 60, 0.5)),
     )
     assert refused.left_to(place.announced) == (1.0,)
     assert replace(refused, registered=None).left_to(place.announced) == (1.0,)

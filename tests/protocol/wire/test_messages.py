@@ -9,7 +9,7 @@ from protocol.wire.examples import CASES, example
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire import messages
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest
 
 JOIN, JOINED = example("join request"), example("join reply, weighted")
 PARTICIPATE = example("participate request")
@@ -35,9 +35,9 @@ def test_a_message_is_frozen(name: str) -> None:
     ("message", "change"),
     [
         (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
-        (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "group_size": 1}),
-        (JOIN, {"max_draws": 0, "max_sums": 0, "volunteer_tries": 1}),
-        (JOIN, {"group_size": 4}),
+        (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "groups": Groups(1, 1)}),
+        (JOIN, {"max_draws": 0, "max_sums": 0, "groups": Groups(2, 1)}),
+        (JOIN, {"groups": Groups(4, 4)}),
         (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
         (example("settle request"), {"num_clients": 1, "exchange": 0}),
@@ -74,7 +74,7 @@ def test_settings_of_a_rule_have_an_end(name: str) -> None:
 def test_volunteers_and_what_their_draws_cost() -> None:
     """One draw for four times K volunteers tells as much as four draws; half of all is the most."""
     assert isinstance(JOIN, JoinRequest)
-    wanted = [replace(JOIN, volunteer_tries=tries).num_volunteers(400) for tries in (1, 4, 100)]
+    wanted = [replace(JOIN, groups=Groups(3, pool)).num_volunteers(400) for pool in (1, 4, 100)]
     assert wanted == [4, 16, 200]
-    cost = [replace(JOIN, volunteer_tries=tries).draws_charged(3, 20) for tries in (1, 2, 4)]
+    cost = [replace(JOIN, groups=Groups(3, pool)).draws_charged(3, 20) for pool in (1, 2, 4)]
     assert cost == [3, 6, 9]
