@@ -26,8 +26,12 @@ class PlayedNodes:
 
     def exchange(self, batch: Batch, send: Callable[[Batch], Replies]) -> Replies:
         """Return the replies to a batch; what is not answered here is sent."""
-        epoch, fields = batch.header.epoch, batch.fields
-        played = {n: s for n, s in self._sessions.items() if n in fields and s.is_in(epoch)}
+        fields = batch.fields
+        played = {
+            n: session
+            for n, session in self._sessions.items()
+            if n in fields and session.memory and session.memory.epoch == batch.header.epoch
+        }
         if not played:
             received = send(batch)
             if any(isinstance(r, JoinRequest) and not r.encrypted for r in batch.requests.values()):

@@ -76,10 +76,6 @@ class ClientSession:
             logger.warning("dubhe: the node's answer to %s raised %s.", header.stage, where)
             raise RefusedError(f"{header.stage} failed; the node's log says why.") from None
 
-    def is_in(self, epoch: bytes) -> bool:
-        """Return whether that is the epoch that the node was last asked to join."""
-        return self.memory is not None and self.memory.epoch == epoch
-
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
         if self.memory is not None and self.memory.remembers(header.epoch):
             raise StaleMessageError("This node was asked to join that epoch before.")
@@ -90,7 +86,7 @@ class ClientSession:
 
     def _answer(self, header: Envelope, request: Message) -> Message:
         memory = self.memory
-        if memory is None or not self.is_in(header.epoch):
+        if memory is None or memory.epoch != header.epoch:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
         if header.sequence <= memory.sequence:
             raise StaleMessageError("The request was answered before.")
