@@ -18,6 +18,7 @@ _OF_NAMES: Final = {
     *("node_id", "partition", "partition-id", "partition_id", "site", "station", "user", "writer"),
 }
 """Headings of a column that names the clients, whatever stands in it."""
+_FEW: Final = 3  # numbers that count up may well be samples
 _OF_LISTS: Final = {"class", "count", "counts", "label", "labels", "samples"}  # one a line
 
 
@@ -187,6 +188,11 @@ def _read_csv(path: Path) -> NDArray[Any]:
     rows = [(at, [cell.strip(' "') for cell in _cells(line)]) for at, line in lines]
     rows = [(at, cells) for at, cells in rows if any(cells)]
     headings = [c.lower() for c in rows.pop(0)[1]] if rows and _is_heading(rows[0][1]) else []
+    if 0 < len(headings) <= _FEW and all(map(_is_number, headings)):
+        raise DataError(
+            f"{path}: the first line, {','.join(headings)}, may number the classes or be a client; "
+            "name the classes in words above it, or in its place."
+        )
     if _OF_LISTS.intersection(headings):
         raise DataError(
             f"{path} is a list ({', '.join(headings)}); give a line for each client, and in it a "

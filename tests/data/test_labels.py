@@ -101,7 +101,6 @@ TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
         "cat,dog,cow\n5,0,2\n1,7,0\n0,9,9",
         "\ufeff5;0;2\r\n1;7;0\r\n0;9;9\r\n\r\n",
         ",0,1,2\n0,5,0,2\n1,1,7,0\n2,0,9,9\n",
-        "0,1,2\n5,0,2\n1,7,0\n0,9,9\n",
         "5 0 2\n1 7 0\n0 9 9\n",
         'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t0\t9\t9\n',
         "north,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
@@ -112,7 +111,6 @@ TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
         "header",
         "excel",
         "pandas",
-        "pandas-no-index",
         "numpy",
         "numbered",
         "named",
@@ -133,6 +131,16 @@ def test_first_client_is_not_taken_for_names(first: list[int], tmp_path: Path) -
     path = tmp_path / "counts.csv"
     path.write_text("\n".join(",".join(map(str, row)) for row in table), encoding="utf-8")
     assert load_label_counts(path).tolist() == table
+
+
+def test_classes_that_are_numbered_are_no_client(tmp_path: Path) -> None:
+    """As pandas writes them without an index; of few classes it may be either, and is asked."""
+    path = tmp_path / "counts.csv"
+    path.write_text("0,1,2,3\n5,0,2,1\n1,7,0,0\n")
+    assert load_label_counts(path).tolist() == [[5, 0, 2, 1], [1, 7, 0, 0]]
+    path.write_text("1,2,3\n5,0,2\n")
+    with pytest.raises(DataError, match="1,2,3, may number the classes or be a client; name"):
+        load_label_counts(path)
 
 
 def test_npy_and_array(tmp_path: Path) -> None:

@@ -101,6 +101,11 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
     """Read the label counts anew to join an epoch; a node that stays out says why, and no label."""
     if (refusal := _refusal(policy, request)) is not None:
         return refusal
+    if policy.simulated and not request.simulated:
+        warn_once(
+            "dubhe: this node is simulated, and the server sets no simulation; so it encrypts, and "
+            "its draws do not repeat."
+        )
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING
     counts = _read(policy, rule_of(request).num_classes)

@@ -149,6 +149,15 @@ def test_the_owner_sets_the_floors() -> None:
     assert not isinstance(read_label_counts(lax, asked), JoinStatus)
 
 
+def test_a_simulated_node_of_a_server_without_simulation(caplog: pytest.LogCaptureFixture) -> None:
+    """It joins, and says what does not repeat."""
+    warn_once.cache_clear()
+    for simulated in (True, True, False):
+        assert read_label_counts(policy(simulated=simulated), ANNOUNCED) == (1, 2, 3)
+    (text,) = caplog.messages
+    assert text.startswith("dubhe: this node is simulated, and the server sets no simulation")
+
+
 def test_who_takes_no_part_is_not_asked_for_labels() -> None:
     """Willingness is asked with round 0, before the labels are read."""
     asked: list[int] = []

@@ -126,7 +126,7 @@ class Join(Awaiting):
             declined=context.run.declined & context.round.present - aliases.keys() | declined,
         )
         context = replace(context, run=run)
-        context.check_quorum(len(aliases), "joined")
+        context.check_quorum(len(aliases), "part of the epoch")
         for reason, number in report.dropped.items():
             if 2 * number > report.sent and reason in REMEDIES:
                 context = context.noted(f"Most nodes stay out ({reason}); {REMEDIES[reason]}.")
