@@ -17,7 +17,7 @@ from protocol.nodes import only_charged
 
 from dubhe_flwr.errors import ProtocolError, QuorumError
 from dubhe_flwr.protocol import Batch, ClientSession, Coordinator, NodeFailure, Plan, Settings
-from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState, Rest
 from dubhe_flwr.rules import Paper
 
 NUM_NODES = 8
@@ -283,7 +283,7 @@ class Federation(RuleBasedStateMachine):
         """Have the server await replies to just the batch that is out."""
         state: CoordinatorState | None = getattr(self, "state", None)
         if state is not None and self.batch is not None:
-            assert state.stage is not None
+            assert not isinstance(state.stage, Rest)
             assert state.stage.batch is self.batch
 
     def teardown(self) -> None:

@@ -5,7 +5,8 @@ from typing import Final, TypeVar
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
-from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError
+from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Planned
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Plan
 
 OutcomeT = TypeVar("OutcomeT")
@@ -16,8 +17,8 @@ _SKIPPED: Final = "Nobody is there to train; this round is skipped."
 
 
 def or_by_chance(
-    context: Context, step: Callable[[], tuple[Context, OutcomeT]]
-) -> tuple[Context, OutcomeT | Plan]:
+    context: Context, epoch: Epoch | None, step: Callable[[], tuple[Context, OutcomeT]]
+) -> tuple[Context, OutcomeT | Planned]:
     """Take a step of the protocol; choose at random where it fails, if the operator says so.
 
     It is a `QuorumError` if the round is given up and `on_failure` is "raise", or if no node can
@@ -32,11 +33,11 @@ def or_by_chance(
         if raises:
             option = "" if error.context.misconfigured() else _OPTION
             raise _failure(error.context, f"{error}{option}") from None
-        return _by_chance(error.context, error)
+        return _by_chance(error.context, error.epoch, error)
     except DubheError as error:
         if raises:
             raise
-        return _by_chance(context, error)
+        return _by_chance(context, epoch, error)
 
 
 def _failure(context: Context, sentence: str) -> QuorumError:
@@ -44,12 +45,12 @@ def _failure(context: Context, sentence: str) -> QuorumError:
     return QuorumError(" ".join([sentence, *dict.fromkeys(context.round.notes)]))
 
 
-def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
+def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tuple[Context, Planned]:
     """Choose K at random from the nodes that are there and did not say no.
 
     Those that said yes for this round come first: the others may be lost.
     """
-    run, this_round, epoch = context.run, context.round, context.epoch
+    run, this_round = context.run, context.round
     here = this_round.eligible - run.declined - this_round.unwilling
     if not here and context.declined_for_settings():
         raise _failure(context, str(error)) from None
@@ -61,7 +62,7 @@ def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
     first = frozenset(drawn[: context.settings.num_participants])
     chosen = tuple(filter(first.__contains__, order))
     context = context.noted(f"{error} {_BY_CHANCE if chosen else _SKIPPED}")
-    return context, Plan(
+    plan = Plan(
         server_round=run.server_round,
         participants=chosen,
         aliases=tuple(run.aliases.get(node_id, str(node_id)) for node_id in chosen),
@@ -72,3 +73,4 @@ def _by_chance(context: Context, error: DubheError) -> tuple[Context, Plan]:
         stages=context.round.reports,
         fallback=True,
     )
+    return context, Planned(epoch, plan)

@@ -10,7 +10,7 @@ from dubhe_flwr.core.randomness import draw_keys_of, generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
-from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Replies, StageReport
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -54,22 +54,13 @@ class Round:
     reports: tuple[StageReport, ...] = ()  # of the exchanges so far
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorState:
-    """Where the server is, between two batches or two rounds. It holds no key and no label."""
-
-    run: Run
-    round: Round = Round()
-    epoch: Epoch | None = None  # the one that is settled
-    stage: "Awaiting | None" = None  # what awaits replies; None between two rounds
-
-
 class GivenUpError(QuorumError):
     """A round that cannot go on, with what is known of the nodes by then."""
 
-    def __init__(self, sentence: str, context: "Context") -> None:
+    def __init__(self, sentence: str, context: "Context", epoch: Epoch | None) -> None:
         super().__init__(sentence)
         self.context = context
+        self.epoch = epoch
 
 
 _WAIT: Final = "wait for more nodes that are willing, or lower the quorum"
@@ -103,7 +94,6 @@ class Context:
     settings: Settings
     run: Run
     round: Round
-    epoch: Epoch | None = None
 
     @property
     def server_round(self) -> int:
@@ -197,11 +187,11 @@ class Context:
         suspects = self.round.heeded if self.round.num_renewals else frozenset()
         return tuple(sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects))
 
-    def give_up(self, sentence: str) -> NoReturn:
-        """End the round, with all that is known by then."""
-        raise GivenUpError(sentence, self)
+    def give_up(self, sentence: str, epoch: Epoch | None = None) -> NoReturn:
+        """End the round, with all that is known by then; the epoch may go on in the next one."""
+        raise GivenUpError(sentence, self, epoch)
 
-    def check_quorum(self, num_nodes: int, what: str) -> None:
+    def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None = None) -> None:
         """Give up with too few nodes; say how many are needed, and why others were dropped."""
         quorum = self.settings.least_nodes
         if num_nodes >= quorum:
@@ -210,7 +200,8 @@ class Context:
         dropped = ", ".join(reasons) or "no reply was dropped"
         self.give_up(
             f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
-            f"({dropped}); {self.misconfigured() or _WAIT}."
+            f"({dropped}); {self.misconfigured() or _WAIT}.",
+            epoch,
         )
 
     def misconfigured(self) -> str | None:
@@ -245,3 +236,40 @@ class Awaiting(ABC):
     @abstractmethod
     def take(self, context: Context, replies: Replies) -> tuple[Context, Any]:
         """Go on with the replies, to a stage that sends more or to what begins the next one."""
+
+
+@dataclass(frozen=True)
+class AwaitingInEpoch(Awaiting):
+    """A stage of an epoch that is settled, with all that was spent of it."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Between two rounds."""
+
+    epoch: Epoch | None = None  # None if the next round begins one
+
+
+@dataclass(frozen=True)
+class Planned:
+    """It is known who trains, and the round is over."""
+
+    epoch: Epoch | None
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState:
+    """Where the server is, between two batches or two rounds. It holds no key and no label."""
+
+    run: Run
+    round: Round = Round()
+    stage: Awaiting | Rest = Rest()
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """The epoch that is settled; None where there is none, or one is being registered."""
+        stage = self.stage
+        return stage.epoch if isinstance(stage, Rest | AwaitingInEpoch) else None

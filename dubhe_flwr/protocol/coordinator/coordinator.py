@@ -7,7 +7,15 @@ from typing import Any
 
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context, CoordinatorState, Round, Run
+from dubhe_flwr.protocol.coordinator.context import (
+    Awaiting,
+    Context,
+    CoordinatorState,
+    Planned,
+    Rest,
+    Round,
+    Run,
+)
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import is_over
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
@@ -26,26 +34,25 @@ Outcome = Joined | KeyMade | Registered | Epoch | Drawn | Determined | Refused
 """What a stage comes to, and with what the next one begins."""
 
 
-def _enter(context: Context) -> tuple[Context, Awaiting | Determined]:
+def _enter(context: Context, epoch: Epoch | None) -> tuple[Context, Awaiting | Determined]:
     """Go on in the epoch, or begin a new one if it is time."""
-    epoch = context.epoch
     if epoch is None or is_over(context, epoch):
         return Join.begin(context)
     return Participate.begin(context, epoch)  # at once Determined, where the round is drawn already
 
 
-def _plan(context: Context, determined: Determined) -> tuple[Context, Plan]:
+def _plan(context: Context, determined: Determined) -> tuple[Context, Planned]:
     """Say who trains."""
     epoch, server_round = determined.epoch, context.server_round
     ready = epoch.rounds[server_round]
     here = context.round.eligible
     num_willing = len(ready.willing(epoch.registered, here))
-    context.check_quorum(num_willing, "registered, willing and there")
+    context.check_quorum(num_willing, "registered, willing and there", epoch)
     chosen = ready.participants(epoch.registered, here, context.run.seed, server_round)
     wanted = context.settings.num_participants
     if len(chosen) < wanted:
         context = context.noted(f"Only {len(chosen)} of {wanted} clients can train.")
-    return context, Plan(
+    plan = Plan(
         server_round=server_round,
         participants=chosen,
         aliases=tuple(epoch.aliases[node_id] for node_id in chosen),
@@ -58,11 +65,12 @@ def _plan(context: Context, determined: Determined) -> tuple[Context, Plan]:
         notes=context.round.notes,
         stages=context.round.reports,
     )
+    return context, Planned(epoch, plan)
 
 
 def _next(  # noqa: PLR0911 - one for each outcome
     context: Context, outcome: Outcome
-) -> tuple[Context, Awaiting | Outcome | Plan]:
+) -> tuple[Context, Awaiting | Outcome | Planned]:
     """Go from the outcome of a stage to what begins the next one."""
     match outcome:
         case Joined():
@@ -107,14 +115,14 @@ class Coordinator(Selector[CoordinatorState]):
 
     def register_anew(self, state: CoordinatorState) -> CoordinatorState:
         """Return the state in which all nodes register before the next round."""
-        return replace(state, epoch=None)
+        return replace(state, stage=Rest())
 
     def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
         """Return seed, epoch and drawn rounds; no key, since the server has none.
 
         In the middle of an exchange there is no epoch that could go on, so none is saved.
         """
-        epoch = state.epoch if state.stage is None else None
+        epoch = state.epoch if isinstance(state.stage, Rest) else None
         saved: dict[str, Any] = to_json(_Saved(state.run, epoch))
         return saved
 
@@ -135,7 +143,7 @@ class Coordinator(Selector[CoordinatorState]):
         run = replace(run, has_varied=run.has_varied or interrupted)  # nodes may have read a sum
         same = epoch is not None and epoch.announced == self.settings.announced(len(epoch.asked))
         goes_on = same and not interrupted and self.settings.simulation != "plain"
-        return CoordinatorState(run, epoch=epoch if goes_on else None)
+        return CoordinatorState(run, stage=Rest(epoch if goes_on else None))
 
     def begin_round(
         self,
@@ -162,33 +170,36 @@ class Coordinator(Selector[CoordinatorState]):
                     unwilling=epoch.ids(ahead[server_round].unwilling),
                 )
         run = replace(state.run, server_round=server_round)
-        context = Context(self.settings, run, this_round, epoch)
-        return self._go_on(context, lambda: _enter(context))
+        context = Context(self.settings, run, this_round)
+        return self._go_on(context, epoch, lambda: _enter(context, epoch))
 
     def step(
         self, state: CoordinatorState, replies: Replies
     ) -> tuple[CoordinatorState, Batch | Plan]:
         """Go on with the replies to the last batch."""
         stage = state.stage
-        if stage is None:
+        if isinstance(stage, Rest):
             raise SettingsError("No batch awaits replies; call begin_round first.")
-        context = Context(self.settings, state.run, state.round, state.epoch)
-        return self._go_on(context, lambda: stage.take(context, replies))
+        context = Context(self.settings, state.run, state.round)
+        return self._go_on(context, state.epoch, lambda: stage.take(context, replies))
 
     @staticmethod
     def _go_on(
-        context: Context, step: Callable[[], tuple[Context, Awaiting | Outcome]]
+        context: Context,
+        epoch: Epoch | None,
+        step: Callable[[], tuple[Context, Awaiting | Outcome]],
     ) -> tuple[CoordinatorState, Batch | Plan]:
         """Take a step, and go on to the next stage that awaits replies or to a plan."""
 
-        def follow() -> tuple[Context, Awaiting | Plan]:
-            outcome: Awaiting | Outcome | Plan
+        def follow() -> tuple[Context, Awaiting | Planned]:
+            outcome: Awaiting | Outcome | Planned
             reached, outcome = step()
-            while not isinstance(outcome, Awaiting | Plan):
+            while not isinstance(outcome, Awaiting | Planned):
                 reached, outcome = _next(reached, outcome)
             return reached, outcome
 
-        context, outcome = or_by_chance(context, follow)
-        stage = outcome if isinstance(outcome, Awaiting) else None
-        state = CoordinatorState(context.run, context.round, context.epoch, stage)
-        return state, outcome.batch if isinstance(outcome, Awaiting) else outcome
+        context, outcome = or_by_chance(context, epoch, follow)
+        if isinstance(outcome, Awaiting):
+            return CoordinatorState(context.run, context.round, outcome), outcome.batch
+        rest = Rest(outcome.epoch)
+        return CoordinatorState(context.run, context.round, rest), outcome.plan

@@ -44,7 +44,7 @@ class TestErrors:
                 raise error
 
             with pytest.raises(type(error)):
-                or_by_chance(context, step)
+                or_by_chance(context, None, step)
 
     def test_any_other_error_of_the_package_ends_the_round_alone(
         self, monkeypatch: pytest.MonkeyPatch

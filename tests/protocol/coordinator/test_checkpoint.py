@@ -11,7 +11,7 @@ from protocol.server import GROUPS, PLAIN, SEARCH, Nodes, federation, wills
 
 from dubhe_flwr.errors import CheckpointError
 from dubhe_flwr.protocol import Batch
-from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState, Rest
 
 FOREIGN: tuple[Any, ...] = (
     *(None, True, 1, -1, 1.5, 2**64, "1", "not base64!"),
@@ -52,7 +52,8 @@ def test_at_every_point_of_a_run_the_state_comes_back(settings: dict[str, Any]) 
         while True:
             at = nodes.state
             load = nodes.selector.load_state_dict
-            expected = CoordinatorState(at.run, epoch=None if at.stage or is_clear else at.epoch)
+            goes_on = isinstance(at.stage, Rest) and not is_clear
+            expected = CoordinatorState(at.run, stage=at.stage if goes_on else Rest())
             back = load(saved(nodes), interrupted=False)
             assert fingerprint(back) == fingerprint(expected)
             again = load(saved(nodes), interrupted=True)

@@ -25,15 +25,19 @@ from protocol.server import (
 
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch
-from dubhe_flwr.protocol.coordinator.context import Awaiting
+from dubhe_flwr.protocol.coordinator.context import Awaiting, AwaitingInEpoch
 from dubhe_flwr.protocol.coordinator.coordinator import Outcome
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.rules import Prices
 
 
+STAGES = "dubhe_flwr.protocol.coordinator.stages."
+
+
 def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
     """And every outcome is that of a stage; mypy holds that `_next` takes all of them."""
-    stages = [s for s in Awaiting.__subclasses__() if s.__module__.startswith("dubhe_flwr.")]
+    kinds = [*Awaiting.__subclasses__(), *AwaitingInEpoch.__subclasses__()]
+    stages = [kind for kind in kinds if kind.__module__.startswith(STAGES)]
     returned = [typing.get_type_hints(stage.take)["return"] for stage in stages]
     reached = {each for hint in returned for each in outcomes(hint)}
     assert reached - set(stages) == set(typing.get_args(Outcome))

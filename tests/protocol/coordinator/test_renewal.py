@@ -8,7 +8,7 @@ from protocol.federation import epoch_of
 from protocol.server import GROUPS, NUM_CLIENTS, epochs_of, federation
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol.coordinator.context import Context, Round, Run
+from dubhe_flwr.protocol.coordinator.context import Context, Rest, Round, Run
 from dubhe_flwr.protocol.coordinator.renewal import is_refused
 from dubhe_flwr.protocol.plan import StageReport
 
@@ -102,7 +102,7 @@ def test_nodes_that_were_left_out_of_the_sums_save_a_run_as_well() -> None:
     """Of 31 nodes three registered in vain. Nine others go, and K = 20 train all the same."""
     nodes = federation(31, num_participants=20, max_registered=31, simulation="plain")
     nodes.play(1, nodes.ids[1:])
-    nodes.state = replace(nodes.state, epoch=None)
+    nodes.state = replace(nodes.state, stage=Rest())
     assert nodes.play(2).num_registered == 28
     epoch = epoch_of(nodes)
     plan = nodes.play(3, [*epoch.registered[9:], *epoch.left_out])

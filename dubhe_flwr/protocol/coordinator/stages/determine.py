@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
@@ -15,10 +15,9 @@ from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, 
 
 
 @dataclass(frozen=True)
-class Determine(Awaiting):
+class Determine(AwaitingInEpoch):
     """Agents were asked about rounds."""
 
-    epoch: Epoch  # with the rounds that are determined, and the sums that agents were given
     questions: Mapping[int, Mapping[int, Question]]  # by agent and round
     failed: frozenset[int]  # agents that did not answer
     num_asked: int  # how many times agents were asked in this exchange
@@ -50,7 +49,6 @@ class Determine(Awaiting):
             questions.setdefault(cut.agent, {})[server_round] = cut
         if has_no_agent:
             context = context.noted("No agent is left to determine; the choice is random.")
-        context = replace(context, epoch=epoch)
         if not questions:
             return context, Determined(epoch)
         requests = {agent: _request(epoch, asked) for agent, asked in questions.items()}
@@ -90,7 +88,7 @@ class Determine(Awaiting):
             epoch = _with_round(epoch, server_round, question, question.first)
         if unanswered:
             context = context.noted("No agent determined; the choice is random.")
-        return replace(context, epoch=epoch), Determined(epoch)
+        return context, Determined(epoch)
 
 
 def _with_round(epoch: Epoch, server_round: int, cut: CutRound, chosen: tuple[int, ...]) -> Epoch:

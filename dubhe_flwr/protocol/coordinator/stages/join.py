@@ -82,9 +82,7 @@ class Join(Awaiting):
         announced = context.settings.announced(number)
         identity = secrets.token_bytes(EPOCH_ID_BYTES)
         context, batch = context.batch(identity, Stage.JOIN, dict.fromkeys(asked, announced))
-        return replace(context, epoch=None), cls(
-            batch, announced, left_out=context.round.present.difference(asked)
-        )
+        return context, cls(batch, announced, context.round.present.difference(asked))
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, Joined]:
         """Take those that join under one number of classes."""

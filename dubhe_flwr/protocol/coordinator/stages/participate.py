@@ -6,7 +6,7 @@ from itertools import compress
 
 import numpy as np
 
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import (
     draws_left,
@@ -38,10 +38,9 @@ class Determined:
 
 
 @dataclass(frozen=True)
-class Participate(Awaiting):
+class Participate(AwaitingInEpoch):
     """Nodes were asked to draw; where the epoch has held before, not for the first time."""
 
-    epoch: Epoch
     request: ParticipateRequest
     has_held: bool
 
@@ -69,15 +68,15 @@ class Participate(Awaiting):
             num_tries=num_tries,
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
-        context.check_quorum(len(here), "registered and there")
+        context.check_quorum(len(here), "registered and there", epoch)
         has_held = epoch.budget.num_draws > 0
         budget = epoch.budget.with_draws(epoch.draws_charged(num_rounds * num_tries))
+        # Kept at once: draws that were asked for are spent, whatever comes of them.
         epoch = replace(epoch, budget=budget)
         to_each = dict.fromkeys(here, request)
         requests = context.with_draw_keys(epoch, to_each, last.exchange + 1, num_tries)
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
-        # Kept at once: draws that were asked for are spent, whatever comes of them.
-        return replace(context, epoch=epoch), cls(batch, epoch, request, has_held)
+        return context, cls(batch, epoch, request, has_held)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, Drawn | Refused]:
         """Read the draws."""
@@ -104,14 +103,13 @@ class Participate(Awaiting):
         said_no = epoch.ids(this_round.unwilling)
         context = replace(
             context,
-            epoch=epoch,
             round=replace(
                 context.round,
                 willing=epoch.ids(np.flatnonzero(this_round.available)),
                 unwilling=said_no | (context.round.unwilling - accepted.keys()),
             ),
         )
-        context.check_quorum(len(context.round.willing), "registered and willing")
+        context.check_quorum(len(context.round.willing), "registered and willing", epoch)
         return replace(context, run=replace(context.run, num_refused_epochs=0)), Drawn(
             epoch, rounds
         )

@@ -12,6 +12,7 @@ from protocol.server import (
     agents_in_turn,
     alter,
     asked,
+    awaiting,
     federation,
     lost,
     questions_of,
@@ -25,6 +26,7 @@ from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.protocol import Batch, Plan
 from dubhe_flwr.protocol.coordinator.epoch import Budget
 from dubhe_flwr.protocol.coordinator.questions import Question
+from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 
 N = 24
 FIXED = np.array([with_square(fixed_point(row)) for row in skewed_counts(N)])
@@ -46,9 +48,9 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
     """Play until all agents but one have spent their sums, and that one is asked."""
     batch = nodes.until("participate")
     budget = Budget(0, {node_id: 11 for node_id in nodes.ids if node_id != stand_in})
-    stage, epoch = nodes.state.stage, replace(epoch_of(nodes), budget=budget)
-    changed: Any = replace(stage, epoch=epoch)  # type: ignore[type-var]
-    nodes.state = replace(nodes.state, epoch=epoch, stage=changed)
+    stage = awaiting(nodes, Participate)
+    changed = replace(stage, epoch=replace(stage.epoch, budget=budget))
+    nodes.state = replace(nodes.state, stage=changed)
     outcome = nodes.step(nodes.deliver(batch))
     assert isinstance(outcome, Batch)
     assert list(outcome.requests) == [stand_in]

@@ -194,7 +194,7 @@ class TestNumberOfClasses:
 
     def test_an_error_says_it_too(self) -> None:
         """Where the run ends nobody sees the notes of the round."""
-        with pytest.raises(QuorumError, match=r"part of the epoch, fewer .* have 5 classes; .*: 1 \(3\)"):
+        with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: 1 \(3\)"):
             self.coins(5, 3, 5, 4).play(1)
 
     def test_labels_in_the_place_of_counts_are_told_as_such(self) -> None:
