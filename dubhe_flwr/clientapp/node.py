@@ -28,6 +28,7 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
+from dubhe_flwr.protocol.node.memory import NO_MEMORY
 from dubhe_flwr.protocol.node.policy import warn_once, where_raised
 
 LabelCounts = Callable[[Context], ArrayLike]
@@ -118,11 +119,12 @@ class Node(Limits):
         unprotected = pinned is None and not policy.simulated  # a simulation has no network
         if unprotected and fields.get("stage") == Stage.JOIN:
             warn_once(_NOT_PINNED)
-        session = ClientSession(policy, _kept_memory(context), today=int(time.time() // _DAY))
+        memory = _kept_memory(context)
+        session = ClientSession(policy, memory, today=int(time.time() // _DAY))
         try:
             return session.handle(fields)
         finally:  # what was decrypted for a refused request counts too
-            if session.memory is not None:
+            if session.memory is not memory:
                 context.state[_RECORD] = config_record(session.memory.to_fields())
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
@@ -243,13 +245,13 @@ def _answer(node: Node, message: Message, context: Context) -> Message:
     return Message(to_records(reply), reply_to=message)
 
 
-def _kept_memory(context: Context) -> Memory | None:
+def _kept_memory(context: Context) -> Memory:
     """Return the session that the last request left; a node that cannot read it starts anew."""
     record = context.state.get(_RECORD)
     if record is None:
-        return None
+        return NO_MEMORY
     try:
         return Memory.from_fields(dict(record.items()))
     except MalformedMessageError:
         log(WARNING, "dubhe: the session kept by this node is not readable; it registers anew")
-        return None
+        return NO_MEMORY

@@ -11,7 +11,7 @@ from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
 
 ERROR_REPLY: Final = "error reply"
-"""Why a reply is dropped that is a `NodeFailure`."""
+"""The reason for which a `NodeFailure` is dropped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
+from dubhe_flwr.protocol.node.memory import NO_MEMORY
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -30,7 +31,7 @@ class PlayedNodes:
         played = {
             n: session
             for n, session in self._sessions.items()
-            if n in fields and session.memory and session.memory.epoch == batch.header.epoch
+            if n in fields and session.memory.epoch == batch.header.epoch
         }
         if not played:
             received = send(batch)
@@ -50,9 +51,10 @@ class PlayedNodes:
             with suppress(ProtocolError):  # the server drops such a reply, too
                 reply: Any = read(fields)  # the header fixes the kind
                 if reply.label_counts is not None:
-                    memory = before.memory if (before := self._sessions.get(node_id)) else None
-                    self._sessions[node_id] = ClientSession(_policy(reply), memory)
-                    self._sessions[node_id].handle(batch.fields[node_id])
+                    before = self._sessions.get(node_id)
+                    session = ClientSession(_policy(reply), before.memory if before else NO_MEMORY)
+                    session.handle(batch.fields[node_id])
+                    self._sessions[node_id] = session
 
 
 def _policy(reply: JoinReply) -> NodePolicy:

@@ -23,13 +23,13 @@ Determination = Literal["auto", "tries", "grouped"]
 OnFailure = Literal["raise", "random"]
 Simulation = Literal["plain", "encrypted"]
 
-_LARGE: Final = 10
-_MANY: Final = 20
+_LARGE: Final = 10  # times as many nodes as train: then groups pay
+_MANY: Final = 20  # times as many choices as tries
 _USUAL_GROUP: Final = 4
 _ENOUGH_GROUPS: Final = 5
 _ENOUGH_VOLUNTEERS: Final = 100
 _USUAL_TRIES: Final = 20
-_DRAWN_AHEAD: Final = 20
+_DRAWN_AHEAD: Final = 20  # rounds, in a simulation
 _LEAST: Final = {
     "num_participants": 1,
     "tries": 1,

@@ -139,22 +139,18 @@ def refuses(
     """Check that a request is refused for that reason, and changes nothing but what it costs."""
     session = nodes.session(node_id)
     kept = session.memory
-    before = None if kept is None else encode(kept)
+    before = encode(kept)
     with pytest.raises(error, match=match) as refusal:
         session.handle(request)
-    assert kept is None or encode(kept) == before
+    assert encode(kept) == before
     assert only_charged(kept, session.memory, request)
     return refusal.value
 
 
-def only_charged(
-    before: Memory | None, after: Memory | None, request: Mapping[str, object]
-) -> bool:
+def only_charged(before: Memory, after: Memory, request: Mapping[str, object]) -> bool:
     """Return whether a refused request changed nothing, or no more than what it costs."""
     if after is before:
         return True
-    assert before is not None
-    assert after is not None
     old, new = encode(before), encode(after)
     changed = {name for name in old.keys() | new.keys() if new.get(name) != old.get(name)}
     charges = _CHARGES.get(str(request["stage"]), frozenset())

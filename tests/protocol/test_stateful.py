@@ -228,8 +228,6 @@ class Federation(RuleBasedStateMachine):
         """Deliver old requests again: the node refuses each and stays as it is."""
         session = self.sessions[node_id]
         before = session.memory
-        if before is None:
-            return  # restarted without its memory, it cannot know
         for request in self.requests[node_id][-again:]:
             if before.remembers(request["epoch"]) and request["epoch"] != before.epoch:
                 with pytest.raises(ProtocolError):
@@ -273,10 +271,10 @@ class Federation(RuleBasedStateMachine):
     def budgets_hold(self) -> None:
         """No node draws or decrypts more than it agreed to in an epoch."""
         for session in getattr(self, "sessions", {}).values():
-            memory = session.memory
-            if memory is not None and memory.joined is not None and memory.joined.registered:
-                assert memory.joined.registered.num_draws <= MAX_DRAWS
-                assert memory.joined.registered.num_sums <= (NUM_NODES - 1) // 2
+            joined = session.memory.joined
+            if joined is not None and joined.registered:
+                assert joined.registered.num_draws <= MAX_DRAWS
+                assert joined.registered.num_sums <= (NUM_NODES - 1) // 2
 
     @invariant()
     def the_state_fits_the_batch(self) -> None:

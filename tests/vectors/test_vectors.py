@@ -278,7 +278,6 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
     for name, size in step.get("reply-sizes", {}).items():
         assert len(reply[name]) == size  # type: ignore[arg-type]  # bytes
     for name, numbers in step.get("reply-decrypts-to", {}).items():
-        assert node.memory is not None
         joined = node.memory.joined
         assert joined is not None
         assert joined.registered is not None

@@ -42,7 +42,7 @@ class Invitation:
     num_classes: int  # ``C``, what most nodes said
     asked: frozenset[int]
     left_out: frozenset[int]  # by lot: not asked, or not in the sums
-    declined: frozenset[int]  # those that said no
+    declined: frozenset[int]  # those that said no, or have other classes
 
     @property
     def terms(self) -> Terms:
@@ -63,7 +63,7 @@ class Epoch(Invitation):
     num_registered: int  # clients that the sum of the registrations covers
     finding: tuple[float, ...] = ()  # of the rule
     budget: Budget = field(default_factory=Budget)  # what was spent
-    rounds: Mapping[int, ReadyRound] = field(default_factory=dict)  # those that have not begun
+    rounds: Mapping[int, ReadyRound] = field(default_factory=dict)  # this one and those ahead
     failed: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
 
     @cached_property

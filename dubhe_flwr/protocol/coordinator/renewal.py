@@ -65,15 +65,15 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     The lost ones count after a while only: what lost them may lose them again.
     """
     settings, present = context.settings, context.round.present
-    strangers = present - epoch.left_out
-    registered = strangers.intersection(epoch.aliases) - epoch.failed
-    num_registered, num_new = len(registered), len(strangers - epoch.asked)
+    counted = present - epoch.left_out
+    registered = counted.intersection(epoch.aliases) - epoch.failed
+    num_registered, num_new = len(registered), len(counted - epoch.asked)
     room = settings.max_registered - num_registered
-    many = max(settings.min_cohort, settings.max_unregistered * len(strangers))
+    many = max(settings.min_cohort, settings.max_unregistered * len(counted))
     if min(room, num_new) >= many:
         return True
-    # Those that went hide those that came, where the run would end or fewer than K would train
-    # without them; then those that were left out count as well.
+    # Where as many went as came, fewer than the quorum may be left, or fewer than K. Then it takes
+    # fewer new ones, and those that were left out by lot count as new.
     num_gone = len(epoch.aliases) - len(epoch.failed) - num_registered
     num_others = len(present - (epoch.asked - epoch.left_out))
     possible = num_registered + min(room, num_others)
@@ -82,7 +82,7 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     if saves and num_others + num_gone >= settings.min_cohort:
         return True
     a_while = -(-settings.registration_interval // 5)
-    num_unregistered = len(strangers - registered - epoch.declined)
+    num_unregistered = len(counted - registered - epoch.declined)
     return min(room, num_unregistered) >= many and (
         context.server_round >= epoch.first_round + a_while
     )

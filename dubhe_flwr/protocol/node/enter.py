@@ -46,7 +46,7 @@ from dubhe_flwr.protocol.wire.terms import (
 
 def join(
     policy: NodePolicy,
-    memory: Memory | None,
+    memory: Memory,
     allowance: Allowance,
     header: Envelope,
     request: JoinRequest,
@@ -63,18 +63,16 @@ def join(
     examples = sum(counts) if request.weighted and counts is not None else None
     told = None if request.encrypted or policy.willing is not None else counts
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
-    past = b"" if memory is None else memory.epochs
     joined = None
     if counts is not None:
-        before = None if memory is None else memory.joined
-        remembered = () if before is None else before.left_to(request)
+        remembered = () if memory.joined is None else memory.joined.left_to(request)
         joined = Joined(header.epoch, request, delivery_key.to_bytes(), counts, remembered)
-    epochs = (past + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
+    epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
     return reply, Memory(header.sequence, epochs, allowance, joined)
 
 
 def make_key(policy: NodePolicy, joined: Joined, request: KeygenRequest, keep: Keep) -> KeygenReply:
-    """Make a new key pair and seal its secret half to each of the others."""
+    """Make a new key pair and seal its secret half to each node, this one included."""
     if joined.has_made_key:
         raise RefusedError("This node has made a key in that epoch.")
     announced, terms = joined.announced, joined.terms

@@ -14,7 +14,7 @@ _DIGEST_BYTES: Final = 32
 
 
 def price_of(joined: Joined, registered: Registered | None, request: ParticipateRequest) -> int:
-    """Return what the draws of a request cost, of an epoch as of a day."""
+    """Return what the draws of a request cost: of the budget of the epoch, and of the day."""
     reading = None if registered is None else registered.reading
     num_registered = request.num_clients if reading is None else reading.num_registered
     num_draws = request.num_rounds * request.num_tries
@@ -45,7 +45,7 @@ def registration_of(joined: Joined) -> Registered:
 def reading_of(registered: Registered) -> Reading:
     """Return what the node read of the sums; refuse if it read none, or refused one."""
     if registered.reading is None or registered.has_refused:
-        raise RefusedError("This node has read no sum of that epoch.")
+        raise RefusedError("This node has read no sum of that epoch, or refused one.")
     return registered.reading
 
 

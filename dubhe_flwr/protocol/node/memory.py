@@ -63,7 +63,7 @@ class Registered(_Hidden):
     key: EpochKey | None = None  # None in a simulation that does not encrypt
     weight: float = 1.0  # how much the node counts
     reading: Reading | None = None  # None before the first sum of the rule
-    has_refused: bool = False  # a sum was none: the node draws no more in this epoch
+    has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
     num_draws: int = 0  # spent of the budget of the epoch, as are the sums
     num_sums: int = 0
 
@@ -129,7 +129,8 @@ def _cipher(kept: EpochKey | None, terms: Terms) -> Cipher:
 
 
 Keep = Callable[[Joined], None]
-"""What is to be remembered from here on, even if the rest of a request is refused.
+"""What is to be remembered from here on, even if the rest of a request is refused. Whoever answers
+calls it, or the request could be sent again.
 
 A node that forgot what it decrypted for a refused request could be asked without end. So what is
 to be decrypted is charged, and that is kept, before it is looked at.
@@ -147,11 +148,11 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Memory(_Hidden):
-    """All that a node keeps. It never leaves the node."""
+    """All that a node keeps; before the first request, nothing. It never leaves the node."""
 
-    sequence: int  # number of the last request that was answered
-    epochs: bytes  # identities of those that it was asked to join, the present one last
-    allowance: Allowance  # what it did today
+    sequence: int = 0  # number of the last request that was answered
+    epochs: bytes = b""  # identities of those that it was asked to join, the present one last
+    allowance: Allowance = Allowance()  # what it did today
     joined: Joined | None = None  # its place in the present epoch; None if it did not join
 
     @property
@@ -175,3 +176,7 @@ class Memory(_Hidden):
             with suppress(TypeError, MalformedMessageError):
                 return decode(cls, kept, num_others=1)
         raise MalformedMessageError("The kept session is not readable.")
+
+
+NO_MEMORY: Final = Memory()
+"""That of a node before its first request."""

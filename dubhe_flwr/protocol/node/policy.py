@@ -72,9 +72,9 @@ class NodePolicy(Limits):
         where every other one proves to be trusted.
     """
 
-    label_counts: Callable[[], ArrayLike] = field(repr=False)  # it may hold the counts
+    label_counts: Callable[[], ArrayLike] = field(repr=False)  # a partial shows what it holds
     alias: str
-    willing: Callable[[int], bool] | None = field(default=None, repr=False)  # and this the key
+    willing: Callable[[int], bool] | None = field(default=None, repr=False)
     simulated: bool = False
     pinned: PinnedKeys | None = None
 

@@ -67,7 +67,7 @@ def determine(
     keep(replace(joined, registered=registered))
     cipher = joined.cipher(registered)
     found = [
-        _read_sum(joined.terms, cipher, request.sums[row * size : (row + 1) * size], number)
+        _decrypted(joined.terms, cipher, request.sums[row * size : (row + 1) * size], number)
         for row, number in enumerate(num_clients)
     ]
     try:
@@ -102,7 +102,7 @@ def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequen
             raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
 
-def _read_sum(
+def _decrypted(
     terms: Terms, cipher: Cipher, vector: bytes, num_clients: int
 ) -> NDArray[np.int64] | None:
     """Return the slots of a sum; None if it does not cover the clients it is said to cover."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import price_of, spend_day
-from dubhe_flwr.protocol.node.memory import Allowance, Joined, Keep, Memory
+from dubhe_flwr.protocol.node.memory import NO_MEMORY, Joined, Keep, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
@@ -41,15 +41,15 @@ class ClientSession:
     ----------
     policy : NodePolicy
         What the owner of the node decides.
-    memory : Memory, optional
-        What an earlier request left behind, none before the first one; as an attribute what to
-        keep for the next one. A refusal changes nothing but what it costs: what was decrypted is
-        charged whether or not it is answered.
+    memory : Memory (default: an empty one)
+        What the last request left behind; as an attribute what to keep for the next one. A refusal
+        changes nothing but what it costs: what was decrypted is charged whether or not it is
+        answered.
     today : int (default: 0)
         Days since 1970, for what the owner allows in a run within a day.
     """
 
-    def __init__(self, policy: NodePolicy, memory: Memory | None = None, today: int = 0) -> None:
+    def __init__(self, policy: NodePolicy, memory: Memory = NO_MEMORY, today: int = 0) -> None:
         self.policy = policy
         self.memory = memory
         self._today = today
@@ -77,16 +77,15 @@ class ClientSession:
             raise RefusedError(f"{header.stage} failed; the node's log says why.") from None
 
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
-        if self.memory is not None and self.memory.remembers(header.epoch):
+        if self.memory.remembers(header.epoch):
             raise StaleMessageError("This node was asked to join that epoch before.")
-        before = Allowance() if self.memory is None else self.memory.allowance
-        allowance = spend_day(self.policy, before, self._today, num_epochs=1)
+        allowance = spend_day(self.policy, self.memory.allowance, self._today, num_epochs=1)
         reply, self.memory = join(self.policy, self.memory, allowance, header, request)
         return reply
 
     def _answer(self, header: Envelope, request: Message) -> Message:
         memory = self.memory
-        if memory is None or memory.epoch != header.epoch:
+        if memory.epoch != header.epoch:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
         if header.sequence <= memory.sequence:
             raise StaleMessageError("The request was answered before.")

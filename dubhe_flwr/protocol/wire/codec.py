@@ -23,8 +23,8 @@ T = TypeVar("T")
 _NUMBER_FORMATS = {tuple[int, ...]: "q", tuple[float, ...]: "d"}
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 MAX_BYTES = 2**24
+"""Of the longest value that is looked at; all sealed keys of an epoch have to fit into one."""
 _MAX_NUMBERS = 2**16
-"""Longest values that are looked at; all sealed keys of an epoch have to fit into one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _decode(message_class: Any, fields: Mapping[str, object], prefix: str) -> tu
                 name = kind.__name__
                 raise MalformedMessageError(f"{title}: field {key!r} is not of type {name}.")
             if type(value) is not bytes or len(value) % 8 or len(value) > 8 * _MAX_NUMBERS:
-                raise MalformedMessageError(f"{title}: field {key!r} holds no whole numbers.")
+                raise MalformedMessageError(f"{title}: field {key!r} holds no numbers.")
             value = struct.unpack(f">{len(value) // 8}{number_format}", value)
             num_read += 1
         values.append(value)

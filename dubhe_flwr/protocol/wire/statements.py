@@ -32,7 +32,7 @@ def parameters_digest(announced: JoinRequest) -> bytes:
             # Half of a surrogate pair has no UTF-8 form, and yet a server may announce it.
             written = value.encode(errors="surrogatepass")
         else:
-            written = struct.pack(">d" if isinstance(value, float) else ">q", value)
+            written = struct.pack(">q", value)
         parts += [name.encode(), written]
     return hashlib.sha256(_joined(*parts)).digest()
 

@@ -30,7 +30,6 @@ from dubhe_flwr.protocol.coordinator.coordinator import Outcome
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.rules import Prices
 
-
 STAGES = "dubhe_flwr.protocol.coordinator.stages."
 
 

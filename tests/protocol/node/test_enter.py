@@ -33,7 +33,6 @@ def test_a_node_joins_with_a_fresh_key() -> None:
     assert own.delivery_key != old.delivery_key
     assert (own.epoch, own.label_counts, own.registered) == (batch.header.epoch, (0, 0, 0, 3), None)
     memory = nodes.session(node_id).memory
-    assert memory is not None
     assert (memory.epochs, memory.sequence) == (old.epoch + own.epoch, batch.header.sequence)
 
 
@@ -63,7 +62,6 @@ def test_who_stays_out_keeps_nothing(policy: dict[str, Any], status: JoinStatus)
     }
     assert len(sizes) == 1
     memory = nodes.session(node_id).memory
-    assert memory is not None
     assert memory.joined is None
 
 

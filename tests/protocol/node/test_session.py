@@ -5,6 +5,7 @@ from protocol.nodes import federation, next_request, refuses, seal, set_policy
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Stage
+from dubhe_flwr.protocol.node.memory import NO_MEMORY
 from dubhe_flwr.protocol.wire.messages import HelloRequest
 
 ENTERED = list(Stage)[2:]
@@ -18,7 +19,7 @@ def test_a_greeting_leaves_an_epoch_alone_and_needs_none() -> None:
     nodes = federation(policy={"willing": lambda r: r != 0})
     session = nodes.session(nodes.ids[3])
     reply = session.handle(HELLO)
-    assert (reply["alias"], reply["willing"], session.memory) == ("3", False, None)
+    assert (reply["alias"], reply["willing"], session.memory) == ("3", False, NO_MEMORY)
     nodes = federation()
     node_id, request = next_request(nodes, Stage.REGISTER)
     kept = nodes.memories[node_id]
@@ -53,7 +54,6 @@ def test_the_last_64_epochs_are_remembered() -> None:
     for epoch in epochs:
         nodes.handle(node_id, {**request, "epoch": epoch})
     memory = nodes.session(node_id).memory
-    assert memory is not None
     assert memory.epochs == b"".join(epochs[1:])
     stale = {**request, "epoch": epochs[1]}
     refuses(nodes, node_id, stale, StaleMessageError, "asked to join that epoch before")

@@ -69,7 +69,6 @@ class TestAnyRule:
             session.handle(request)
         own = registered(nodes, node_id)
         assert (own.reading, own.has_refused) == (None, False)
-        assert session.memory is not None
         assert session.memory.joined is not None
         assert (kept := session.memory.joined.registered) is not None
         assert kept.has_refused or kept.reading is not None

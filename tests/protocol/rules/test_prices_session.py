@@ -77,7 +77,6 @@ def test_a_node_answers_as_the_file_says() -> None:
     node = ClientSession(node_policies([known["label-counts"]] * (NODE + 1))[NODE])
     for step in known["steps"]:
         assert told(node.handle(read(step["request"]))) == step["reply"]
-    assert node.memory is not None
     assert node.memory.joined is not None
     assert len(node.memory.joined.remembered) == 1 + len(known["label-counts"])
 

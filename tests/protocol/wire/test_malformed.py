@@ -44,7 +44,7 @@ def federation(determination: str = "tries") -> Federation[CoordinatorState]:
     return nodes
 
 
-Situation = tuple[NodePolicy, Memory | None, Fields]
+Situation = tuple[NodePolicy, Memory, Fields]
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,12 @@ def situations() -> list[Situation]:
     return found
 
 
-def secrets(memories: Iterable[Memory | None]) -> set[str]:
+def secrets(memories: Iterable[Memory]) -> set[str]:
     """Return what no text may hold, as it would be written."""
     found = {str(count) for row in COUNTS for count in row}
     shares = (share for row in COUNTS for share in fixed_point_distribution(row).tolist())
     found |= {str(share) for share in shares if share > 10_000}
-    for kept in (memory.joined for memory in memories if memory is not None):
+    for kept in (memory.joined for memory in memories):
         if kept is None:
             continue
         numbers = [int.from_bytes(kept.delivery_key, "big")]

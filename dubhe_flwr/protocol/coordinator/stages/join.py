@@ -117,11 +117,12 @@ class Join(Awaiting):
         context, num_classes, others = _of_one_length(context, accepted)
         aliases = {n: reply.alias for n, reply in accepted.items() if n not in others}
         declined.update(others)
-        known = {n: a for n, a in context.run.aliases.items() if n in context.round.present}
+        present = context.round.present
+        known = {n: a for n, a in context.run.aliases.items() if n in present}
         run = replace(
             context.run,
             aliases={**known, **aliases},
-            declined=context.run.declined & context.round.present - aliases.keys() | declined,
+            declined=(context.run.declined & present).difference(aliases) | declined,
         )
         context = replace(context, run=run)
         context.check_quorum(len(aliases), "part of the epoch")

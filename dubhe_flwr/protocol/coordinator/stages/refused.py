@@ -11,8 +11,8 @@ from dubhe_flwr.protocol.plan import StageReport
 class Refused:
     """The nodes refuse the epoch, as the report of its last stage says.
 
-    Where it has held before, they drew in it: then they have forgotten it, and nobody registered
-    what does not add up.
+    If they drew in it before, its sum was good: then they have forgotten the epoch, and nobody is
+    to blame for what was registered.
     """
 
     report: StageReport

@@ -65,7 +65,8 @@ class Register(Awaiting):
         )
         context, kept = _by_lot(context, joined, members)
         if len(kept) < len(members):
-            total = public_key.add_up((vectors[n] for n in kept), num_ciphertexts)
+            of_registration = layout.num_ciphertexts(REGISTRATION)
+            total = public_key.add_up((accepted[n].registration for n in kept), of_registration)
         return context, Registered(
             joined=replace(joined, left_out=joined.left_out | (members.keys() - kept)),
             public_key=public_key,

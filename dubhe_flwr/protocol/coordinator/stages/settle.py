@@ -26,6 +26,8 @@ class Settle(Awaiting):
         """Ask the nodes to go on, unless the rule needs no further sum."""
         terms, last = registered.joined.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
+        # The only sum is read by whoever draws. Of several, the last one is read here as well: the
+        # nodes say that the rule is settled, and what it found.
         if num_sums <= max(1, last.exchange):
             return _epoch(context, registered)
         joined, exchange = registered.joined, last.exchange + 1
