@@ -24,21 +24,22 @@ _VERDICTS: Final = {
     "little": "Dubhe helps a little here.",
     "not": "Dubhe hardly helps here.",
 }
-_NINE_OF_TEN: Final = {"much": "1.5 to 18.2", "little": "-0.2 to 4.9", "not": "-0.7 to 0.6"}
+_NINE_OF_TEN: Final = {"much": "2.2 to 18.2", "little": "-0.4 to 4.5", "not": "-0.6 to 0.8"}
 
 
 def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[float]) -> float:
     """Return about how many points of accuracy Dubhe gains with handwritten digits, at most 15.
 
-    The distances, of ten rounds together and of one, are those at random and with Dubhe. Their
-    third powers count: the rarer a class is, the more it costs if it becomes rarer still. Single
-    rounds matter where clients hold few classes. Fitted; see docs/howto/my_federation.md.
+    The distances, of ten rounds together and of one, are those at random and with Dubhe. Of ten
+    rounds their third powers count: the rarer a class is, the more it costs if it becomes rarer
+    still. Single rounds matter where clients hold few classes. Fitted; see
+    docs/howto/my_federation.md.
 
     >>> round(points_of_digits(1.0, lasting=(0.5, 0.1), distance=(0.6, 0.2)), 1)
-    6.8
+    7.0
     """
-    lasts, swings = (random**3 - dubhe**3 for random, dubhe in (lasting, distance))
-    return min(15.0, 36.0 * (0.5 + emd) * lasts + 0.6 * emd**3 * swings)
+    lasts = lasting[0] ** 3 - lasting[1] ** 3
+    return min(15.0, 35.0 * (0.5 + emd) * lasts + 1.1 * emd**3 * (distance[0] - distance[1]))
 
 
 def verdict_on(points: float) -> str:

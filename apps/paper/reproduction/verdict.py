@@ -22,11 +22,11 @@ from reproduction.experiment import Experiment, Found, PaperSettings, finished
 from reproduction.page import Picture, Section
 from reproduction.trainings import device_name
 
-_FEDERATIONS: Final = {"full": range(160), "small": range(3)}
-_ANY: Final = 120
-"""From this number on their clients hold few classes, and few of them train."""
+_FEDERATIONS: Final = {"full": range(200), "small": range(3)}
+_KINDS: Final = {120: ((0.2, 1.6), 20, 40), 160: ((1.4, 1.7), 3, 10), 200: ((0.2, 1.7), 2.5, 40)}
+"""Range of EMD_avg, largest rho and most participants, of the federations below a number."""
 _SMALL: Final = {"num_rounds": 12, "key_bits": 512}
-_FITTED: Final = {"full": {*range(60), *range(_ANY, 140)}, "small": set[int]()}
+_FITTED: Final = {"full": {*range(60), *range(120, 140), *range(160, 180)}, "small": set[int]()}
 """Those that were used to find out what the study foretells; they are not shown."""
 
 _COMPARED: Final = ("random", "dubhe")
@@ -42,7 +42,7 @@ def _settings(number: int, *, is_full: bool) -> CompareSettings:
     """
     rng = generator(number, "verdict")
     small = {} if is_full else _SMALL
-    emds, largest_rho, most = ((0.2, 1.6), 20, 40) if number < _ANY else ((1.4, 1.7), 3, 10)
+    emds, largest_rho, most = next(kind for end, kind in _KINDS.items() if number < end)
     while True:
         num_clients = round(exp(rng.uniform(log(25), log(300))))
         given = {
