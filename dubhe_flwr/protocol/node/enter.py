@@ -122,7 +122,7 @@ def register(
     own, cipher = own_of(policy, joined, registered, request), joined.cipher(registered)
     reply = RegisterReply(
         cipher.encrypt(REGISTRATION, terms.rule.contribution(own, terms.frame)),
-        cipher.encrypt(DISTRIBUTION, terms.balance(own)),
+        cipher.encrypt(DISTRIBUTION, terms.weighted_distribution(own)),
     )
     keep(replace(joined, registered=registered))
     return reply

@@ -63,8 +63,8 @@ class Terms:
                 f"{_MAX_CIPHERTEXTS}; choose one with fewer numbers."
             )
 
-    def balance(self, own: Own) -> NDArray[np.int64]:
-        """Return what a node registers for determination: its distribution, by its weight."""
+    def weighted_distribution(self, own: Own) -> NDArray[np.int64]:
+        """Return what a node registers for determination: ``w p_l`` and ``w ||p_l||^2``."""
         total = round(FIXED_POINT_SCALE * own.weight / self.frame.largest_weight)
         return with_square(fixed_point_distribution(own.label_counts, total))
 
