@@ -8,7 +8,13 @@ import pytest
 from docs.pages import ROOT
 
 PAGE = " ".join((ROOT / "docs/howto/operations.md").read_text("utf-8").split())
-PLACES = ("protocol/**/*.py", "adapter/*.py", "clientapp/*.py", "serverapp.py")
+PLACES = (
+    *(
+        f"{folder}/**/*.py"
+        for folder in ("protocol", "adapter", "clientapp", "server", "simulation")
+    ),
+    "serverapp.py",
+)
 ENOUGH = 45
 """Characters by which the page names a line at least; it may leave out the rest."""
 
@@ -31,7 +37,10 @@ def lines() -> Iterator[str]:
             match node:
                 case ast.Constant(value=str(text)) if text.startswith("dubhe: "):
                     yield from texts(node)
-                case ast.Call(func=ast.Attribute(attr="noted"), args=[note]):
+                case (
+                    ast.Call(func=ast.Attribute(attr="noted"), args=[note])
+                    | ast.Assign(targets=[ast.Name(id="note")], value=note)
+                ):
                     yield from texts(note)
                 case ast.Call(func=ast.Attribute(attr="without"), args=[_, reason]):
                     yield from texts(reason)
