@@ -82,7 +82,7 @@ class Options:
             raise SettingsError(
                 f"checkpoint_dir={self.checkpoint_dir!r} must be the path of a folder."
             )
-        if self.on_selection is not None and not callable(self.on_selection):
+        if self.on_selection is not None and not takes(self.on_selection, None, 0.0):
             raise SettingsError(
                 "on_selection must be a function of a Plan and a number of seconds, such as "
                 "`lambda plan, seconds: print(plan.aliases)`."
@@ -172,3 +172,14 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
 
         vars(checked)["__signature__"] = whole
         return checked
+
+
+def takes(function: Any, *given: object) -> bool:
+    """Return whether something can be called so, as far as it can be told."""
+    try:
+        signature(function).bind(*given)
+    except TypeError:
+        return False
+    except ValueError:
+        pass  # it does not say what it takes
+    return True

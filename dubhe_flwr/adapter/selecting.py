@@ -231,13 +231,7 @@ class SelectingByDubhe(Selecting[StrategyT]):
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
         self.settings = DubheArguments(**arguments)
-        self._coordinator = Coordinator(self.settings)
-        super().__init__(strategy, self._coordinator, **self.settings.options())
-
-    def register_anew(self) -> None:
-        """Let all nodes register before the next round, because their data changed."""
-        run = self.driver.run
-        run.state = self._coordinator.register_anew(run.state)
+        super().__init__(strategy, Coordinator(self.settings), **self.settings.options())
 
 
 def log_plan(plan: Plan, seconds: float) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property, partial
-from inspect import signature
 from logging import ERROR, WARNING
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
 from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record
-from dubhe_flwr.adapter.arguments import taking
+from dubhe_flwr.adapter.arguments import takes, taking
 from dubhe_flwr.adapter.transport import STAGES, from_records, log, message_type, to_records
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.errors import (
@@ -42,7 +41,8 @@ _STAGE_TYPES: Final = frozenset(message_type(stage) for stage in STAGES)
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys, so a server that substitutes keys can "
-    "read what it sends; give real nodes such keys, and those of a simulation simulated=True"
+    "read what it sends; give real nodes such keys, and in a simulation set simulated=True here, "
+    "and simulation in Dubhe"
 )
 
 
@@ -87,12 +87,12 @@ class Node(Limits):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not _takes(self.label_counts, None):
+        if not takes(self.label_counts, None):
             raise SettingsError(
                 "label_counts must be a function of the Context that returns the node's samples "
                 "of each class, such as `lambda context: [120, 3, 40]`."
             )
-        if self.willing is not None and not _takes(self.willing, None, 0):
+        if self.willing is not None and not takes(self.willing, None, 0):
             raise SettingsError(
                 "willing must be a function of the Context and a round that returns whether the "
                 "node trains then, such as `lambda context, server_round: True`; leave it out if "
@@ -221,17 +221,6 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
             "register_dubhe is for a ClientApp without client_fn, and once; give one with "
             "client_fn mods=[DubheMod(label_counts)]."
         ) from None
-
-
-def _takes(function: Any, *given: object) -> bool:
-    """Return whether something can be called so, as far as it can be told."""
-    try:
-        signature(function).bind(*given)
-    except TypeError:
-        return False
-    except ValueError:
-        pass  # it does not say what it takes
-    return True
 
 
 def _answer(node: Node, message: Message, context: Context) -> Message:

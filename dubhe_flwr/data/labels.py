@@ -1,5 +1,6 @@
 """Label counts: those of a client from its data, and those of a federation from a file."""
 
+import csv
 import re
 from importlib import import_module
 from math import prod
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
 
-_OF_NAMES: Final = {
-    *("", "cid", "client", "client_id", "clients", "device", "hospital", "id", "name", "node"),
-    *("node_id", "partition", "partition-id", "partition_id", "site", "station", "user", "writer"),
-}
+_OF_NAMES: Final = re.compile(
+    "((.*[ _-])?id|cid|clients?|code|device|hospital|name|node|partition|site|station|user|writer)?"
+)
 """Headings of a column that names the clients, whatever stands in it."""
 _FEW: Final = 3  # numbers that count up may well be samples
+_TOTALS: Final = {"sum", "total", "totals"}
 _OF_LISTS: Final = {"class", "count", "counts", "label", "labels", "samples"}  # one a line
 
 
@@ -68,8 +69,11 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     if whole.size and not 0 <= whole.min() <= whole.max() < num_classes:
         raise DataError(
             f"There are labels from {whole.min()} to {whole.max()}; num_classes={num_classes} "
-            f"classes are numbered 0 to {num_classes - 1}."
+            f"classes are numbered 0 to {num_classes - 1}; raise num_classes, or number from 0."
         )
+    is_one_hot = whole.ndim == 2 and whole.shape[1] == num_classes > 1 and whole.max(initial=0) == 1
+    if is_one_hot and (whole.sum(axis=1) == 1).all():
+        raise DataError("The labels are one-hot; give labels.argmax(axis=1).")
     rows = whole.astype(np.int64).reshape(prod(whole.shape[:-1]), whole.shape[-1])
     offsets = np.arange(len(rows))[:, None] * num_classes
     counts = np.bincount((rows + offsets).ravel(), minlength=len(rows) * num_classes)
@@ -172,7 +176,7 @@ def _read(path: Path) -> NDArray[Any]:
     try:
         return readers[path.suffix.lower()](path)
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not in UTF-8"
         raise DataError(f"{path} cannot be read ({why}); give the path of a table.") from None
 
 
@@ -184,40 +188,41 @@ def _read_npy(path: Path) -> NDArray[Any]:
 
 
 def _read_csv(path: Path) -> NDArray[Any]:
-    lines = enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1)
-    rows = [(at, [cell.strip(' "') for cell in _cells(line)]) for at, line in lines]
-    rows = [(at, cells) for at, cells in rows if any(cells)]
+    text = path.read_text(encoding="utf-8-sig")
+    separator = next((each for each in "\t;," if each in text), " ")
+    lines = csv.reader(text.splitlines(), delimiter=separator, skipinitialspace=True)
+    numbered = [(lines.line_num, [cell.strip() for cell in cells]) for cells in lines]
+    rows = [(at, cells) for at, cells in numbered if any(cells)]
     headings = [c.lower() for c in rows.pop(0)[1]] if rows and _is_heading(rows[0][1]) else []
+    if totals := _TOTALS.intersection(headings):
+        raise DataError(f"{path}: the column {min(totals)!r} is no class; leave it out.")
     if 0 < len(headings) <= _FEW and all(map(_is_number, headings)):
         raise DataError(
             f"{path}: the first line, {','.join(headings)}, may number the classes or be a client; "
             "name the classes in words above it, or in its place."
         )
-    if _OF_LISTS.intersection(headings):
+    if len(headings) <= _FEW and _OF_LISTS.intersection(headings):
         raise DataError(
             f"{path} is a list ({', '.join(headings)}); give a line for each client, and in it a "
             "column for each class."
         )
-    names = _OF_NAMES.intersection(headings[:1]) or _are_names([cells[0] for _, cells in rows])
-    first = int(bool(names))
+    has_names = bool(headings and _OF_NAMES.fullmatch(headings[0]))
+    first = int(has_names or _are_names([cells[0] for _, cells in rows]))
     for at, cells in rows:
         if len(cells) != len(rows[0][1]) or not all(map(_is_number, cells[first:])):
             raise DataError(
-                f"{path}, line {at}: {','.join(cells)[:60]!r} is no row of "
+                f"{path}, line {at}: {separator.join(cells)[:60]!r} is no row of "
                 f"{len(rows[0][1]) - first} numbers; give a line for each client, and in it the "
-                "samples of each class, separated by commas."
+                "samples of each class, 0 for none, separated by commas."
             )
     return np.array([[float(cell) for cell in cells[first:]] for _, cells in rows])
 
 
-def _cells(line: str) -> list[str]:
-    cells = re.split("[,;\t]", line)
-    return cells if len(cells) > 1 else line.split()
-
-
 def _is_heading(cells: list[str]) -> bool:
     """Return whether a line names the classes; a client with 30 and 0 samples does not."""
-    return _are_names(cells) or (not _is_number(cells[0]) and _are_names(cells[1:]))
+    first, *others = cells
+    names_clients = not _is_number(first) and bool(_OF_NAMES.fullmatch(first.lower()))
+    return names_clients or _are_names(cells) or (not _is_number(first) and _are_names(others))
 
 
 def _are_names(cells: list[str]) -> bool:

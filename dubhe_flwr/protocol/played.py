@@ -27,11 +27,9 @@ class PlayedNodes:
 
     def exchange(self, batch: Batch, send: Callable[[Batch], Replies]) -> Replies:
         """Return the replies to a batch; what is not answered here is sent."""
-        fields = batch.fields
+        epoch, fields = batch.header.epoch, batch.fields
         played = {
-            n: session
-            for n, session in self._sessions.items()
-            if n in fields and session.memory.epoch == batch.header.epoch
+            n: s for n, s in self._sessions.items() if n in fields and s.memory.epoch == epoch
         }
         if not played:
             received = send(batch)

@@ -23,15 +23,7 @@ def _kinds(kind: Any) -> dict[str, Any]:
 
 
 def check_keys(data: object, wanted: Sequence[str], where: str) -> dict[str, Any]:
-    """Return a dictionary that has exactly these keys.
-
-    Any other one is a `CheckpointError`, which names the key that is missing or unknown.
-
-    >>> check_keys({"seed": 7, "extra": 1}, ["seed"], "selector")
-    Traceback (most recent call last):
-    dubhe_flwr.errors.CheckpointError: selector: key 'extra' is unknown; load a state that this \
-version of dubhe-flwr wrote.
-    """
+    """Return a dictionary with exactly these keys; of others a `CheckpointError` names the key."""
     if not isinstance(data, dict):
         raise CheckpointError(
             f"{where}: {type(data).__name__} is not a dictionary of a saved state."

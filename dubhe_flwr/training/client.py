@@ -20,7 +20,9 @@ class TorchClient(NumPyClient):
     """Local training, the same whatever was computed before it.
 
     Each training overwrites all of the model, makes a new optimizer and draws from (seed, alias,
-    round). So clients may share one model object, and results do not depend on their order.
+    round). So clients may share one model object, and results do not depend on their order. The
+    round is read from ``config["server-round"]``, or else ``config["server_round"]``; without both
+    a client sees its samples in the same order in every round.
 
     Parameters
     ----------
@@ -41,11 +43,6 @@ class TorchClient(NumPyClient):
     num_threads : int, optional
         CPU threads, without which torch's present number is taken; with the same number, results
         on a CPU repeat to the last bit.
-
-    Notes
-    -----
-    The round is read from ``config["server-round"]``, or else ``config["server_round"]``. A
-    strategy that sends neither lets a client see its samples in the same order in every round.
 
     Examples
     --------

@@ -229,21 +229,6 @@ def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
     np.testing.assert_allclose(model[0], 1 + np.mean(strategy.selected[0][1:]))
 
 
-@in_both_apis
-def test_all_nodes_register_anew_on_request(api: Api) -> None:
-    """The operator's word brings a new epoch, with the next round."""
-
-    def impatient(plan: Any, _seconds: float) -> None:
-        if plan.server_round == 2:
-            strategy.register_anew()
-
-    strategy, grid = api.dubhe(on_selection=impatient), api.grid()
-    api.run(strategy, grid, 4)
-    first, second, third, fourth = (plan.epoch for plan in strategy.plans)
-    assert first == second != third == fourth
-    assert grid.stages.count("register") == 2
-
-
 def managed(grid: InProcessGrid) -> ClientManager:
     """Return the clients of a grid as the older API has them."""
     manager = SimpleClientManager()

@@ -78,7 +78,8 @@ def test_several_clients_are_counted_at_once() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ([0, 4], "labels from 0 to 4; num_classes=4 classes are numbered 0 to 3"),
+        ([0, 4], "labels from 0 to 4; num_classes=4 classes are numbered 0 to 3; raise"),
+        (np.eye(4, dtype=int)[[1, 3, 3]], r"one-hot; give labels.argmax\(axis=1\)"),
         ([0.5], "give whole numbers"),
         (["cat"], "give whole numbers"),
         (3, "cannot be found"),
@@ -105,6 +106,7 @@ TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
         'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t0\t9\t9\n',
         "north,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
         "Client,cat,dog,cow\n107,5,0,2\n114,1,7,0\n201,0,9,9\n",
+        'Hospital ID,401,428,584\n"Paris, Nord",5,0,2\n3,1,7,0\n1,0,9,9\n',
     ],
     ids=[
         "plain",
@@ -115,6 +117,7 @@ TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
         "numbered",
         "named",
         "ids",
+        "codes",
     ],
 )
 def test_csv_as_programs_write_it(text: str, tmp_path: Path) -> None:
@@ -190,7 +193,13 @@ def test_partitioner() -> None:
         ("a.csv", "4,6\n3,nan", "row 2 has nan samples of class 1"),
         ("a.csv", "4,6\n3,-1", "row 2 has -1.0 samples of class 1"),
         ("a.csv", "4,6\n0,0", "row 2 has no samples; leave such clients out."),
-        ("a.csv", "a,b,total\n" + "4,6,10\n0,2,2\n" * 3, "the last column is the sum of all"),
+        ("a.csv", "a,b,c\n" + "4,6,10\n0,2,2\n" * 3, "the last column is the sum of all"),
+        (
+            "a.csv",
+            "id,Total,a,b\n7,9,4,5\n",
+            "the column 'total' is no class; leave it out.",
+        ),
+        ("a.csv", "3,0;5,0\n1,0;2,0\n", "line 2: '1,0;2,0' is no row of"),
         ("a.csv", "a,b,c\n" + "4,6,1\n0,2,1\n" * 2 + "8,16,4", "the last row is the sum of all"),
         ("a.csv", "client,label,count\n0,0,65\n0,1,38\n", "is a list (client, label, count); give"),
         ("a.npy", "4,6\n0,0", "is no array of numbers"),

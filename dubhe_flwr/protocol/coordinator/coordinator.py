@@ -113,10 +113,6 @@ class Coordinator(Selector[CoordinatorState]):
         seed = self.settings.seed
         return CoordinatorState(Run(seed=secrets.randbits(63) if seed is None else seed))
 
-    def register_anew(self, state: CoordinatorState) -> CoordinatorState:
-        """Return the state in which all nodes register before the next round."""
-        return replace(state, stage=Rest())
-
     def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
         """Return seed, epoch and drawn rounds; no key, since the server has none.
 

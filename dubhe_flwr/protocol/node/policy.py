@@ -104,7 +104,7 @@ def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ..
     if policy.simulated and not request.simulated:
         warn_once(
             "dubhe: this node is simulated, and the server sets no simulation; so it encrypts, and "
-            "its draws do not repeat."
+            "its draws do not repeat. Set simulation='plain' in Dubhe."
         )
     if not is_willing(policy, 0):
         return JoinStatus.UNWILLING

@@ -21,14 +21,6 @@ class Envelope:
 
     The identity of the epoch is random; the sequence is the number of the server's batch within
     the run, which a reply repeats.
-
-    Examples
-    --------
-    >>> from dubhe_flwr.protocol.wire.messages import HelloRequest
-    >>> header = Envelope(epoch=bytes(16), stage="hello", sequence=1)
-    >>> fields = header.seal(HelloRequest())
-    >>> open_request(fields)[1]
-    HelloRequest()
     """
 
     epoch: bytes

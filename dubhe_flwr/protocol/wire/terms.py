@@ -83,15 +83,7 @@ def rule_of(announced: JoinRequest) -> Rule:
 
 @lru_cache(maxsize=16)
 def terms_of(announced: JoinRequest, num_classes: int) -> Terms:
-    """Return the checked terms of an epoch, computed once for all nodes of a simulation.
-
-    Examples
-    --------
-    >>> rule = '{"reference_set": [1, 2, 10], "thresholds": {"1": 0.7, "2": 0.1}}'
-    >>> announced = JoinRequest("paper", rule, 20, 2048, 1000, 3, 1000, 500)
-    >>> terms_of(announced, 10).layout.field(REGISTRATION).number
-    56
-    """
+    """Return the checked terms of an epoch, computed once for all nodes of a simulation."""
     return Terms(announced, num_classes)
 
 

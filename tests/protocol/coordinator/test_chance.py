@@ -11,7 +11,7 @@ from protocol.server import federation as usual
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
 from dubhe_flwr.protocol import NodeFailure, Plan
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
-from dubhe_flwr.protocol.coordinator.context import Context, Round, Run
+from dubhe_flwr.protocol.coordinator.context import Context, Rest, Round, Run
 from dubhe_flwr.protocol.coordinator.stages.register import Register
 
 
@@ -185,6 +185,6 @@ def test_the_epoch_is_kept_where_there_is_one() -> None:
     assert (plan.fallback, plan.epoch, plan.num_registered) == (True, before, 12)
     assert nodes.play(3).epoch == before == epoch_of(nodes).identity
     with altered(nodes, "join", lost):
-        nodes.state = nodes.selector.register_anew(nodes.state)  # type: ignore[attr-defined]
+        nodes.state = replace(nodes.state, stage=Rest())
         plan = nodes.play(4)
     assert (plan.epoch, plan.num_registered, plan.num_selections, plan.chosen) == (None, 0, 1, ())

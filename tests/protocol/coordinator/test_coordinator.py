@@ -115,15 +115,6 @@ def test_all_nodes_register_under_one_identity() -> None:
     assert epoch.public_key != epoch_of(same).public_key
 
 
-def test_on_request_all_register() -> None:
-    """The operator's word begins an epoch in the middle of another."""
-    nodes = federation(registration_interval=9)
-    plans = [nodes.play(1), nodes.play(2)]
-    nodes.state = nodes.selector.register_anew(nodes.state)  # type: ignore[attr-defined]
-    plans += [nodes.play(3), nodes.play(4)]
-    assert epochs_of(plans) == [0, 0, 2, 2]
-
-
 class TestRoundsPerDraw:
     """Several rounds drawn and determined in one exchange."""
 
