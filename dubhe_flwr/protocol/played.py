@@ -27,10 +27,8 @@ class PlayedNodes:
 
     def exchange(self, batch: Batch, send: Callable[[Batch], Replies]) -> Replies:
         """Return the replies to a batch; what is not answered here is sent."""
-        epoch, fields = batch.header.epoch, batch.fields
-        played = {
-            n: s for n, s in self._sessions.items() if n in fields and s.memory.epoch == epoch
-        }
+        epoch, fields, sessions = batch.header.epoch, batch.fields, self._sessions
+        played = {n: s for n, s in sessions.items() if n in fields and s.memory.epoch == epoch}
         if not played:
             received = send(batch)
             if any(isinstance(r, JoinRequest) and not r.encrypted for r in batch.requests.values()):
