@@ -104,7 +104,8 @@ class FaultyGrid(ForwardingGrid):
 
     Faults apply to what is sent by `send_and_receive`, as Dubhe and Flower's strategies do. A
     reply that comes late or twice is handed out for stages of the protocol only: nobody asks for
-    those of an app again. Arrays are not corrupted.
+    those of an app again. Arrays are not corrupted. `injected` counts how often each fault happened
+    at each stage, and `killed` are the nodes that left.
 
     Parameters
     ----------
@@ -114,13 +115,6 @@ class FaultyGrid(ForwardingGrid):
         What goes wrong; several of them may hit one message.
     seed : int (default: 0)
         Fixes which messages are hit.
-
-    Attributes
-    ----------
-    injected : Counter of (str, str)
-        How often each fault happened at each stage.
-    killed : set of int
-        The nodes that left.
 
     Examples
     --------

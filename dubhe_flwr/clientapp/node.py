@@ -27,7 +27,6 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
-from dubhe_flwr.protocol.node.memory import NO_MEMORY
 from dubhe_flwr.protocol.node.policy import warn_once, where_raised
 
 LabelCounts = Callable[[Context], ArrayLike]
@@ -238,9 +237,9 @@ def _kept_memory(context: Context) -> Memory:
     """Return the session that the last request left; a node that cannot read it starts anew."""
     record = context.state.get(_RECORD)
     if record is None:
-        return NO_MEMORY
+        return Memory()
     try:
         return Memory.from_fields(dict(record.items()))
     except MalformedMessageError:
         log(WARNING, "dubhe: the session kept by this node is not readable; it registers anew")
-        return NO_MEMORY
+        return Memory()

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from dubhe_flwr.errors import DataError
 
 _OF_NAMES: Final = re.compile(
-    "((.*[ _-])?id|cid|clients?|code|device|hospital|name|node|partition|site|station|user|writer)?"
+    "((.*[ _-])?(id|name|no)|unnamed.*|cid|clients?|code|device|hospital|node|partition|site|"
+    "station|user|writer)?"
 )
 """Headings of a column that names the clients, whatever stands in it."""
 _FEW: Final = 3  # numbers that count up may well be samples
+_CERTAIN: Final = 10  # rows that are one-hot are not so by chance
 _TOTALS: Final = {"sum", "total", "totals"}
 _OF_LISTS: Final = {"class", "count", "counts", "label", "labels", "samples"}  # one a line
 
@@ -71,8 +73,8 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
             f"There are labels from {whole.min()} to {whole.max()}; num_classes={num_classes} "
             f"classes are numbered 0 to {num_classes - 1}; raise num_classes, or number from 0."
         )
-    is_one_hot = whole.ndim == 2 and whole.shape[1] == num_classes > 1 and whole.max(initial=0) == 1
-    if is_one_hot and (whole.sum(axis=1) == 1).all():
+    is_wide = whole.ndim == 2 and whole.shape[1] == num_classes and len(whole) >= _CERTAIN
+    if is_wide and (np.sort(whole) == np.arange(num_classes) // (num_classes - 1)).all():
         raise DataError("The labels are one-hot; give labels.argmax(axis=1).")
     rows = whole.astype(np.int64).reshape(prod(whole.shape[:-1]), whole.shape[-1])
     offsets = np.arange(len(rows))[:, None] * num_classes
@@ -188,47 +190,76 @@ def _read_npy(path: Path) -> NDArray[Any]:
 
 
 def _read_csv(path: Path) -> NDArray[Any]:
-    text = path.read_text(encoding="utf-8-sig")
-    separator = next((each for each in "\t;," if each in text), " ")
-    lines = csv.reader(text.splitlines(), delimiter=separator, skipinitialspace=True)
-    numbered = [(lines.line_num, [cell.strip() for cell in cells]) for cells in lines]
-    rows = [(at, cells) for at, cells in numbered if any(cells)]
-    headings = [c.lower() for c in rows.pop(0)[1]] if rows and _is_heading(rows[0][1]) else []
-    if totals := _TOTALS.intersection(headings):
-        raise DataError(f"{path}: the column {min(totals)!r} is no class; leave it out.")
-    if 0 < len(headings) <= _FEW and all(map(_is_number, headings)):
+    separator, rows = _cells_of(path)
+    first = rows[0][1] if rows else []
+    has_heading = bool(first) and _is_heading(first)
+    if has_heading:
+        is_certain = len(first) > _FEW or not all(map(_is_number, first))
+    else:
+        is_certain = not (first and first[0] and _OF_NAMES.fullmatch(first[0].lower()))
+    if not is_certain:
         raise DataError(
-            f"{path}: the first line, {','.join(headings)}, may number the classes or be a client; "
-            "name the classes in words above it, or in its place."
+            f"{path}: the first line, {separator.join(first)[:60]}, may name the classes or be a "
+            "client; name the classes in words above it, or in its place."
         )
-    if len(headings) <= _FEW and _OF_LISTS.intersection(headings):
+    headings = [cell.lower() for cell in rows.pop(0)[1]] if has_heading else []
+    if _OF_LISTS.intersection(headings[1:]):
         raise DataError(
             f"{path} is a list ({', '.join(headings)}); give a line for each client, and in it a "
             "column for each class."
         )
-    has_names = bool(headings and _OF_NAMES.fullmatch(headings[0]))
-    first = int(has_names or _are_names([cells[0] for _, cells in rows]))
+    names = [cells[0] for _, cells in rows]
+    if totals := _TOTALS.intersection([*headings, *map(str.lower, names)]):
+        raise DataError(f"{path}: {min(totals)!r} is no class and no client; leave it out.")
+    width = len(rows[0][1]) if rows else 0
+    is_named = bool(headings) and (
+        len(headings) == width - 1 or bool(_OF_NAMES.fullmatch(headings[0]))
+    )
+    has_words = all(_is_name(name) or not name for name in names)
+    skipped = int(is_named or has_words or (not headings and _counts_up(names)))
     for at, cells in rows:
-        if len(cells) != len(rows[0][1]) or not all(map(_is_number, cells[first:])):
+        if len(cells) != width or not all(map(_is_number, cells[skipped:])):
             raise DataError(
                 f"{path}, line {at}: {separator.join(cells)[:60]!r} is no row of "
-                f"{len(rows[0][1]) - first} numbers; give a line for each client, and in it the "
-                "samples of each class, 0 for none, separated by commas."
+                f"{width - skipped} numbers; give a line for each client, and in it the samples of "
+                "each class, 0 for none, separated by commas."
             )
-    return np.array([[float(cell) for cell in cells[first:]] for _, cells in rows])
+    if rows and headings and len(headings) not in {width, width - 1}:
+        raise DataError(f"{path}: {len(headings)} names stand above {width} columns; name each.")
+    return np.array([[float(cell) for cell in cells[skipped:]] for _, cells in rows])
+
+
+def _cells_of(path: Path) -> tuple[str, list[tuple[int, list[str]]]]:
+    """Return the separator, and the cells of each line that is not empty, with its number."""
+    lines = [line.strip(" ") for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    separator = max("\t;, ", key=lambda each: sum(line.count(each) for line in lines))
+    looks: Any = {"delimiter": separator, "skipinitialspace": True, "strict": True}
+    rows = []
+    for at, line in enumerate(lines, 1):
+        try:
+            cells = [cell.strip() for cell in next(csv.reader([line], **looks), [])]
+        except csv.Error:
+            raise DataError(f"{path}, line {at}: {line[:60]!r} has an open quote.") from None
+        if any(cells):
+            rows.append((at, cells))
+    return separator, rows
 
 
 def _is_heading(cells: list[str]) -> bool:
     """Return whether a line names the classes; a client with 30 and 0 samples does not."""
-    first, *others = cells
-    names_clients = not _is_number(first) and bool(_OF_NAMES.fullmatch(first.lower()))
-    return names_clients or _are_names(cells) or (not _is_number(first) and _are_names(others))
+    if _counts_up(cells):
+        return True
+    return not _is_number(cells[0]) and (all(map(_is_name, cells[1:])) or _counts_up(cells[1:]))
 
 
-def _are_names(cells: list[str]) -> bool:
-    """Return whether these name classes or clients: by words, or by numbers that count up."""
-    counting = ([str(first + place) for place in range(len(cells))] for first in (0, 1))
-    return cells in counting or not any(map(_is_number, cells))
+def _counts_up(cells: list[str]) -> bool:
+    """Return whether these are numbers of classes or clients, from 0 or 1 on."""
+    return cells in ([str(first + place) for place in range(len(cells))] for first in (0, 1))
+
+
+def _is_name(cell: str) -> bool:
+    """Return whether it is a word; 1,200 is none, and no number either."""
+    return not _is_number(cell) and any(map(str.isalpha, cell))
 
 
 def _is_number(cell: str) -> bool:

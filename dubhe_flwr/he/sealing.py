@@ -75,24 +75,12 @@ class RecipientKey:
 
 @dataclass(frozen=True, slots=True)
 class SealingContext:
-    """What a sealed key is good for: it opens in no other context, nor for another modulus.
+    """What a sealed key is good for: it opens in no other context, nor for another modulus."""
 
-    Parameters
-    ----------
-    protocol : str
-        Tag of protocol and version.
-    epoch_id : bytes
-        Random id of the epoch.
-    agent_public : bytes
-        Public bytes of the agent's own recipient key.
-    layout_digest : bytes
-        `Layout.digest()` of the epoch.
-    """
-
-    protocol: str
+    protocol: str  # tag of protocol and version
     epoch_id: bytes
-    agent_public: bytes
-    layout_digest: bytes
+    agent_public: bytes  # public half of the agent's own recipient key
+    layout_digest: bytes  # `Layout.digest()` of the epoch
 
     def info(self, recipient_public: bytes, modulus_digest: bytes) -> bytes:
         """Return the context for one recipient and key, each part preceded by its length."""

@@ -27,18 +27,10 @@ Replies = Mapping[int, Mapping[str, object] | NodeFailure]
 
 @dataclass(frozen=True)
 class Batch:
-    """The requests of one stage, to be sent all at once.
+    """The requests of one stage, to be sent all at once."""
 
-    Parameters
-    ----------
-    header : Envelope
-        The same for all requests.
-    requests : mapping of int to Message
-        The body for each node id.
-    """
-
-    header: Envelope
-    requests: Mapping[int, Message]
+    header: Envelope  # the same for all requests
+    requests: Mapping[int, Message]  # the body for each node id
 
     @cached_property
     def fields(self) -> Mapping[int, Fields]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol.node.memory import NO_MEMORY
+from dubhe_flwr.protocol.node.memory import Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -48,7 +48,7 @@ class PlayedNodes:
                 reply: Any = read(fields)  # the header fixes the kind
                 if reply.label_counts is not None:
                     before = self._sessions.get(node_id)
-                    session = ClientSession(_policy(reply), before.memory if before else NO_MEMORY)
+                    session = ClientSession(_policy(reply), before.memory if before else Memory())
                     session.handle(batch.fields[node_id])
                     self._sessions[node_id] = session
 

@@ -43,7 +43,7 @@ def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[fl
 
 
 def verdict_on(points: float) -> str:
-    """Return the verdict on so many points: "not" where hardly one is gained, whatever chance does.
+    """Return the verdict on so many points: "not" below half a point, where hardly one is gained.
 
     >>> [verdict_on(points) for points in (5.0, 4.9, 0.5, 0.4)]
     ['much', 'little', 'little', 'not']
@@ -117,7 +117,7 @@ class FederationStudy:
 
     @property
     def helps(self) -> str:
-        """The verdict in a word: "much" from five points on, "little" from half a one, or "not"."""
+        """The verdict in a word: "much" from five points on, "little" from a half, or "not"."""
         return verdict_on(self.points)
 
     @property
@@ -194,12 +194,12 @@ class FederationStudy:
     def _reason(self) -> str:
         number, wanted = self.num_clients, self.arguments.num_participants
         random, greedy = (self.methods[name].lasting for name in ("random", "greedy"))
+        if 2 * wanted > number:
+            return f"{wanted} of {number} clients leave little to choose: select fewer in a round."
         if number < 20:
             transposed = " A row is a client: is the table transposed?"
             few = f"{number} clients are few: there is little to choose from."
             return few + (transposed if number < self.num_classes else "")
-        if 2 * wanted > number:
-            return f"{wanted} of {number} clients leave little to choose: select fewer in a round."
         if random < 0.25:
             return "Over ten rounds random selection is balanced enough by itself."
         if self.emd < 0.5:

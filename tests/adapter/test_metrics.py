@@ -99,5 +99,6 @@ def test_labels_that_are_not_those_of_the_clients_are_refused() -> None:
 
 def test_what_is_no_function_is_refused() -> None:
     """With an example of one."""
-    with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):
-        Dubhe(FedAvg(), num_participants=3, on_selection="print")  # type: ignore[arg-type]
+    for given in ("print", lambda _plan: None):
+        with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):
+            Dubhe(FedAvg(), num_participants=3, on_selection=given)  # type: ignore[arg-type]

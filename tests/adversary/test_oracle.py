@@ -23,6 +23,7 @@ from dubhe_flwr.core.registration import overall_registry
 from dubhe_flwr.errors import ProtocolError, RefusedError
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node import guards
 
 IS_ANOTHER = r"^The sum is not what it is said to be\.$"
 DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1, "draw-keys": bytes(32)}
@@ -49,7 +50,8 @@ def is_spent(nodes: Nodes, node_id: int, honest: Fields, forged: Fields) -> None
     refuses(nodes, node_id, forged, RefusedError, IS_ANOTHER)
     with pytest.raises(RefusedError):
         nodes.handle(node_id, forged)
-    assert registered(nodes, node_id).has_refused
+    with pytest.raises(RefusedError, match="no sum of that epoch, or refused one"):
+        guards.reading_of(registered(nodes, node_id))  # so it is no agent either
     for request in (honest, forged):
         for later in (request, {**request, **DRAW, "stage": "participate"}):
             later |= {"sequence": 50}

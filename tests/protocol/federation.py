@@ -26,7 +26,7 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.node.memory import NO_MEMORY, Joined, Reading, Registered
+from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
 from dubhe_flwr.rules import Paper
 
 StateT = TypeVar("StateT")
@@ -86,7 +86,7 @@ class Federation(Generic[StateT]):
     def session(self, node_id: int) -> ClientSession:
         """Return the node's session as it wakes up for a request."""
         memory = self.memories.get(node_id)
-        kept = NO_MEMORY if memory is None else Memory.from_fields(memory)
+        kept = Memory() if memory is None else Memory.from_fields(memory)
         return ClientSession(self.policies[node_id], kept)
 
     def handle(self, node_id: int, request: Mapping[str, object]) -> Fields:
@@ -95,7 +95,7 @@ class Federation(Generic[StateT]):
         try:
             return session.handle(request)
         finally:
-            if session.memory is not NO_MEMORY:
+            if session.memory != Memory():
                 self.memories[node_id] = session.memory.to_fields()
 
     def deliver(self, batch: Batch) -> dict[int, Reply]:

@@ -37,15 +37,12 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 SCALE = 2**20
 
-_READING = frozenset(
-    f"joined.registered.{name}"
-    for name in (
-        *("reading.digests", "reading.num-registered", "reading.probability", "reading.memory"),
-        *("reading.left", "has-refused"),
-    )
-)
-_CHARGES: dict[str, frozenset[str]] = {
-    Stage.DETERMINE: frozenset({"joined.registered.num-sums"}),
+_READING = {"joined.registered.has-refused"} | {
+    f"joined.registered.reading.{name}"
+    for name in ("digests", "num-registered", "probability", "memory", "left")
+}
+_CHARGES: dict[str, set[str]] = {
+    Stage.DETERMINE: {"joined.registered.num-sums"},
     Stage.SETTLE: _READING,
     Stage.PARTICIPATE: _READING | {"allowance.num-draws"},
 }
@@ -153,7 +150,7 @@ def only_charged(before: Memory, after: Memory, request: Mapping[str, object]) -
         return True
     old, new = encode(before), encode(after)
     changed = {name for name in old.keys() | new.keys() if new.get(name) != old.get(name)}
-    charges = _CHARGES.get(str(request["stage"]), frozenset())
+    charges = _CHARGES.get(str(request["stage"]), set())
     return bool(changed & charges) and changed <= charges | {"sequence"}
 
 

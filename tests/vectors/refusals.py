@@ -164,6 +164,10 @@ def _register() -> Iterator[Case]:
     late = ask("register", other, 5)
     read = usual_answer(ANNOUNCED, 4)
     yield session("another key after the first sum", joined(), first, read, refused(late))
+    wrong = overall(ANNOUNCED)
+    wrong[0] += 1
+    spoilt = refused(ask("participate", draw() | given(total=wrong), 4))
+    yield session("another key after a refused sum", joined(), first, spoilt, refused(late))
     key = delivered(announced=WEIGHTED)
     yield refuses("a weight without a mean", joined(WEIGHTED), "register", key)
     mean = delivered() | {"mean-examples": 100.0}

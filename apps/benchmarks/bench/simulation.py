@@ -19,12 +19,16 @@ from numpy.typing import NDArray
 from bench.engine import nodes_of
 from bench.measuring import BenchResults, environment, seconds_of
 from bench.protocol import one_training
+from dubhe_flwr.adapter.transport import send_over_grid
 from dubhe_flwr.clientapp import Willing, register_dubhe
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.experiments.compare import simulate
 from dubhe_flwr.experiments.options import CommandSettings, option, same
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.experiments.settings import SelectionSettings
+from dubhe_flwr.protocol import Batch, Stage
+from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
+from dubhe_flwr.protocol.wire.messages import HelloRequest
 from dubhe_flwr.report.table import Table
 from dubhe_flwr.serverapp import Dubhe
 
@@ -122,7 +126,10 @@ def _selecting(settings: SimulationSettings, engine: str, kind: Kind, ahead: int
 
     @server_app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, _context: Context) -> None:
-        nodes_of(grid, settings.num_clients)
+        nodes = nodes_of(grid, settings.num_clients)
+        # The first message starts the simulator, whatever it is for.
+        greeting = dict.fromkeys(nodes[: settings.num_participants], HelloRequest())
+        send_over_grid(grid, Batch(Envelope(bytes(EPOCH_ID_BYTES), Stage.HELLO, 1), greeting), None)
         for server_round in range(1, settings.num_rounds + 1):
             select = partial(strategy.configure_train, server_round, arrays, ConfigRecord(), grid)
             seconds.append(seconds_of(select, on_the_clock=True))

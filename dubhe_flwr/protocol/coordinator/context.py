@@ -161,7 +161,7 @@ class Context:
         One check of the sum covers all; only if it fails is each one looked at.
         """
         context = self.reported(report)
-        context.check_quorum(len(vectors), what)
+        context.check_quorum(len(vectors), what, None)
         try:
             return context, vectors, public_key.add_up(vectors.values(), num_ciphertexts)
         except InvalidCiphertextError:
@@ -187,11 +187,11 @@ class Context:
         suspects = self.round.heeded if self.round.num_renewals else frozenset()
         return tuple(sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects))
 
-    def give_up(self, sentence: str, epoch: Epoch | None = None) -> NoReturn:
+    def give_up(self, sentence: str, epoch: Epoch | None) -> NoReturn:
         """End the round, with all that is known by then; the epoch may go on in the next one."""
         raise GivenUpError(sentence, self, epoch)
 
-    def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None = None) -> None:
+    def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None) -> None:
         """Give up with too few nodes; say how many are needed, and why others were dropped."""
         quorum = self.settings.least_nodes
         if num_nodes >= quorum:

@@ -118,7 +118,7 @@ class Coordinator(Selector[CoordinatorState]):
 
         In the middle of an exchange there is no epoch that could go on, so none is saved.
         """
-        epoch = state.epoch if isinstance(state.stage, Rest) else None
+        epoch = state.stage.epoch if isinstance(state.stage, Rest) else None
         saved: dict[str, Any] = to_json(_Saved(state.run, epoch))
         return saved
 

@@ -110,6 +110,7 @@ def register(
     # A second agent may be asked, but only before anything is known under the first one's key.
     if registered is not None and (
         registered.reading is not None
+        or registered.has_refused
         or delivered is None
         or registered.key is None
         or delivered.modulus == registered.key.modulus

@@ -176,7 +176,3 @@ class Memory(_Hidden):
             with suppress(TypeError, MalformedMessageError):
                 return decode(cls, kept, num_others=1)
         raise MalformedMessageError("The kept session is not readable.")
-
-
-NO_MEMORY: Final = Memory()
-"""That of a node before its first request."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import price_of, spend_day
-from dubhe_flwr.protocol.node.memory import NO_MEMORY, Joined, Keep, Memory
+from dubhe_flwr.protocol.node.memory import Joined, Keep, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
@@ -24,6 +24,7 @@ from dubhe_flwr.protocol.wire.messages import (
     SettleRequest,
 )
 
+_EMPTY: Final = Memory()
 _ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any, Keep], Message]]] = {
     KeygenRequest: make_key,
     RegisterRequest: register,
@@ -49,7 +50,7 @@ class ClientSession:
         Days since 1970, for what the owner allows in a run within a day.
     """
 
-    def __init__(self, policy: NodePolicy, memory: Memory = NO_MEMORY, today: int = 0) -> None:
+    def __init__(self, policy: NodePolicy, memory: Memory = _EMPTY, today: int = 0) -> None:
         self.policy = policy
         self.memory = memory
         self._today = today

@@ -12,6 +12,7 @@ from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
 from dubhe_flwr.protocol import NodeFailure, Plan
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
 from dubhe_flwr.protocol.coordinator.context import Context, Rest, Round, Run
+from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 from dubhe_flwr.protocol.coordinator.stages.register import Register
 
 
@@ -46,10 +47,11 @@ class TestErrors:
             with pytest.raises(type(error)):
                 or_by_chance(context, None, step)
 
+    @pytest.mark.parametrize("kind", [Register, Participate])
     def test_any_other_error_of_the_package_ends_the_round_alone(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, kind: type, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """By default it passes as it is; chance tells its sentence."""
+        """By default it passes as it is; chance tells its sentence. A settled epoch goes on."""
         error = InvalidCiphertextError("No ciphertext.")
 
         def take(*_: Any) -> Any:
@@ -57,9 +59,9 @@ class TestErrors:
 
         for on_failure in ("raise", "random"):
             nodes = federation(on_failure=on_failure)
-            replies = nodes.deliver(nodes.until("register"))
+            replies = nodes.deliver(nodes.until(kind.__name__.lower()))
             with monkeypatch.context() as patch:
-                patch.setattr(Register, "take", take)
+                patch.setattr(kind, "take", take)
                 if on_failure == "raise":
                     with pytest.raises(InvalidCiphertextError) as raised:
                         nodes.step(replies)
@@ -71,6 +73,7 @@ class TestErrors:
                     assert plan.notes == (
                         "No ciphertext. The clients of this round are chosen at random.",
                     )
+            assert (nodes.state.epoch is None) == (kind is Register)
             assert not nodes.play(2).fallback
 
     @pytest.mark.parametrize("label_counts", [[1] * 5, [-1] * 4])

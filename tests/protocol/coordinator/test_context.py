@@ -107,7 +107,7 @@ class TestQuorum:
     def sentence(context: Context, num_nodes: int = 2, what: str = "registered") -> str:
         """Return what is said where so few are left."""
         with pytest.raises(GivenUpError) as error:
-            context.check_quorum(num_nodes, what)
+            context.check_quorum(num_nodes, what, None)
         assert isinstance(error.value, QuorumError)
         assert error.value.context is context
         return str(error.value)
@@ -115,7 +115,7 @@ class TestQuorum:
     def test_it_says_what_was_lost_where(self) -> None:
         """How many there are, how many are needed, and why the others were dropped."""
         context = dropping(join={"no reply": 2, "unwilling": 1}, register={"error reply": 4})
-        context.check_quorum(3, "registered")
+        context.check_quorum(3, "registered", None)
         assert self.sentence(context) == (
             "Round 8: 2 nodes are registered, fewer than quorum=3 (2 no reply at join, 1 unwilling "
             "at join, 4 error reply at register); wait for more nodes that are willing, or "
@@ -125,7 +125,7 @@ class TestQuorum:
             CONTEXT, 1, "there"
         )
         more = replace(CONTEXT, settings=replace(CONTEXT.settings, quorum=5))
-        more.check_quorum(5, "there")
+        more.check_quorum(5, "there", None)
         assert "fewer than quorum=5" in self.sentence(more, 4)
 
     @pytest.mark.parametrize(
@@ -151,6 +151,6 @@ class TestQuorum:
         """Waiting helps nobody where nodes refuse what the operator has set."""
         context = dropping(join=dropped)
         with pytest.raises(QuorumError, match=remedy):
-            context.check_quorum(0, "joined")
+            context.check_quorum(0, "joined", None)
         assert (context.misconfigured() is None) == (remedy == "wait for more nodes")
         assert context.declined_for_settings() == for_settings

@@ -4,8 +4,7 @@ import pytest
 from protocol.nodes import federation, next_request, refuses, seal, set_policy
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
-from dubhe_flwr.protocol import Stage
-from dubhe_flwr.protocol.node.memory import NO_MEMORY
+from dubhe_flwr.protocol import Memory, Stage
 from dubhe_flwr.protocol.wire.messages import HelloRequest
 
 ENTERED = list(Stage)[2:]
@@ -19,7 +18,7 @@ def test_a_greeting_leaves_an_epoch_alone_and_needs_none() -> None:
     nodes = federation(policy={"willing": lambda r: r != 0})
     session = nodes.session(nodes.ids[3])
     reply = session.handle(HELLO)
-    assert (reply["alias"], reply["willing"], session.memory) == ("3", False, NO_MEMORY)
+    assert (reply["alias"], reply["willing"], session.memory) == ("3", False, Memory())
     nodes = federation()
     node_id, request = next_request(nodes, Stage.REGISTER)
     kept = nodes.memories[node_id]

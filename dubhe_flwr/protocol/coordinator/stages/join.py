@@ -125,7 +125,7 @@ class Join(Awaiting):
             declined=(context.run.declined & present).difference(aliases) | declined,
         )
         context = replace(context, run=run)
-        context.check_quorum(len(aliases), "part of the epoch")
+        context.check_quorum(len(aliases), "part of the epoch", None)
         for reason, number in report.dropped.items():
             if 2 * number > report.sent and reason in REMEDIES:
                 context = context.noted(f"Most nodes stay out ({reason}); {REMEDIES[reason]}.")

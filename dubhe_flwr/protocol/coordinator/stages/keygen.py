@@ -57,7 +57,8 @@ class Keygen(Awaiting):
             num_asked = min(context.settings.agent_attempts, len(joined.members))
             context.give_up(
                 f"{num_asked} agents in turn made no key; look at their logs or raise "
-                "agent_attempts."
+                "agent_attempts.",
+                None,
             )
         agent, *others = agents
         request = KeygenRequest(joined.public_keys, joined.signatures)

@@ -60,7 +60,7 @@ class Settle(Awaiting):
         settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
         if len(settled) > len(vectors):
             context = context.reported(report.without(len(vectors), "not settled"))
-            context.check_quorum(len(settled), "settled")
+            context.check_quorum(len(settled), "settled", None)
             finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
             return _epoch(context, _of(registered, settled), finding)
         context, members, total = context.summed(
