@@ -73,8 +73,8 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
             f"There are labels from {whole.min()} to {whole.max()}; num_classes={num_classes} "
             f"classes are numbered 0 to {num_classes - 1}; raise num_classes, or number from 0."
         )
-    is_wide = whole.ndim == 2 and whole.shape[1] == num_classes and len(whole) >= _CERTAIN
-    if is_wide and (np.sort(whole) == np.arange(num_classes) // (num_classes - 1)).all():
+    is_wide = whole.ndim == 2 and whole.shape[1] == num_classes > 1 and len(whole) >= _CERTAIN
+    if is_wide and (np.sort(whole)[:, -2:] == [0, 1]).all():
         raise DataError("The labels are one-hot; give labels.argmax(axis=1).")
     rows = whole.astype(np.int64).reshape(prod(whole.shape[:-1]), whole.shape[-1])
     offsets = np.arange(len(rows))[:, None] * num_classes
@@ -193,11 +193,9 @@ def _read_csv(path: Path) -> NDArray[Any]:
     separator, rows = _cells_of(path)
     first = rows[0][1] if rows else []
     has_heading = bool(first) and _is_heading(first)
-    if has_heading:
-        is_certain = len(first) > _FEW or not all(map(_is_number, first))
-    else:
-        is_certain = not (first and first[0] and _OF_NAMES.fullmatch(first[0].lower()))
-    if not is_certain:
+    is_numbered = has_heading and len(first) <= _FEW and all(map(_is_number, first))
+    is_named = not has_heading and any(first[:1]) and _OF_NAMES.fullmatch(first[0].lower())
+    if is_numbered or is_named:
         raise DataError(
             f"{path}: the first line, {separator.join(first)[:60]}, may name the classes or be a "
             "client; name the classes in words above it, or in its place."
@@ -212,11 +210,12 @@ def _read_csv(path: Path) -> NDArray[Any]:
     if totals := _TOTALS.intersection([*headings, *map(str.lower, names)]):
         raise DataError(f"{path}: {min(totals)!r} is no class and no client; leave it out.")
     width = len(rows[0][1]) if rows else 0
-    is_named = bool(headings) and (
-        len(headings) == width - 1 or bool(_OF_NAMES.fullmatch(headings[0]))
-    )
     has_words = all(_is_name(name) or not name for name in names)
-    skipped = int(is_named or has_words or (not headings and _counts_up(names)))
+    if headings:
+        has_names = len(headings) == width - 1 or bool(_OF_NAMES.fullmatch(headings[0]))
+    else:
+        has_names = _counts_up(names)
+    skipped = int(has_words or has_names)
     for at, cells in rows:
         if len(cells) != width or not all(map(_is_number, cells[skipped:])):
             raise DataError(
@@ -232,7 +231,8 @@ def _read_csv(path: Path) -> NDArray[Any]:
 def _cells_of(path: Path) -> tuple[str, list[tuple[int, list[str]]]]:
     """Return the separator, and the cells of each line that is not empty, with its number."""
     lines = [line.strip(" ") for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    separator = max("\t;, ", key=lambda each: sum(line.count(each) for line in lines))
+    used = {each: sum(line.count(each) for line in lines) for each in "\t;,"}
+    separator = max(used, key=used.__getitem__) if any(used.values()) else " "
     looks: Any = {"delimiter": separator, "skipinitialspace": True, "strict": True}
     rows = []
     for at, line in enumerate(lines, 1):

@@ -104,7 +104,7 @@ TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
         ",0,1,2\n0,5,0,2\n1,1,7,0\n2,0,9,9\n",
         "5 0 2\n1 7 0\n0 9 9\n",
         'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t0\t9\t9\n',
-        "north,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
+        "St Mary at the lake,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
         "Client,cat,dog,cow\n107,5,0,2\n114,1,7,0\n201,0,9,9\n",
         'Hospital ID,cat,dog,cow\n"Paris, Nord",5,0,2\n3,1,7,0\n1,0,9,9\n',
         "\t5\t0\t2\n\t1\t7\t0\n\t0\t9\t9\n",
