@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dubhe_flwr.errors import DataError
 
 _OF_NAMES: Final = re.compile(
-    "((.*[ _-])?(id|name|no)|unnamed.*|cid|clients?|code|device|hospital|node|partition|site|"
+    "((.*[ _-])?(id|name)|unnamed.*|cid|clients?|code|device|hospital|node|partition|site|"
     "station|user|writer)?"
 )
 """Headings of a column that names the clients, whatever stands in it."""

@@ -84,15 +84,15 @@ class SealingContext:
 
     def info(self, recipient_public: bytes, modulus_digest: bytes) -> bytes:
         """Return the context for one recipient and key, each part preceded by its length."""
-        parts = (
-            self.protocol.encode(),
-            self.epoch_id,
-            self.agent_public,
-            recipient_public,
-            modulus_digest,
-            self.layout_digest,
+        agent, tag = self.agent_public, self.protocol.encode()
+        return prefixed(
+            tag, self.epoch_id, agent, recipient_public, modulus_digest, self.layout_digest
         )
-        return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def prefixed(*parts: bytes) -> bytes:
+    """Put parts end to end, each preceded by its length, so that none can lend to another."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def sealed_bytes(key_bits: int) -> int:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.sealing import prefixed
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest, KeygenRequest
@@ -34,12 +35,12 @@ def parameters_digest(announced: JoinRequest) -> bytes:
         else:
             written = struct.pack(">q", value)
         parts += [name.encode(), written]
-    return hashlib.sha256(_joined(*parts)).digest()
+    return hashlib.sha256(prefixed(*parts)).digest()
 
 
 def join_statement(epoch: bytes, announced: JoinRequest, public_key: bytes) -> bytes:
     """Return what a node signs when it joins: that this key for delivery is its own."""
-    return _joined(b"join", PROTOCOL_TAG.encode(), epoch, parameters_digest(announced), public_key)
+    return prefixed(b"join", PROTOCOL_TAG.encode(), epoch, parameters_digest(announced), public_key)
 
 
 def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
@@ -55,7 +56,7 @@ def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
     Agent and recipient are told by the public halves of their keys for delivery. The recipient's
     is new in each epoch, so that a statement is worth nothing in another one.
     """
-    return _joined(
+    return prefixed(
         b"key",
         PROTOCOL_TAG.encode(),
         epoch,
@@ -94,8 +95,3 @@ def check_recipients(
 def split(joined: bytes, size: int) -> Iterator[bytes]:
     """Yield byte strings of one size that were put end to end."""
     return (joined[start : start + size] for start in range(0, len(joined), size))
-
-
-def _joined(*parts: bytes) -> bytes:
-    """Put parts end to end, each preceded by its length, so that none can lend to another."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
