@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from protocol.federation import Federation, dubhe, skewed_counts
 
-from dubhe_flwr.protocol import Batch, Plan, Stage
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Stage
 from dubhe_flwr.protocol.played import PlayedNodes
 from dubhe_flwr.rules import Paper, Prices
 
@@ -75,13 +75,14 @@ def test_only_what_is_in_the_clear_anyway_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("simulation", "told"),
-    [("plain", b"odd"), ("plain", bytes(16)), ("plain", 7), ("encrypted", bytes(32))],
+    [("plain", b"odd"), ("plain", bytes(16)), ("plain", NodeFailure("")), ("encrypted", bytes(32))],
 )
 def test_counts_that_cannot_be_cost_one_node_its_place(simulation: str, told: Any) -> None:
-    """No numbers, others than the node has, and numbers that nobody asked for."""
+    """No numbers, others than the node has, an error, and numbers that nobody asked for."""
     nodes = federation(**SETTINGS["prices"] | {"simulation": simulation})
     spoilt = nodes.ids[4]
+    answer = (lambda r: {**r, "label-counts": told}) if isinstance(told, bytes) else lambda _: told
     nodes.alter_reply = lambda stage, node_id, reply: (
-        {**reply, "label-counts": told} if (stage, node_id) == (Stage.JOIN, spoilt) else reply
+        answer(reply) if (stage, node_id) == (Stage.JOIN, spoilt) else reply
     )
     assert [plan.num_registered for plan in rounds(nodes, PlayedNodes())] == [29] * 4
