@@ -1,6 +1,6 @@
 """Who attacks prices, and what it gets in numbers: those of the table in the threat model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -54,6 +54,32 @@ def settle(
             return np.array([outcome.probability for outcome in outcomes]), sums
         told = [outcome.contribution for outcome in going_on]
         memories = [outcome.memory for outcome in going_on]
+
+
+SLOTS: dict[bool, dict[str, Any]] = {
+    True: {
+        "prices": slice(3, 12),
+        "mean": slice(13, 22),
+        "matrix": slice(22, 67),
+        "spread": slice(67, 77),
+    },
+    False: {"volunteers": 6, "moment": slice(7, 16), "matrix": slice(26, 71)},
+}
+"""Of the numbers at the opening and later."""
+
+
+def spoilt(opening: Mapping[str, float], later: Mapping[str, float]) -> Lie:
+    """Return the lie of the first client: parts of the largest number in blocks of slots."""
+    largest = RULE.registration_slots(FRAME).largest
+
+    def lie(row: int, told: NDArray[np.int64]) -> NDArray[np.int64]:
+        is_opening = len(told) == RULE.registration_slots(FRAME).number
+        slots, changed = SLOTS[is_opening], told.copy()
+        for block, part in (opening if is_opening else later).items():
+            changed[slots[block]] = part * largest
+        return told if row else changed
+
+    return lie
 
 
 def moments(sums: NDArray[np.int64], number: int) -> Floats:
@@ -131,6 +157,19 @@ class TestALyingClient:
         )
         assert everybody == pytest.approx(0.616, abs=0.001)
         assert found == pytest.approx([0.348, 0.352], abs=0.002)
+
+    @pytest.mark.parametrize("block", ["mean", "matrix"])
+    def test_numbers_that_do_not_fit_each_other_are_found(self, block: str) -> None:
+        """It tells the largest number for all means, or for the whole matrix, and nothing else."""
+        with pytest.raises(RefusedError):
+            settle(counts(), spoilt({block: 1.0}, {}))
+
+    def test_the_worst_numbers_that_fit_leave_half_of_the_gain(self) -> None:
+        """Of some thousand lies in whole blocks none is worse: 0.47; without prices 0.616."""
+        worst = spoilt({"spread": 1.0, "matrix": 0.5}, {"volunteers": 0.0, "moment": 0.0})
+        found = np.append(0.0, settle(counts(), worst)[0][1:])
+        distance = np.abs(found @ shares_of(counts()) / found.sum() - 1 / C).sum()
+        assert distance == pytest.approx(0.471, abs=0.01)
 
     @pytest.mark.parametrize("weight", [3, 10, 60])
     def test_a_client_that_tells_more_than_one_can_is_found(self, weight: int) -> None:

@@ -80,7 +80,10 @@ def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
     excess = 0.5 * (1.0 - 2.0 * share) * min(variance, 4.0)
     point = rounded([even + kappa * square - float(b @ mean) - excess, *b])
     reach = rounded([min(1.0, variance**-0.5)])[0]
+    base, base_kappa = equal, 0.0
     if seen.remembered.size:
+        # The guess is where to go back to, if what clients remember leads away from it.
+        base, base_kappa = point, kappa
         point, reach = rounded(seen.remembered), 1.0
     of_weights = float(np.diag(covariance)[numbers.num_classes :].sum())
     # Four times the root of the mean square of the features, or the most it can be.
@@ -90,7 +93,8 @@ def first_guess(problem: Problem, state: PriceState, seen: Evaluation) -> PriceS
         reach=reach,
         mean_weight=mean_weight,
         radius=min(numbers.largest_radius, radius),
-        base=equal,
+        base_kappa=base_kappa,
+        base=base,
         point=point,
     )
 
@@ -104,7 +108,9 @@ def shorter_step(problem: Problem, state: PriceState, seen: Evaluation) -> Price
     if not (best := int(np.argmin(rounded(values)))):
         return None
     # Nothing is known there but the dual: until it is evaluated the base holds.
-    return replace(state, point=rounded(points[best]), reach=0.0)
+    is_remembered = state.evaluations == 2 and state.base_kappa  # and the base the first guess
+    point = state.base if is_remembered else rounded(points[best])
+    return replace(state, point=point, reach=0.0)
 
 
 def newton_step(problem: Problem, state: PriceState, seen: Evaluation) -> PriceState:

@@ -205,10 +205,16 @@ class PriceNumbers:
             covariance = self._matrix(values["matrix"]) / weight - np.outer(mean, mean)
             variances = np.diag(covariance)
             shares, vectors = np.linalg.eigh(covariance)
-            if shares[0] * weight < -((mean.size * query.radius) ** 2) * slack:
+            if shares[0] * weight < -((mean.size * query.radius) ** 2) * slack / num_clients**0.5:
                 raise _refusal()
             covariance = (vectors * np.maximum(shares, 0.0)) @ vectors.T
         trace = float(variances[: self.num_classes].sum())
+        if query.opening:
+            # The mean of s is at most the root of that of s^2, which one client moves by far less.
+            square = trace + float(mean[: self.num_classes] @ mean[: self.num_classes])
+            most = 1.05 * max(float(spread[0]) / num_clients, 0.0) ** 0.5
+            if square > most + 5.0 * self.least_spread(num_clients):
+                raise _refusal()
         return Evaluation(
             *(softplus, volunteers, moment, weight, mean), *(covariance, trace, spread, remembered)
         )
