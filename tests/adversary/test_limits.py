@@ -4,10 +4,13 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from protocol.nodes import federation, next_request, refuses
+from protocol.federation import dubhe, encrypted, joined
+from protocol.nodes import COUNTS, SCALE, federation, next_request, numbers, refuses
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol import ClientSession, Stage
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
+from dubhe_flwr.rules import Prices
 
 DAY = "what its owner allows in a day"
 REAL: dict[str, Any] = {"simulated": False}
@@ -49,6 +52,32 @@ def test_a_huge_message_is_refused_before_it_is_unpacked(
     tracemalloc.start()
     with pytest.raises(MalformedMessageError):
         session.handle(huge)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < MEGABYTES
+
+
+def test_no_array_is_as_long_as_the_server_says() -> None:
+    """It announces K = 300 million in groups of 3, which took the agent 1.7 GB; 184 bytes do it."""
+    options = {"rule": Prices(), "determination": "grouped", "group_size": 3}
+    nodes = dubhe(COUNTS, num_participants=4, max_registered=20, policy=REAL, **options)
+    nodes.alter_request = lambda stage, _node, request: (
+        {**request, "num-participants": 3 * 10**8} if stage == "join" else request
+    )
+    batch = nodes.until("participate")
+    nodes.alter_request = lambda _stage, _node, request: request
+    nodes.deliver(batch)
+    sums = encrypted(joined(nodes, nodes.ids[0]), DISTRIBUTION, [3 * SCALE // 4] * 4 + [SCALE])
+    forged = {"epoch": batch.header.epoch, "stage": "determine", "version": 1, "sums": sums}
+    sequence = batch.header.sequence + 1
+    tracemalloc.start()
+    refuses(
+        nodes,
+        nodes.ids[0],
+        {**forged, "sequence": sequence, **numbers([1], [3])},
+        RefusedError,
+        "not of as many clients",
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < MEGABYTES

@@ -10,7 +10,14 @@ from dubhe_flwr.core.randomness import draw_keys_of, generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
-from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Plan, Replies, StageReport
+from dubhe_flwr.protocol.plan import (
+    ALIAS_OF_ANOTHER,
+    ERROR_REPLY,
+    Batch,
+    Plan,
+    Replies,
+    StageReport,
+)
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
@@ -63,7 +70,10 @@ class GivenUpError(QuorumError):
         self.epoch = epoch
 
 
-_WAIT: Final = "wait for more nodes that are willing, or lower the quorum"
+_WAIT: Final = (
+    "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "
+    "or lower quorum (and min_cohort)"
+)
 # Nodes that say so have no part in a round that goes by chance.
 _REMEDIES_OF_DECLINED: Final = {
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
@@ -74,13 +84,14 @@ _REMEDIES_OF_DECLINED: Final = {
     JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "
     "DubheMod or register_dubhe)",
     JoinStatus.WRONG_NUMBER_OF_CLASSES.reason: "make the rule fit the length of label_counts (the "
-    "largest size of reference_set)",
+    "largest size of reference_set, the shares of target)",
     JoinStatus.INVALID_LABEL_COUNTS.reason: "let label_counts return a list of whole numbers from "
     "0 up, one for each class, and look at a node's log for an error that it raised",
 }
 REMEDIES: Final = {
     ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
-    "register_dubhe (with @app.train())",
+    "register_dubhe (with @app.train()); mods that expect a model belong to @app.train(mods=[...])",
+    ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **_REMEDIES_OF_DECLINED,
 }

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
@@ -29,6 +29,8 @@ from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.saved import from_json, to_json
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
+
+_MOST_REFUSED: Final = 2**16  # epochs in a row
 
 Outcome = Joined | KeyMade | Registered | Epoch | Drawn | Determined | Refused
 """What a stage comes to, and with what the next one begins."""
@@ -131,12 +133,19 @@ class Coordinator(Selector[CoordinatorState]):
         """
         values = from_json(_Saved, saved, "selector")
         run, epoch = values.run, values.epoch
+        if not 0 <= run.num_refused_epochs < _MOST_REFUSED or (epoch and not epoch.is_whole):
+            raise CheckpointError(
+                "selector: the numbers do not fit each other; the state was changed or damaged."
+            )
         if self.settings.seed not in {None, run.seed}:
             raise CheckpointError(
                 f"seed={self.settings.seed} is not the seed {run.seed} of the saved state; give "
                 "that one, or none."
             )
-        run = replace(run, has_varied=run.has_varied or interrupted)  # nodes may have read a sum
+        if interrupted:
+            # Nodes may have read a sum: the next one is to leave out others than that one did.
+            by_seed = self.settings.simulation or self.settings.seed is not None
+            run = replace(run, has_varied=True, seed=run.seed if by_seed else secrets.randbits(63))
         same = epoch is not None and epoch.announced == self.settings.announced(len(epoch.asked))
         goes_on = same and not interrupted and self.settings.simulation != "plain"
         return CoordinatorState(run, stage=Rest(epoch if goes_on else None))

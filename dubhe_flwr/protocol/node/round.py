@@ -89,16 +89,17 @@ def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequen
     """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
 
     What the agent knows of all clients together would give away those few. Nobody is in two groups
-    of a round, so its groups are counted together.
+    of a round, so its groups are counted together. A server may announce any K: no array of that
+    length is made, here or later, without as many sums.
     """
     announced = joined.announced
-    # A server may announce any K: no array of that length is made.
     smallest, num_larger = divmod(announced.num_participants, announced.num_wanted)
     wanted = {smallest, smallest + (num_larger > 0)}
     most = reading_of(registered).num_registered - announced.min_cohort
     covered = max if announced.groups is None else sum
     for sizes in rounds:
-        if not wanted.issuperset(sizes) or covered(sizes) > most:
+        too_few = len(sizes) < announced.num_wanted
+        if too_few or not wanted.issuperset(sizes) or covered(sizes) > most:
             raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
 

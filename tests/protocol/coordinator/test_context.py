@@ -118,8 +118,8 @@ class TestQuorum:
         context.check_quorum(3, "registered", None)
         assert self.sentence(context) == (
             "Round 8: 2 nodes are registered, fewer than quorum=3 (2 no reply at join, 1 unwilling "
-            "at join, 4 error reply at register); wait for more nodes that are willing, or "
-            "lower the quorum."
+            "at join, 4 error reply at register); wait for more nodes that are willing and "
+            "eligible, raise stage_timeout if replies are late, or lower quorum (and min_cohort)."
         )
         assert "1 nodes are there, fewer than quorum=3 (no reply was dropped)" in self.sentence(
             CONTEXT, 1, "there"
@@ -139,6 +139,7 @@ class TestQuorum:
             ({"wrong number of classes": 1}, "largest size of reference_set", True),
             ({"invalid label counts": 1}, "whole numbers from 0 up", True),
             ({"error reply": 9}, "whether the ClientApp has DubheMod", False),
+            ({"alias of another node": 9}, "a partition-id of its own", False),
             ({"no data": 9}, "it is all zeros", False),
             ({"no data": 8, "no reply": 1}, "wait for more nodes", False),
             ({"unwilling": 8, "invalid label counts": 1}, "wait for more nodes", False),

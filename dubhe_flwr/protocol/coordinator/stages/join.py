@@ -14,7 +14,7 @@ from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import REMEDIES, Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
-from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.plan import ALIAS_OF_ANOTHER, Replies
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
@@ -92,6 +92,8 @@ class Join(Awaiting):
         named: set[str] = set()
         declined: set[int] = set()
         trusted = context.settings.trusted
+        known = context.run.aliases
+        owners = {known[n]: n for n in self.batch.requests if n in known}
 
         def refuse(node_id: int, reply: JoinReply) -> str | None:
             if reply.status != JoinStatus.JOINS:
@@ -106,8 +108,8 @@ class Join(Awaiting):
                     return reason
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
-            if reply.alias in named:
-                return "alias of another node"
+            if reply.alias in named or owners.get(reply.alias, node_id) != node_id:
+                return ALIAS_OF_ANOTHER
             seen.add(reply.public_key)
             named.add(reply.alias)
             return None
@@ -118,10 +120,9 @@ class Join(Awaiting):
         aliases = {n: reply.alias for n, reply in accepted.items() if n not in others}
         declined.update(others)
         present = context.round.present
-        known = {n: a for n, a in context.run.aliases.items() if n in present}
         run = replace(
             context.run,
-            aliases={**known, **aliases},
+            aliases={**{n: known[n] for n in known if n in present}, **aliases},
             declined=(context.run.declined & present).difference(aliases) | declined,
         )
         context = replace(context, run=run)

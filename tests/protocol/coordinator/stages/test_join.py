@@ -123,6 +123,14 @@ class TestWhoStaysOut:
         alter(nodes, "join", lambda reply: {**reply, "public-key": b"\x09" * 32}, nodes.ids[:3])
         assert report_of(nodes.play(1), "join").dropped == {"public key of another node": 2}
 
+    def test_nobody_takes_the_alias_that_another_node_had_before(self) -> None:
+        """Whichever of the two has the smaller id."""
+        nodes = federation(registration_interval=1)
+        nodes.play(1)
+        alter(nodes, "join", lambda reply: {**reply, "alias": "7"}, nodes.ids[:1] + nodes.ids[9:])
+        assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
+        assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
+
     @pytest.mark.parametrize("public_key", [bytes(32), b"\x01" + bytes(31)])
     def test_an_unusable_public_key_drops_its_owner_alone(self, public_key: bytes) -> None:
         """The others get their keys; the owner cannot open what it is sent."""
