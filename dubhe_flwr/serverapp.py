@@ -14,7 +14,6 @@ from flwr.serverapp.strategy import Result, Strategy
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter.transport import ForwardingGrid, log, more_may_come, send_over_grid
 from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
-from dubhe_flwr.errors import SettingsError
 
 __all__ = ["Dubhe", "Selection"]
 
@@ -73,11 +72,6 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Choose the nodes, and let the wrapped strategy make their messages."""
-        if self.driver.run.misses_its_model:
-            raise SettingsError(
-                "checkpoint_dir keeps a run only if Dubhe is the outermost strategy; wrap the "
-                "other one in it, as in Dubhe(DifferentialPrivacy...(FedAvg()))."
-            )
         plan = self.driver.plan_round(
             server_round,
             lambda: list(grid.get_node_ids()),
@@ -88,7 +82,9 @@ class Selection(Selecting[Strategy], Strategy):
             return []  # nobody is there, and the round is skipped
         selected = _SelectedGrid(grid, plan.participants)
         with taking_all_nodes(self.strategy, len(plan.participants), "train") as every:
-            return list(every.configure_train(plan.server_round, arrays, config, selected))
+            messages = list(every.configure_train(plan.server_round, arrays, config, selected))
+        self.driver.check_trained([message.metadata.dst_node_id for message in messages])
+        return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

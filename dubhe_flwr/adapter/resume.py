@@ -9,7 +9,7 @@ from dubhe_flwr.adapter.checkpoint import Checkpoint, CheckpointDirectory
 from dubhe_flwr.adapter.packing import generator_states, pack, restore_generators, unpack
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
-from dubhe_flwr.errors import CheckpointError
+from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol import Plan, Selector
 from dubhe_flwr.protocol.saved import check_keys
 
@@ -46,6 +46,7 @@ class Run:
         self.plan: Plan | None = None
         self.first = self.rounds_done = 0
         self._used = self._looked = False
+        self._last_kept: int | None = None  # until the run has begun with the model that was kept
         self._model: Any = None
         self._generators: Any = None
 
@@ -53,11 +54,6 @@ class Run:
     def keeps_checkpoints(self) -> bool:
         """Whether there is a directory for them."""
         return self._directory is not None
-
-    @property
-    def misses_its_model(self) -> bool:
-        """Whether there may be a checkpoint, but nobody asked for its model."""
-        return self.keeps_checkpoints and not self._looked
 
     def state_dict(self) -> dict[str, Any]:
         """Return what must survive, apart from the model."""
@@ -112,12 +108,20 @@ class Run:
         if self._generators is not None:
             restore_generators(self._generators)
             self._generators = None
+        self._last_kept = self.first
         return self._model
 
     def begin_round(self, server_round: int) -> int:
         """Return which round of the run begins; Flower's first one begins a run."""
         if server_round <= 1 and self._used:
             self.begin()
+        if self._directory and self._last_kept != self.first + server_round - 1:
+            raise SettingsError(
+                "checkpoint_dir keeps a run only if Dubhe is the outermost strategy, and does what "
+                "it does at the start and after a round: wrap the other one in it, as in "
+                "Dubhe(DifferentialPrivacy...(FedAvg())), and where you override start, "
+                "initialize_parameters or evaluate, call super()."
+            )
         if server_round <= 1 and self._directory and self.first and not self._left_was_asked:
             log(
                 WARNING,
@@ -132,6 +136,8 @@ class Run:
     def complete(self, server_round: int, model: Any) -> None:
         """Keep what a round of the run ended with."""
         self.rounds_done = server_round
+        if self._last_kept is not None:
+            self._last_kept = server_round
         if self._directory is not None:
             content = {
                 "state": self.state_dict(),

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from logging import ERROR, INFO, WARNING
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -24,7 +25,7 @@ class SelectionDriver:
     """Lets a selector choose for a strategy, its owner, round by round, over any transport.
 
     `metrics` tell of the last selection, for Flower's Result or History: clients, the share of all
-    clients that trained so far in this process, seconds and bytes.
+    clients that were selected so far in this process, seconds and bytes.
     """
 
     def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
@@ -35,8 +36,8 @@ class SelectionDriver:
         self.run = Run(owner.strategy, selector, options)
         self._owner = owner
         self._nodes, self._told_once = PlayedNodes(), ToldOnce()
-        self._trained: set[str] = set()
-        self._knows_sizes = False
+        self._selected: set[str] = set()
+        self._knows_sizes = self._knows_others = False
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
@@ -71,18 +72,37 @@ class SelectionDriver:
             run.state, outcome = self.selector.step(run.state, replies)
         run.plan = outcome
         seconds = time.perf_counter() - begin
-        self._trained.update(outcome.aliases)
+        self._selected.update(outcome.aliases)
         self.metrics = {
             "selection-clients": len(outcome.participants),
-            "selection-coverage": len(self._trained) / max(len(node_ids), len(self._trained), 1),
+            "selection-coverage": len(self._selected) / max(len(node_ids), len(self._selected), 1),
             "selection-seconds": seconds,
             "selection-bytes": outcome.bytes_up + outcome.bytes_down,
         }
         log_plan(outcome, seconds)
         if self.options.on_selection is not None:
             told = self.options.on_selection(outcome, seconds)
-            self.metrics.update(told if isinstance(told, Mapping) else {})
+            try:
+                for name, value in told.items() if isinstance(told, Mapping) else ():
+                    self.metrics[name] = value if type(value) is int else float(value)
+            except (TypeError, ValueError):
+                raise SettingsError(
+                    f"on_selection returned {name}={value!r:.60}; let its values be numbers."
+                ) from None
         return outcome
+
+    def check_trained(self, node_ids: Sequence[int]) -> None:
+        """Say once that the wrapped strategy does not train exactly the selected nodes."""
+        participants = self.run.plan.participants if self.run.plan is not None else ()
+        if not self._knows_others and sorted(node_ids) != sorted(participants):
+            self._knows_others = True
+            log(
+                WARNING,
+                "dubhe: %s nodes were selected, and the wrapped strategy trains %s; let it take "
+                "all nodes of its grid, as with fraction_train=1.0",
+                len(participants),
+                len(set(node_ids).intersection(participants)),
+            )
 
     def in_order(
         self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
@@ -231,6 +251,9 @@ class SelectingByDubhe(Selecting[StrategyT]):
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
         self.settings = DubheArguments(**arguments)
+        if self.settings.rounds_per_draw is None and type(self).eligible is not Selecting.eligible:
+            # Who may be chosen is asked anew in each round.
+            self.settings = replace(self.settings, rounds_per_draw=1)
         super().__init__(strategy, Coordinator(self.settings), **self.settings.options())
 
 

@@ -29,13 +29,13 @@ _KEPT = frozenset(
 def layers(strategy: Any) -> list[Any]:
     """Return a strategy and those it wraps, from the outside in."""
     found = [strategy]
-    while (inner := getattr(found[-1], "strategy", None)) is not None:
+    while hasattr(inner := getattr(found[-1], "strategy", None), "aggregate_evaluate"):
         found.append(inner)
     return found
 
 
 def check_wrapped(strategy: Any, method: str) -> None:
-    """Refuse a strategy that cannot train the selected nodes, and warn where DP is accounted.
+    """Refuse a strategy that cannot train the selected nodes, and warn of what will not work.
 
     The strategies of an API have a method that those of the other one have not.
     """
@@ -55,6 +55,13 @@ def check_wrapped(strategy: Any, method: str) -> None:
                 WARNING,
                 "dubhe: privacy accounting assumes that nodes are sampled independently of their "
                 "data; with Dubhe they are not, so the epsilon it reports does not hold",
+            )
+        start = getattr(type(layer), "start", None)
+        if start is not None and not start.__module__.startswith("flwr."):
+            log(
+                WARNING,
+                "dubhe: start() of %s is not used; put what it does into a subclass of Dubhe",
+                type(layer).__name__,
             )
     if not hasattr(strategy, method):
         raise SettingsError(
@@ -94,12 +101,17 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
     """Return what each layer of a strategy keeps from round to round.
 
     A layer with `state_dict` and `load_state_dict` says so itself. Of others it is the attributes
-    in which Flower's own strategies keep their moments, momentum, clipping norm and model.
+    in which Flower's own strategies keep their moments, momentum, clipping norm and model; a first
+    model that is used up is none.
     """
     return [
         layer.state_dict()
         if _speaks_for_itself(layer)
-        else {name: value for name, value in vars(layer).items() if name in _KEPT}
+        else {
+            name: value
+            for name, value in vars(layer).items()
+            if name in _KEPT and not (name == "initial_parameters" and value is None)
+        }
         for layer in layers(strategy)
     ]
 

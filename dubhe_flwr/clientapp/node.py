@@ -140,7 +140,9 @@ class Node(Limits):
         if not callable(self.simulated):
             return self.simulated
         try:
-            return bool(self.simulated(context))
+            if isinstance(answer := self.simulated(context), bool):
+                return answer
+            log(ERROR, "dubhe: simulated returned neither True nor False.")
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
             log(ERROR, "dubhe: simulated raised %s.", where_raised(error))
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")

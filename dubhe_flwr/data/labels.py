@@ -88,12 +88,15 @@ def _labels(data: Any, label: str) -> Any:
         return data.with_format(None)[label]
     for name in ("targets", "labels"):
         if hasattr(data, name):
-            return getattr(data, name)
+            own = np.asarray(getattr(data, name))
+            return own[:, 0] if own.ndim == 2 and own.shape[1] == 1 else own
     if hasattr(data, "tensors"):
         return data.tensors[-1]
-    if hasattr(data, "dataset"):  # a torch Subset, or a DataLoader of all
-        own = _labels(data.dataset, label)
-        return np.asarray(own)[data.indices] if hasattr(data, "indices") else own
+    if hasattr(data, "dataset") and (hasattr(data, "indices") or hasattr(data, "sampler")):
+        own = np.asarray(_labels(data.dataset, label))  # of a torch Subset, or a DataLoader
+        if len(getattr(data, "sampler", own)) != len(own):
+            raise TypeError("its sampler leaves some out")
+        return own[data.indices] if hasattr(data, "indices") else own
     if hasattr(data, "__array__") or isinstance(data, list | tuple):
         return data
     return [data[index][1] for index in range(len(data))]

@@ -42,7 +42,9 @@ class Selection(Selecting[Strategy], Strategy):
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
         chosen = SelectedClients([clients[node_id] for node_id in plan.participants])
-        return self.strategy.configure_fit(plan.server_round, parameters, chosen)
+        instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
+        self.driver.check_trained([getattr(client, "node_id", 0) for client, _ in instructions])
+        return instructions
 
     def aggregate_fit(
         self,

@@ -102,3 +102,11 @@ def test_what_is_no_function_is_refused() -> None:
     for given in ("print", lambda _plan: None):
         with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):
             Dubhe(FedAvg(), num_participants=3, on_selection=given)  # type: ignore[arg-type]
+
+
+def test_what_it_returns_is_numbers() -> None:
+    """Those of numpy and a bool as well, which Flower takes none of; else nobody trains for it."""
+    _, metrics = run(1, lambda plan, _: {"by-chance": plan.fallback, "own": np.float32(0.5)})
+    assert (metrics[1]["by-chance"], metrics[1]["own"]) == (0.0, 0.5)
+    with pytest.raises(SettingsError, match="on_selection returned own='much'; let its values be"):
+        run(1, lambda _plan, _seconds: {"own": "much"})

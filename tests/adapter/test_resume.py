@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from apis import (
     strategy_server_app,
 )
 from flwr.app import Context
+from flwr.serverapp.strategy import Strategy
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.baselines import RandomSelector
@@ -248,6 +250,32 @@ def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:
     else:
         api.run(outer, api.grid(), 1)
         assert inner.rounds_left(5) == 4
+
+
+def test_an_override_without_super_is_found_out(api: Api, tmp_path: Path) -> None:
+    """Else it would keep nothing, or overwrite what was kept before."""
+    api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 2)
+    strategies = [api.dubhe(checkpoint_dir=tmp_path) for _ in range(2)]
+    if api.is_fit:
+        strategies[0].initialize_parameters = lambda **_: initial_parameters()
+        strategies[1].evaluate = lambda *_, **__: None
+    else:
+        strategies = strategies[:1]
+        strategies[0].start = partial(Strategy.start, strategies[0])
+    for strategy in strategies:
+        with pytest.raises(SettingsError, match=r"call super\(\)"):
+            api.run(strategy, api.grid(), 6)
+        assert (tmp_path / "round-000002").exists()
+
+
+def test_a_first_model_outlasts_a_state_that_is_taken_up(api: Api) -> None:
+    """Flower's strategies forget theirs once it is used, and the state is of such a one."""
+    before, after = api.dubhe(), api.dubhe()
+    api.run(before, api.grid(), 1)
+    model = getattr(after.strategy, "initial_parameters", None)
+    after.load_state_dict(before.state_dict())
+    assert getattr(after.strategy, "initial_parameters", None) is model
+    assert (model is not None) == api.is_fit
 
 
 @pytest.mark.parametrize("nodes", ["the same nodes", "other nodes"])

@@ -252,6 +252,44 @@ def test_instructions_are_the_wrapped_strategys_own() -> None:
         assert message.content["config"] == ConfigRecord({"lr": 0.1, "server-round": 1})
 
 
+@in_both_apis
+def test_what_a_wrapped_strategy_does_by_itself_is_said(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It trains a half of what it is given, and has a `start` that nobody calls."""
+    method = "configure_fit" if api.is_fit else "configure_train"
+    kind = api.flower.FedAvg
+
+    class Own(kind):  # type: ignore[misc,valid-type]
+        strategy = "a name of its own"
+
+        def start(self) -> None:
+            raise AssertionError
+
+    setattr(Own, method, lambda self, *given: list(getattr(kind, method)(self, *given))[:3])
+    options = {"initial_parameters": initial_parameters()} if api.is_fit else {}
+    api.run(api.dubhe(Own(fraction_evaluate=0.0, **options)), api.grid(), 2)
+    said = [text for text in caplog.messages if "strategy trains" in text or "start()" in text]
+    assert said == [
+        "dubhe: start() of Own is not used; put what it does into a subclass of Dubhe",
+        (
+            "dubhe: 6 nodes were selected, and the wrapped strategy trains 3; let it take all "
+            "nodes of its grid, as with fraction_train=1.0"
+        ),
+    ]
+
+
+@in_both_apis
+def test_an_own_eligible_is_asked_before_each_draw(api: Api) -> None:
+    """Of rounds drawn ahead it would leave out those that were drawn."""
+    own = type("Own", (api.ours.Dubhe,), {"eligible": lambda _self, _round, node_ids: node_ids})
+    of_simulation = {"num_participants": 6, "simulation": "plain"}
+    for kind, options, rounds in ((own, {}, 1), (own, {"rounds_per_draw": 5}, 5)):
+        strategy = kind(api.wrapped(), **of_simulation, **options)
+        assert strategy.settings.rounds_in_draw == rounds
+    assert api.ours.Dubhe(api.wrapped(), **of_simulation).settings.rounds_in_draw > 1
+
+
 def test_results_of_strangers_do_not_crash_aggregation() -> None:
     """A result of a client outside the plan is aggregated last, as the wrapped strategy would."""
     strategy, grid = FIT.dubhe(), FIT.grid()

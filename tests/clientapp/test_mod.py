@@ -150,6 +150,9 @@ def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixtur
     assert "secret-path" not in str(caught.value)
     assert "secret-path" not in caplog.text
     assert "simulated raised KeyError in " in caplog.text
+    with pytest.raises(RefusedError, match="its log says why"):  # "false" is no False
+        DubheMod(lambda _c: [1], simulated=lambda _c: "false")._policy(context(0))  # type: ignore[arg-type,return-value]
+    assert "dubhe: simulated returned neither True nor False." in caplog.messages
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset
 
 from dubhe_flwr.data import count_labels, load_label_counts
 from dubhe_flwr.errors import DataError
@@ -45,6 +45,19 @@ class Partition:
         return {"label": self.labels_, "fine": self.labels_[::-1]}[column]
 
 
+class Split(Dataset[Any]):
+    """A part of a data set, as it is cut by hand."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self.idxs = dataset, [1, 2, 3, 4]
+
+    def __len__(self) -> int:
+        return len(self.idxs)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[self.idxs[index]]
+
+
 TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
 
 
@@ -59,6 +72,8 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
         SimpleNamespace(targets=LABELS),
         Subset(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1])), [1, 2, 3, 4]),
         DataLoader(TENSORS, batch_size=3),
+        Split(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1]))),
+        SimpleNamespace(labels=np.array(LABELS)[:, None]),
         Partition(LABELS),
     ],
     ids=lambda data: type(data).__name__,
@@ -83,6 +98,7 @@ def test_several_clients_are_counted_at_once() -> None:
         ([0.5], "give whole numbers"),
         (["cat"], "give whole numbers"),
         (3, "cannot be found"),
+        (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "its sampler leaves some out"),
         (Partition(LABELS), "name their column if it is not 'species'"),
     ],
 )

@@ -84,7 +84,7 @@ class Exchanges(Rule):
     ) -> Settled | Unsettled:
         """V in relation to the last sum, which may be nothing."""
         memory = memory or ()
-        probability = np.float64(population.num_volunteers / int(sums[0]))
+        probability = np.float64(min(1.0, population.num_volunteers / int(sums[0])))
         if len(memory) == self.number:
             return Settled(probability)
         number = len(memory) + 1

@@ -89,12 +89,13 @@ def is_willing(policy: NodePolicy, server_round: int) -> bool:
         return True
     try:
         answer = policy.willing(server_round)
-        if answer is None:
-            warn_once("dubhe: willing returned nothing, which is a no; return True or False.")
-        return bool(answer)
     except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
         logger.warning("dubhe: willing raised %s; the node stays out.", where_raised(error))
         return False
+    if not isinstance(answer, int | np.bool_):
+        warn_once("dubhe: willing returned neither True nor False, which is a no.")
+        return False
+    return bool(answer)
 
 
 def read_label_counts(policy: NodePolicy, request: JoinRequest) -> tuple[int, ...] | JoinStatus:
@@ -173,8 +174,10 @@ def _read(policy: NodePolicy, num_classes: int | None) -> NDArray[Any] | JoinSta
     status = _check(counts, num_classes)
     if status is JoinStatus.INVALID_LABEL_COUNTS:
         logger.warning(
-            "dubhe: label_counts did not return a list of whole numbers from 0 up, one for each "
-            "class, of at least two; the node stays out."
+            "dubhe: label_counts returned %s of shape %s, and has to return a list of ints from 0 "
+            "up, below 2^42 in all, one for each class, of at least two; the node stays out.",
+            counts.dtype,
+            counts.shape,
         )
     if status is JoinStatus.WRONG_NUMBER_OF_CLASSES:
         logger.warning(

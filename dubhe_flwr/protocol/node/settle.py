@@ -98,6 +98,9 @@ def _outcome(
         None if reading is None else reading.memory,
         decrypted_sum(joined.cipher(registered), field, request.sums, request.num_clients).copy(),
     )
+    if not 0.0 <= outcome.probability <= 1.0:
+        logger.warning("dubhe: the probability of the rule %r is not 0 to 1.", announced.rule)
+        raise RefusedError(IS_ANOTHER)
     is_last = request.exchange + 1 >= num_sums
     return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
 

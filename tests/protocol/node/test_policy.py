@@ -69,7 +69,7 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        (policy([41.5, 42.0, 43.0]), "did not return a list of whole numbers from 0 up"),
+        (policy([41.5, 42.0, 43.0]), "returned float64 of shape (3,), and has to return a list of"),
         (
             policy([41, 42, 43, 44]),
             "returned 4 numbers for 3 classes, and has to return the number of samples of each",
@@ -175,11 +175,14 @@ def test_willing_is_a_plain_bool(answer: Callable[[int], Any] | None, expected: 
     assert is_willing(policy(willing=answer), 5) is expected
 
 
-def test_willing_that_returns_nothing_is_a_no_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    """Once, and not in every round: a function without a return is a mistake."""
+@pytest.mark.parametrize("answer", [None, "false", "yes"])
+def test_willing_that_is_neither_true_nor_false_is_a_no(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once, and not in every round: a function without a return is a mistake."""
     warn_once.cache_clear()
-    assert [is_willing(policy(willing=lambda _r: None), r) for r in (1, 2)] == [False, False]
-    assert [text.split(",")[0] for text in caplog.messages] == ["dubhe: willing returned nothing"]
+    assert [is_willing(policy(willing=lambda _r: answer), r) for r in (1, 2)] == [False, False]
+    assert caplog.messages == ["dubhe: willing returned neither True nor False, which is a no."]
 
 
 def test_a_failing_willing_is_a_no(caplog: pytest.LogCaptureFixture) -> None:

@@ -54,8 +54,14 @@ class TestAnyRule:
 
     @pytest.mark.parametrize(
         "outcome",
-        [Settled(None), Unsettled(0.5, None), Unsettled(0.5, [[1], []])],  # type: ignore[arg-type]
-        ids=["no probability", "no contribution", "a ragged one"],
+        [
+            Settled(None),  # type: ignore[arg-type]
+            Settled(float("nan")),
+            Settled(1.5),
+            Unsettled(0.5, None),  # type: ignore[arg-type]
+            Unsettled(0.5, [[1], []]),  # type: ignore[arg-type]
+        ],
+        ids=["no probability", "nan", "too large", "no contribution", "a ragged one"],
     )
     def test_what_was_decrypted_is_charged_whatever_a_rule_returns(
         self, outcome: Any, monkeypatch: pytest.MonkeyPatch
