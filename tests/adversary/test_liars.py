@@ -20,6 +20,37 @@ def counts() -> Any:
     return np.array([rng.multinomial(1000, share) for share in shares])
 
 
+def played(rule: Any, determination: str, lie: Any) -> Any:
+    """Return a federation in the clear in which one client may alter what it answers."""
+    options: dict[str, Any] = {"tries": 10} if determination == "tries" else {}
+    nodes = dubhe(
+        counts(),
+        rule=rule,
+        determination=determination,
+        num_participants=K,
+        simulation="plain",
+        max_registered=200,
+        **options,
+    )
+    liar = nodes.ids[LIAR]
+    nodes.alter_reply = lambda stage, node, reply: lie(stage, reply) if node == liar else reply
+    return nodes
+
+
+def always(stage: str, reply: Any) -> Any:
+    """Say yes, always."""
+    if stage != "participate":
+        return reply
+    return {**reply, "decisions": b"\xff" * len(reply["decisions"])}
+
+
+def spoiling(stage: str, reply: Any) -> Any:
+    """Say yes as well, with a label distribution of zeros."""
+    if stage != "register":
+        return always(stage, reply)
+    return {**reply, "distribution": bytes(len(reply["distribution"]))}
+
+
 @pytest.mark.parametrize(
     ("rule", "determination", "trained"),
     [
@@ -32,24 +63,24 @@ def counts() -> Any:
 )
 def test_a_client_that_always_says_yes(rule: Any, determination: str, trained: int) -> None:
     """Where 3 of 30 rounds are fair it trains in so many: nothing proves a draw."""
-    options: dict[str, Any] = {"tries": 10} if determination == "tries" else {}
-    nodes = dubhe(
-        counts(),
-        rule=rule,
-        determination=determination,
-        num_participants=K,
-        simulation="plain",
-        max_registered=200,
-        **options,
-    )
-    liar = nodes.ids[LIAR]
-
-    def always(stage: str, node_id: int, reply: Any) -> Any:
-        if stage != "participate" or node_id != liar:
-            return reply
-        return {**reply, "decisions": b"\xff" * len(reply["decisions"])}
-
-    nodes.alter_reply = always
-    plans = nodes.rounds(1, ROUNDS)
+    plans = played(rule, determination, always).rounds(1, ROUNDS)
     # What an operator can look at: the names of those who train, over some rounds.
     assert sum(str(LIAR) in plan.aliases for plan in plans) == trained
+
+
+@pytest.mark.parametrize(
+    ("rule", "honest", "spoilt"),
+    [(Paper((1, 2, 10)), 0.38, 0.52), (Prices(), 0.22, 0.31)],
+    ids=["paper", "prices"],
+)
+def test_one_that_spoils_its_label_distribution_as_well(
+    rule: Any, honest: float, spoilt: float
+) -> None:
+    """It is in nearly every try, and agents pass over those: hardly any are left to choose from."""
+    shares = counts() / counts().sum(axis=1, keepdims=True)
+    distances = []
+    for lie in (lambda _stage, reply: reply, spoiling):
+        plans = played(rule, "tries", lie).rounds(1, ROUNDS)
+        chosen = [shares[list(map(int, plan.aliases))].mean(axis=0) for plan in plans]
+        distances.append(np.mean([np.abs(mean - 0.1).sum() for mean in chosen]))
+    assert distances == pytest.approx([honest, spoilt], abs=0.01)

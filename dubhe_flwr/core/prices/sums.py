@@ -212,7 +212,8 @@ class PriceNumbers:
         if query.opening:
             # The mean of s is at most the root of that of s^2, which one client moves by far less.
             square = trace + float(mean[: self.num_classes] @ mean[: self.num_classes])
-            most = 1.05 * max(float(spread[0]) / num_clients, 0.0) ** 0.5
+            noise = 24.0 * self.largest_weight**4 / self.max_value / num_clients**0.5
+            most = 1.05 * (max(float(spread[0]) / num_clients, 0.0) + noise) ** 0.5
             if square > most + 5.0 * self.least_spread(num_clients):
                 raise _refusal()
         return Evaluation(
