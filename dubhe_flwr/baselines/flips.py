@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.oracle import OracleSelector, label_table
+from dubhe_flwr.baselines.oracle import OracleSelector
 from dubhe_flwr.baselines.roll_call import Past
 from dubhe_flwr.core.distribution import label_distribution
 
@@ -30,7 +30,7 @@ def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.metrics import davies_bouldin_score  # noqa: PLC0415
 
-    distributions = label_distribution(label_table(label_counts))
+    distributions = label_distribution(label_counts)
     num_clients, num_classes = distributions.shape
     most = min(
         num_classes + _CLUSTERS_BEYOND_CLASSES,

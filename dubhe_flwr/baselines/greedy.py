@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dubhe_flwr.baselines.oracle import OracleSelector, label_table
+from dubhe_flwr.baselines.oracle import OracleSelector
 from dubhe_flwr.baselines.roll_call import Past
-from dubhe_flwr.errors import SettingsError
 
 
 def greedy_selection(
@@ -23,12 +22,7 @@ def greedy_selection(
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
     [0, 2]
     """
-    table = label_table(label_distributions)
-    if not 1 <= num_participants <= len(table):
-        raise SettingsError(
-            f"num_participants={num_participants} must be from 1 to the {len(table)} rows of "
-            "label_distributions."
-        )
+    table = np.asarray(label_distributions, dtype=np.float64)
     chosen = [int(rng.integers(len(table)))]
     while len(chosen) < num_participants:
         divergence = _divergence(table[chosen].sum(axis=0) + table)

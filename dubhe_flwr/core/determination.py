@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import SettingsError
 
 Clients = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -97,16 +96,11 @@ def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> 
 def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
     """Return the sizes of the ``q = K // g`` groups of at least g that make up K clients.
 
-    They are ``K // q``, and one more in ``K % q`` of them; ascending. A `group_size` that is not
-    from 1 to `num_participants` is a `SettingsError`.
+    They are ``K // q``, and one more in ``K % q`` of them; ascending. g is from 1 to K.
 
     >>> group_sizes(20, 3).tolist()
     [3, 3, 3, 3, 4, 4]
     """
-    if not 1 <= group_size <= num_participants:
-        raise SettingsError(
-            f"group_size={group_size} must be from 1 to num_participants={num_participants}."
-        )
     num_wanted = num_participants // group_size
     size, larger = divmod(num_participants, num_wanted)
     return size + (np.arange(num_wanted) >= num_wanted - larger).astype(np.int64)
@@ -119,23 +113,14 @@ def cut_into_groups(
 
     Where groups of two sizes are needed, both are formed as often as they are needed in
     proportion. The clients that are left over take no part in the round. The pool has indices of at
-    least K clients, and there may be at least ``K // g`` groups, or it is a `SettingsError`.
+    least K clients, and there may be at least ``K // g`` groups.
 
     >>> groups = cut_into_groups(np.arange(30), 11, 5, 9, np.random.default_rng(0))
     >>> sorted(len(group) for group in groups)
     [5, 5, 5, 6, 6]
     """
-    wanted = group_sizes(num_participants, group_size)
-    if pool.size < num_participants:
-        raise SettingsError(
-            f"A pool of {pool.size} clients cannot make up num_participants={num_participants}."
-        )
-    if max_groups < wanted.size:
-        raise SettingsError(
-            f"max_groups={max_groups} is below the {wanted.size} groups of group_size={group_size} "
-            f"that make up num_participants={num_participants}; raise one of the two."
-        )
-    sizes = np.resize(wanted, max_groups)  # the wanted ones over and over
+    # The wanted ones over and over.
+    sizes = np.resize(group_sizes(num_participants, group_size), max_groups)
     ends = np.cumsum(sizes)
     ends = ends[ends <= pool.size]
     return [np.sort(group) for group in np.split(rng.permutation(pool)[: ends[-1]], ends[:-1])]

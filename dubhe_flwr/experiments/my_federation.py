@@ -58,12 +58,8 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     """
     counts = load_label_counts(label_counts)
     settings = DubheArguments(**arguments)
-    if settings.num_participants > len(counts):
-        raise SettingsError(
-            f"num_participants={settings.num_participants} is above the number of clients, "
-            f"{len(counts)}; select fewer, and give a row for each client."
-        )
-    if getattr(settings.rule, "target", None) is not None:
+    settings.check_federation(len(counts))
+    if settings.rule.target is not None:
         raise SettingsError("A study compares with uniform; leave target out of the rule.")
     if settings.rule.num_classes not in {None, counts.shape[1]}:
         raise SettingsError(
@@ -74,6 +70,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         settings,
         seed=settings.seed or 0,
         simulation="plain",
+        trusted_keys=None,
         rounds_per_draw=settings.rounds_in_draw,  # costs are those of real nodes
     )
     shares = label_distribution(counts)
@@ -123,12 +120,12 @@ def _costs(
     timed = rounds_in_memory(encrypted, some)
     costs = {}
     for name, registers in (("with a registration", True), ("without one", False)):
-        began = time.perf_counter()
-        measured = next(timed)
-        seconds = time.perf_counter() - began
         own = [plan for plan in plans if registers == (Stage.REGISTER in _reports(plan))]
         if not own:
             continue
+        began = time.perf_counter()
+        measured = next(timed)
+        seconds = time.perf_counter() - began
         cost = Cost(
             exchanges=fmean(len(plan.stages) for plan in own),
             messages=fmean(sum(report.sent for report in plan.stages) for plan in own),

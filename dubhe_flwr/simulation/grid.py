@@ -24,7 +24,7 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, ToldOnce, log, stage_of
+from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.secret_key import meanwhile
@@ -71,7 +71,6 @@ class InProcessGrid(Grid):
         self._lock = threading.Lock()
         self._message_numbers = count(1)
         self._replies: dict[str, Message] = {}
-        self._told_once = ToldOnce()
         self.contexts = {
             node_id: Context(
                 run_id=run_id,
@@ -113,10 +112,9 @@ class InProcessGrid(Grid):
         for message in pushed:
             set_message_id(message, f"message-{next(self._message_numbers)}")
         if pushed and all(message.metadata.message_type in ENCRYPTING for message in pushed):
-            with self._told_once:
-                self._answer_on_threads(pushed)
+            self._answer_on_threads(pushed)
         else:
-            with self._lock, self._told_once:  # Flower sends from several threads
+            with self._lock:  # Flower sends from several threads
                 self._answer_in_turn(pushed)
         return [message.metadata.message_id for message in pushed]
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dubhe_flwr.baselines.greedy import _divergence, greedy_selection
 from dubhe_flwr.core.distribution import label_distribution
-from dubhe_flwr.errors import SettingsError
 
 TOLERANCE = 1e-12
 
@@ -59,10 +58,3 @@ def test_of_equal_ones_the_first() -> None:
     """Ties go to the lower index."""
     chosen = greedy_selection([[1, 0], [1, 0], [0, 1], [0, 1]], 3, np.random.default_rng(0))
     assert chosen.tolist() == [3, 0, 1]
-
-
-@pytest.mark.parametrize("num_participants", [0, -1, 4])
-def test_more_than_there_are_is_refused(num_participants: int) -> None:
-    """K is from 1 to N."""
-    with pytest.raises(SettingsError, match=f"num_participants={num_participants} must be from 1"):
-        greedy_selection(np.eye(3), num_participants, np.random.default_rng(0))

@@ -18,7 +18,6 @@ from dubhe_flwr.core.determination import (
     tries_of_round,
 )
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import SettingsError
 
 Mask = NDArray[np.bool_]
 
@@ -122,13 +121,6 @@ def test_group_sizes_make_up_exactly_k(num_participants: int, data: st.DataObjec
     assert sizes.tolist() == sorted(sizes.tolist())
 
 
-@pytest.mark.parametrize("group_size", [0, -1, 21])
-def test_group_size_out_of_range_is_refused(group_size: int) -> None:
-    """A group has at least one client and at most K."""
-    with pytest.raises(SettingsError, match="group_size"):
-        group_sizes(20, group_size)
-
-
 @given(
     num_clients=st.integers(10, 30),
     tries=st.integers(1, 4),
@@ -176,12 +168,3 @@ def test_groups_are_disjoint_and_suffice(
         assert abs((sizes == size).sum() - proportion) < wanted.size
     assert set(sizes.tolist()) == set(wanted.tolist())
     assert all(group.tolist() == sorted(group.tolist()) for group in groups)
-
-
-@pytest.mark.parametrize(
-    ("pool_size", "max_groups", "name"), [(19, 9, "pool of 19"), (40, 4, "max_groups=4")]
-)
-def test_too_few_clients_or_groups_are_refused(pool_size: int, max_groups: int, name: str) -> None:
-    """K clients cannot be made up from a smaller pool or from too few groups."""
-    with pytest.raises(SettingsError, match=name):
-        cut_into_groups(np.arange(pool_size), 20, 4, max_groups, np.random.default_rng(0))

@@ -94,7 +94,7 @@ class PriceDesign:
         nearest of 16 levels, so that the probability is right on average; without it, of none.
         """
         share = min(1.0, self.num_volunteers / num_clients)
-        if share == 1.0 or not state.evaluations or not state.kappa:
+        if not state.kappa:  # before any sum, or where clients do not differ
             return share
         lowest, highest = _logit(_FLOOR * share), _logit(1.0 - _FLOOR * (1.0 - share))
         logit = min(max(state.logit(position), lowest), highest)

@@ -109,6 +109,11 @@ class Epoch(Invitation):
         )
         return num_sums if several else 0
 
+    @property
+    def draws_left(self) -> int:
+        """Draws that the budget of the nodes leaves."""
+        return self.announced.max_draws - self.budget.num_draws
+
     def draws_charged(self, num_draws: int) -> int:
         """Return what some draws cost of the budget of the nodes."""
         return self.announced.draws_charged(num_draws, self.num_registered)

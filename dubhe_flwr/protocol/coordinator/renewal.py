@@ -1,14 +1,8 @@
 """When an epoch ends: how long its nodes and agents last, and when too many are strangers."""
 
-from typing import Final
-
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.plan import StageReport
 from dubhe_flwr.protocol.settings import Settings
-
-_MAX_RENEWALS: Final = 6
-"""How often an epoch is ended in one round because the nodes refuse it."""
 
 
 def num_tries_of(settings: Settings, epoch: Epoch) -> int:
@@ -28,35 +22,17 @@ def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
     return min(interval, max(1, rounds_of_agents))
 
 
-def draws_left(settings: Settings, epoch: Epoch) -> int:
-    """Return how many draws the budget of the epoch leaves."""
-    return settings.max_draws_per_epoch - epoch.budget.num_draws
-
-
 def is_over(context: Context, epoch: Epoch) -> bool:
     """Return whether it is time to register anew."""
     settings, server_round = context.settings, context.server_round
     # After rounds that were given up, the draws may be spent before the interval is over.
     needed = epoch.draws_charged(num_tries_of(settings, epoch))
-    is_spent = server_round not in epoch.rounds and draws_left(settings, epoch) < needed
+    is_spent = server_round not in epoch.rounds and epoch.draws_left < needed
     return (
         server_round >= epoch.first_round + num_rounds_of(settings, epoch)
         or is_spent
         or _many_are_strangers(context, epoch)
     )
-
-
-def is_refused(context: Context, report: StageReport) -> bool:
-    """Return whether the nodes refuse the epoch itself, so that only another one helps.
-
-    One false registration makes all nodes refuse the sum; nodes that were restarted without their
-    memory, or a server that was set back, do not know each other's epoch. The stage cannot go on
-    with fewer replies than `least_nodes` of the settings.
-    """
-    if context.round.num_renewals >= _MAX_RENEWALS:
-        return False
-    too_few = report.accepted < context.settings.least_nodes <= report.accepted + report.num_errors
-    return 2 * report.num_errors > report.sent or too_few
 
 
 def _many_are_strangers(context: Context, epoch: Epoch) -> bool:

@@ -151,9 +151,8 @@ class Prices(Rule):
         return f"prices: coverage {self.coverage:g}, local skew {self.local_skew:g}{wanted}"
 
     def _design(self, num_participants: int, num_volunteers: float) -> PriceDesign:
-        return PriceDesign(
-            max(2, num_participants), num_volunteers, float(self.coverage), float(self.local_skew)
-        )
+        coverage, local_skew = float(self.coverage), float(self.local_skew)
+        return PriceDesign(num_participants, num_volunteers, coverage, local_skew)
 
     def _position(self, own: Own) -> Position:
         shares = own.distribution

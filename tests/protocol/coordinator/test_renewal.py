@@ -9,7 +9,7 @@ from protocol.server import GROUPS, NUM_CLIENTS, epochs_of, federation
 
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol.coordinator.context import Context, Rest, Round, Run
-from dubhe_flwr.protocol.coordinator.renewal import is_refused
+from dubhe_flwr.protocol.coordinator.stages.refused import is_refused
 from dubhe_flwr.protocol.plan import StageReport
 
 

@@ -191,12 +191,6 @@ class TestSettle:
         with pytest.raises(RefusedError):
             Prices().settle(own(row), POPULATION, None, spoil(summed(Prices())))
 
-    def test_a_single_place_is_filled_as_well(self) -> None:
-        """K = 1 has no spread to price, and yet a probability."""
-        population = Population(FRAME, 30, 1, 1)
-        outcome = Prices().settle(own(0), population, None, summed(Prices()))
-        assert 0.0 < outcome.probability < 1.0
-
 
 class TestSettings:
     """What the operator sets is what nodes read."""

@@ -2,20 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import compress
 
 import numpy as np
 
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.renewal import (
-    draws_left,
-    is_refused,
-    num_rounds_of,
-    num_tries_of,
-)
+from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound, drawn_rounds
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import NodeFailure, Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.draws import answers, read_draws
@@ -55,7 +49,7 @@ class Participate(AwaitingInEpoch):
         num_rounds = min(
             settings.rounds_in_draw,
             epoch.first_round + num_rounds_of(settings, epoch) - server_round,
-            draws_left(settings, epoch) // epoch.draws_charged(num_tries),
+            epoch.draws_left // epoch.draws_charged(num_tries),
         )
         last = epoch.last_sum
         request = ParticipateRequest(
@@ -89,26 +83,21 @@ class Participate(AwaitingInEpoch):
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         draws = read_draws(list(accepted.values()), request)
-        if is_refused(context, report):
-            unwilling = frozenset(compress(accepted, draws.unwilling[:, 0]))
-            return context, Refused(report, self.has_held, unwilling)
         rounds = drawn_rounds(epoch.registered, list(accepted), draws, request.first_round)
         this_round = rounds[context.server_round]
+        said_no = epoch.ids(this_round.unwilling)
+        unwilling = said_no | (context.round.unwilling - accepted.keys())
+        context = replace(context, round=replace(context.round, unwilling=unwilling))
+        if is_refused(context, report):
+            return context, Refused(report, self.has_held)
         eligible = context.round.eligible
         may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
         this_round = replace(this_round, available=this_round.available & may_train)
         rounds[context.server_round] = this_round
         failed = (n for n in self.batch.requests if isinstance(replies.get(n), NodeFailure))
         epoch = replace(epoch, failed=frozenset(failed))
-        said_no = epoch.ids(this_round.unwilling)
-        context = replace(
-            context,
-            round=replace(
-                context.round,
-                willing=epoch.ids(np.flatnonzero(this_round.available)),
-                unwilling=said_no | (context.round.unwilling - accepted.keys()),
-            ),
-        )
+        willing = epoch.ids(np.flatnonzero(this_round.available))
+        context = replace(context, round=replace(context.round, willing=willing))
         context.check_quorum(len(context.round.willing), "registered and willing", epoch)
         return replace(context, run=replace(context.run, num_refused_epochs=0)), Drawn(
             epoch, rounds
@@ -124,4 +113,4 @@ def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> boo
     may_draw = here.intersection(epoch.registered) - context.round.unwilling
     enough = len(may_draw) >= settings.least_nodes
     needed = epoch.draws_charged(num_tries_of(settings, epoch))
-    return enough and draws_left(settings, epoch) >= needed
+    return enough and epoch.draws_left >= needed

@@ -1,10 +1,14 @@
 """An epoch that the nodes refuse ends, and another one begins in the same round."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from dubhe_flwr.protocol.coordinator.context import Context
 from dubhe_flwr.protocol.coordinator.stages.join import Join
 from dubhe_flwr.protocol.plan import StageReport
+
+_MAX_RENEWALS: Final = 6
+"""How often an epoch is ended in one round because the nodes refuse it."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,19 @@ class Refused:
 
     report: StageReport
     has_held: bool
-    unwilling: frozenset[int]  # nodes that answered, and will not train in this round
+
+
+def is_refused(context: Context, report: StageReport) -> bool:
+    """Return whether the nodes refuse the epoch itself, so that only another one helps.
+
+    One false registration makes all nodes refuse the sum; nodes that were restarted without their
+    memory, or a server that was set back, do not know each other's epoch. The stage cannot go on
+    with fewer replies than `least_nodes` of the settings.
+    """
+    if context.round.num_renewals >= _MAX_RENEWALS:
+        return False
+    too_few = report.accepted < context.settings.least_nodes <= report.accepted + report.num_errors
+    return 2 * report.num_errors > report.sent or too_few
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
@@ -36,10 +52,6 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
         replace(
             context,
             run=replace(context.run, num_refused_epochs=num_refused),
-            round=replace(
-                context.round,
-                unwilling=context.round.unwilling | refused.unwilling,
-                num_renewals=context.round.num_renewals + 1,
-            ),
+            round=replace(context.round, num_renewals=context.round.num_renewals + 1),
         )
     )

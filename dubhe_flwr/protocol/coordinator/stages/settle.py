@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
-from dubhe_flwr.protocol.coordinator.renewal import is_refused
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused
+from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.coordinator.stages.register import Registered
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -51,7 +50,7 @@ class Settle(Awaiting):
         accepted: dict[int, SettleReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
         if is_refused(context, report):
-            return context.reported(report), Refused(report, has_held=False, unwilling=frozenset())
+            return context.reported(report), Refused(report, has_held=False)
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()
