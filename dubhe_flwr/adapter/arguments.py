@@ -1,7 +1,7 @@
 """The keyword arguments of the strategies: each is declared once, as a field."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Signature, signature
@@ -87,10 +87,6 @@ class Options:
                 "on_selection must be a function of a Plan and a number of seconds, such as "
                 "`lambda plan, seconds: print(plan.aliases)`."
             )
-
-    def options(self) -> dict[str, Any]:
-        """Return the fields of this class by name, without those of a subclass."""
-        return {field.name: getattr(self, field.name) for field in fields(Options)}
 
 
 @dataclass(frozen=True, kw_only=True)

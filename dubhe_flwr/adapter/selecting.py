@@ -179,7 +179,9 @@ class Selecting(Generic[StrategyT]):
 
     @taking(Options)
     def __init__(self, strategy: StrategyT, selector: Selector[Any], **options: Any) -> None:
-        super().__init__()
+        self._wrap(strategy, selector, Options(**options))
+
+    def _wrap(self, strategy: StrategyT, selector: Selector[Any], options: Options) -> None:
         check_wrapped(strategy, self._configures)
         for layer in layers(strategy):
             if isinstance(layer, Selecting):
@@ -187,7 +189,7 @@ class Selecting(Generic[StrategyT]):
                     f"{type(layer).__name__} selects already; wrap the strategy that it wraps."
                 )
         self.strategy = strategy
-        self.driver = SelectionDriver(self, selector, Options(**options))
+        self.driver = SelectionDriver(self, selector, options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.strategy!r})"
@@ -254,7 +256,7 @@ class SelectingByDubhe(Selecting[StrategyT]):
         if self.settings.rounds_per_draw is None and type(self).eligible is not Selecting.eligible:
             # Who may be chosen is asked anew in each round.
             self.settings = replace(self.settings, rounds_per_draw=1)
-        super().__init__(strategy, Coordinator(self.settings), **self.settings.options())
+        self._wrap(strategy, Coordinator(self.settings), self.settings)
 
 
 def log_plan(plan: Plan, seconds: float) -> None:

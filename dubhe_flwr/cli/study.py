@@ -1,7 +1,6 @@
 """`dubhe study`: select clients without training a model."""
 
 from dataclasses import fields
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,7 +19,7 @@ from dubhe_flwr.experiments.settings import FederationSettings, SelectionSetting
 from dubhe_flwr.experiments.study import study as run
 from dubhe_flwr.report.panels import save_study_figure
 from dubhe_flwr.report.picture import require_matplotlib
-from dubhe_flwr.report.results import StudyResults
+from dubhe_flwr.report.results import StudyResults, write_json
 from dubhe_flwr.report.terminal import study_sentence, study_table
 
 EPILOG: Final = (
@@ -123,7 +122,7 @@ def _study_own(
     with console.status("Clients are selected for 200 rounds"):
         found = federation_study(label_counts, **arguments)
     if json is not None:
-        json.write_text(dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
+        write_json(json, found.to_dict())
     console.print(found, highlight=False)
 
 

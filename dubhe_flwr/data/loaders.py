@@ -26,8 +26,6 @@ _PIXEL_MOMENTS: Final = {
 }
 """Mean and standard deviation of the training pixels, or of their channels, from 0 to 1."""
 
-_SIDE: Final = 32
-
 USUAL_FOLDER: Final = Path.home() / ".cache" / "dubhe-flwr"
 """Where data sets are looked for if no other folder is given."""
 
@@ -48,8 +46,7 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
 
         - ``mnist``: in itself, in ``MNIST/raw`` (as torchvision has it), or in either of these
           below ``mnist``; gzip files are read where they are and nothing is written beside them.
-        - ``cifar10``: what torchvision unpacks, in itself or in ``cifar10``; or ``labels.npz``
-          (``y_train``, ``y_test``) with ``train_00.webp`` and so on, rows of images.
+        - ``cifar10``: what torchvision unpacks, in itself or in ``cifar10``.
 
         If they are nowhere, torchvision downloads them into this folder.
 
@@ -93,17 +90,14 @@ def _load_mnist(data_dir: Path) -> Dataset:
             for path in folder.glob("*-ubyte*"):
                 shutil.copyfile(path, raw / path.name)
         train, test = _by_torchvision("MNIST", root, f"MNIST is not in {data_dir}", remedy)
-    return _dataset("mnist", train.data, train.targets, test.data, test.targets)
+    return of_pixels("mnist", train.data, train.targets, test.data, test.targets)
 
 
 def _load_cifar10(data_dir: Path) -> Dataset:
     root = data_dir / "cifar10" if (data_dir / "cifar10").is_dir() else data_dir
-    for folder in (data_dir, root):
-        if (folder / "labels.npz").is_file():
-            return _from_tiles(folder)
     remedy = f"cifar-10-python.tar.gz and put it into {root}"
     train, test = _by_torchvision("CIFAR10", root, f"CIFAR-10 is not in {data_dir}", remedy)
-    return _dataset("cifar10", train.data, train.targets, test.data, test.targets)
+    return of_pixels("cifar10", train.data, train.targets, test.data, test.targets)
 
 
 def _by_torchvision(kind: str, root: Path, missing: str, wanted: str) -> list[Any]:
@@ -116,35 +110,7 @@ def _by_torchvision(kind: str, root: Path, missing: str, wanted: str) -> list[An
         raise DataError(f"{missing} and could not be downloaded; fetch {wanted}.") from error
 
 
-def _from_tiles(folder: Path) -> Dataset:
-    """Load CIFAR-10 from pictures that hold rows of images each."""
-    from PIL import Image  # noqa: PLC0415
-
-    parts: list[NDArray[Any]] = []
-    try:
-        with np.load(folder / "labels.npz") as labels:
-            for part in ("train", "test"):
-                tiles = [
-                    np.asarray(Image.open(path).convert("RGB"))
-                    for path in sorted(folder.glob(f"{part}_*.webp"))
-                ]
-                parts += [np.concatenate([_cut(tile) for tile in tiles]), labels[f"y_{part}"]]
-        return _dataset("cifar10", *parts)
-    except (DataError, KeyError, OSError, ValueError) as error:
-        raise DataError(
-            f"The tiles of CIFAR-10 in {folder} cannot be read ({error}); fetch them again, or "
-            "remove labels.npz to let torchvision load the data set."
-        ) from error
-
-
-def _cut(tile: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    height, width, channels = tile.shape
-    rows, columns = height // _SIDE, width // _SIDE
-    images = tile.reshape(rows, _SIDE, columns, _SIDE, channels).transpose(0, 2, 1, 3, 4)
-    return images.reshape(-1, _SIDE, _SIDE, channels)
-
-
-def _dataset(name: str, train: Any, train_labels: Any, test: Any, test_labels: Any) -> Dataset:
+def of_pixels(name: str, train: Any, train_labels: Any, test: Any, test_labels: Any) -> Dataset:
     """Return a data set of ten classes, of pixels from 0 to 255."""
     return Dataset(
         name,

@@ -88,8 +88,12 @@ def scenario_of(settings: CompareSettings) -> Scenario:
 
     Simulated nodes call this where they run, so that no images travel with their messages.
     """
+    return scenario_on(_dataset(settings.dataset, settings.machine.data_dir), settings)
+
+
+def scenario_on(dataset: Dataset, settings: CompareSettings) -> Scenario:
+    """Return the scenario of these settings on a data set that was loaded otherwise."""
     of_clients = settings.federation
-    dataset = _dataset(settings.dataset, settings.machine.data_dir)
     federation = of_clients.draw(settings.dataset, dataset.num_classes)
     rng = generator(of_clients.seed, "samples")
     samples = assign_samples(dataset.train_labels, federation.label_counts, rng)

@@ -176,12 +176,6 @@ class ExperimentSettings(CommandSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        wanted, number = self.selection.num_participants, self.federation.num_clients
-        if wanted > number:
-            raise SettingsError(
-                f"num_participants={wanted} is above num_clients={number}; select fewer or "
-                "simulate more."
-            )
         rule, classes = self.selection.participation, max(self.selection.reference_set)
         if rule.num_classes not in {None, classes}:
             raise SettingsError(
@@ -240,6 +234,12 @@ class CompareSettings(ExperimentSettings):
         if not self.methods or len(set(self.methods)) < len(self.methods):
             raise SettingsError(
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
+            )
+        wanted, number = self.selection.num_participants, self.federation.num_clients
+        if wanted > number:
+            raise SettingsError(
+                f"num_participants={wanted} is above num_clients={number}; select fewer or "
+                "simulate more."
             )
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(

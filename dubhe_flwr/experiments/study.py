@@ -73,6 +73,7 @@ def study(
     `rounds_in_memory` tells; `on_method` the results after each method. The selected sets repeat
     with the seed, encrypted or not.
     """
+    settings.protocol_settings().check_federation(settings.federation.num_clients)
     federation = draw_federation(settings)
     results = StudyResults(
         config={**settings.flat(), **provenance(_PACKAGES)},

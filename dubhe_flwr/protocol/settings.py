@@ -213,8 +213,8 @@ class Settings:
         """Refuse to begin with fewer nodes than shall train."""
         if self.num_participants > num_nodes:
             raise SettingsError(
-                f"num_participants={self.num_participants} is above the {num_nodes} nodes that "
-                "are there; select fewer or wait for more nodes."
+                f"num_participants={self.num_participants} is above the number of nodes, "
+                f"{num_nodes}; select fewer, or let more be there."
             )
 
     def groups(self, num_nodes: int) -> bool:

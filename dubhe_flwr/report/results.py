@@ -1,6 +1,7 @@
 """What experiments find: the contents of their files, and the figures that sum them up."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -10,6 +11,17 @@ from typing import Any, Self
 from dubhe_flwr.core.distribution import distance_to_uniform
 
 _FINAL_EVALUATIONS = 5
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON into a folder that is made if need be; the old file stays until it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        whole.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        whole.replace(path)
+    finally:
+        whole.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -199,11 +211,8 @@ class Results:
         }
 
     def save(self, path: Path) -> None:
-        """Write the results as JSON, into a folder that is made if need be."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole = path.with_name(f"{path.name}.new")  # what is there stays until this is complete
-        whole.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
-        whole.replace(path)
+        """Write the results as JSON."""
+        write_json(path, self.to_dict())
 
 
 @dataclass(frozen=True)

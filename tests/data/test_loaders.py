@@ -7,7 +7,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from dubhe_flwr.data import Dataset, load_dataset
 from dubhe_flwr.errors import DataError, SettingsError
@@ -107,52 +106,12 @@ def test_an_unknown_name_is_refused() -> None:
         load_dataset("imagenet")
 
 
-@pytest.fixture
-def tiles(tmp_path: Path) -> Path:
-    """Return a folder with one tile of 2 x 3 images for each part; each image has its own red."""
-    for part in ("train", "test"):
-        rows = [
-            np.concatenate([np.full((32, 32, 3), (10 * (3 * r + c), 7, 9)) for c in range(3)], 1)
-            for r in range(2)
-        ]
-        pixels = np.concatenate(rows).astype(np.uint8)
-        Image.fromarray(pixels).save(tmp_path / f"{part}_00.webp", lossless=True)
-    np.savez(tmp_path / "labels.npz", y_train=np.arange(6), y_test=np.arange(6)[::-1])
-    return tmp_path
-
-
-def test_tiles_of_cifar10_are_cut_row_by_row(tiles: Path) -> None:
-    """Channels come first, and are normalised each on its own; a missing tile is an error."""
-    images = load_dataset("cifar10", tiles)
-    assert images.train_images.shape == (6, 3, 32, 32)
-    assert images.train_images.dtype == np.float32
-    red = images.train_images[:, 0] * 0.2470 + 0.4914
-    np.testing.assert_allclose(red[:, 4, 5] * 255, 10 * np.arange(6), atol=1e-3)
-    blue = images.train_images[:, 2] * 0.2616 + 0.4465
-    np.testing.assert_allclose(blue * 255, 9, atol=1e-3)
-    assert images.test_labels.tolist() == [5, 4, 3, 2, 1, 0]
-    (tiles / "test_00.webp").unlink()
-    with pytest.raises(DataError, match=f"{tiles} cannot be read.*fetch them again"):
-        load_dataset("cifar10", tiles)
-
-
 def test_missing_cifar10_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to fetch and where to put it."""
     fail = Mock(side_effect=RuntimeError("no network"))
     monkeypatch.setattr("torchvision.datasets.CIFAR10", fail)
     with pytest.raises(DataError, match=f"fetch cifar-10.* and put it into {tmp_path}"):
         load_dataset("cifar10", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not REAL.is_dir(), reason="the tiles of CIFAR-10 are not at hand")
-def test_reads_the_real_tiles() -> None:
-    """5000 and 1000 images of each class, normalised."""
-    images = load_dataset("cifar10", REAL)
-    assert np.bincount(images.train_labels).tolist() == [5000] * 10
-    assert np.bincount(images.test_labels).tolist() == [1000] * 10
-    np.testing.assert_allclose(images.train_images.mean(axis=(0, 2, 3)), 0, atol=1e-3)
-    np.testing.assert_allclose(images.train_images.std(axis=(0, 2, 3)), 1, atol=1e-3)
 
 
 IMAGES = np.zeros((3, 2, 4, 5), dtype=np.float32)

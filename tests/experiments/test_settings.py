@@ -15,7 +15,6 @@ OF_BOTH = [
         for name in ("clients", "samples", "rounds", "participants")
     ),
     ({"tries": 0}, "tries=0"),
-    ({"num_participants": 2000}, "above num_clients=.*; select fewer or simulate more"),
     ({"num_participants": 2}, "num_participants=2 is below min_cohort=3"),
     ({"generator": "zipf"}, "generator='zipf' is unknown; choose one of dirichlet, mixture"),
     ({"rule": "luck"}, "rule='luck' is unknown; choose one of prices, paper"),
@@ -27,6 +26,7 @@ OF_BOTH = [
 
 
 OF_COMPARISONS = [
+    ({"num_participants": 2000}, "above num_clients=.*; select fewer or simulate more"),
     ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
     ({"methods": ("random", "luck")}, "methods='luck' is unknown; choose one of random,"),
     ({"methods": ()}, "at least one method"),

@@ -8,7 +8,7 @@ from flwr.server import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.server.clients import SelectedClients
+from dubhe_flwr.server import SelectedClients
 
 
 class Foreign(ClientProxy):

@@ -1,6 +1,5 @@
 """How long something takes, and what a benchmark found: figures, bounds and tables."""
 
-import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from dubhe_flwr.experiments.findings import provenance
+from dubhe_flwr.report.results import write_json
 from dubhe_flwr.report.table import Table
 
 
@@ -82,9 +82,8 @@ class BenchResults:
         }
 
     def save(self, path: Path) -> None:
-        """Write the results as JSON, into a folder that is made if need be."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        """Write the results as JSON."""
+        write_json(path, self.to_dict())
 
     def figure_table(self) -> Table:
         """Return the figures beside what is wanted of them."""

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from dubhe_flwr.errors import DataError
 from dubhe_flwr.experiments.findings import provenance
 from dubhe_flwr.experiments.progress import flower_log_level
 from dubhe_flwr.experiments.settings import MachineSettings
+from dubhe_flwr.report.results import write_json
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe", "flwr")
 _SPEED_OVER_SECONDS: Final = 1800
@@ -104,19 +104,12 @@ class CellStore:
 
         Whoever reads meanwhile sees the old state or the new one.
         """
-        path = self.path(cell)
-        path.parent.mkdir(parents=True, exist_ok=True)
         content = {
             "cell": {"kind": cell.kind, "name": cell.name, "config": cell.config},
             "provenance": source,
             "result": result,
         }
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_json(self.path(cell), content)
 
 
 def run_cells(

@@ -1,4 +1,4 @@
-"""Scenarios that only the reproduction has: writers of letters, and digits that are turned."""
+"""Scenarios that only the reproduction has: tiles, writers of letters, digits that are turned."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -11,9 +11,10 @@ from scipy.ndimage import rotate
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.data import USUAL_FOLDER, Dataset, Federation, count_labels
-from dubhe_flwr.experiments.scenario import Scenario, scenario_of
+from dubhe_flwr.experiments.scenario import Scenario, scenario_of, scenario_on
 from dubhe_flwr.experiments.settings import CompareSettings
 from reproduction.femnist import load_femnist, split_writers
+from reproduction.tiles import load_tiles
 
 _DEGREES: Final = 45.0
 
@@ -32,6 +33,18 @@ def scenario_of_letters(settings: CompareSettings) -> Scenario:
 @lru_cache(maxsize=1)
 def _letters(data_dir: str | None) -> tuple[Dataset, NDArray[np.int64]]:
     return load_femnist(USUAL_FOLDER if data_dir is None else Path(data_dir))
+
+
+@lru_cache(maxsize=1)
+def scenario_of_cifar10(settings: CompareSettings) -> Scenario:
+    """Return the usual scenario, on tiles where they are at hand."""
+    tiles = _tiles(settings.machine.data_dir)
+    return scenario_of(settings) if tiles is None else scenario_on(tiles, settings)
+
+
+@lru_cache(maxsize=1)
+def _tiles(data_dir: str | None) -> Dataset | None:
+    return load_tiles(USUAL_FOLDER if data_dir is None else Path(data_dir))
 
 
 @lru_cache(maxsize=1)

@@ -205,6 +205,7 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
         advance(min(server_round, 1) / settings.num_rounds)
 
     made = {
+        "cifar10": scenarios.scenario_of_cifar10,
         "femnist": scenarios.scenario_of_letters,
         "turned-digits": scenarios.scenario_of_turned_digits,
     }.get(settings.dataset, scenario_of)

@@ -77,7 +77,7 @@ def test_the_order_of_the_stages(settings: dict[str, Any], stages: str) -> None:
 def test_more_participants_than_nodes(num_present: int) -> None:
     """K above N is refused before anything is sent, with both numbers."""
     nodes = federation()
-    match = f"num_participants=4 is above the {num_present} nodes that are there"
+    match = f"num_participants=4 is above the number of nodes, {num_present}"
     with pytest.raises(SettingsError, match=match):
         nodes.begin(1, nodes.ids[:num_present])
     assert nodes.exchanges == []

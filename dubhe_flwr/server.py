@@ -1,15 +1,27 @@
-"""Strategies with `configure_fit` that choose who trains and leave all else to the wrapped one."""
+"""Dubhe for Flower strategies with `configure_fit`, as used in `ServerApp(server_fn=...)`.
 
+They choose who trains, and leave all else to the strategy that they wrap.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
-from flwr.server import ClientManager
+from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
+from flwr.server.criterion import Criterion
 from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
-from dubhe_flwr.adapter.transport import more_may_come
-from dubhe_flwr.server.clients import Clients, SelectedClients, ask, clients_of
+from dubhe_flwr.adapter._compat import GridClientProxy
+from dubhe_flwr.adapter.transport import more_may_come, send_over_grid
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Batch, Replies
+
+__all__ = ["Dubhe", "Selection"]
+
+_Clients = Mapping[int, GridClientProxy]
+"""Clients by node id."""
 
 
 class Selection(Selecting[Strategy], Strategy):
@@ -26,17 +38,17 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Choose the clients, and let the wrapped strategy make their instructions."""
-        clients: Clients = {}
+        clients: _Clients = {}
 
         def present() -> list[int]:
             nonlocal clients
-            clients = clients_of(client_manager)
+            clients = _clients_of(client_manager)
             return list(clients)
 
         plan = self.driver.plan_round(
             server_round,
             present,
-            lambda batch, timeout: ask(clients, batch, timeout),
+            lambda batch, timeout: _ask(clients, batch, timeout),
             lambda: all(more_may_come(client.grid) for client in clients.values()),
         )
         if plan.fallback and not plan.participants:
@@ -68,7 +80,7 @@ class Selection(Selecting[Strategy], Strategy):
         server_round += self.driver.run.first
         nodes = self.driver.to_evaluate()
         if nodes is not None:
-            clients = clients_of(client_manager)
+            clients = _clients_of(client_manager)
             client_manager = SelectedClients([clients[n] for n in nodes if n in clients])
         return self.strategy.configure_evaluate(server_round, parameters, client_manager)
 
@@ -101,3 +113,45 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
     >>> from flwr.server.strategy import FedAvg
     >>> strategy = Dubhe(FedAvg(), num_participants=20)
     """
+
+
+def _clients_of(client_manager: ClientManager) -> dict[int, GridClientProxy]:
+    """Return all clients by node id; `SettingsError` if one is not of a ServerApp."""
+    clients = {}
+    for client in client_manager.all().values():
+        if not isinstance(client, GridClientProxy):
+            raise SettingsError(
+                f"Client {client.cid} is a {type(client).__name__}, which is not asked over a "
+                "Grid; run the strategy in a ServerApp."
+            )
+        clients[client.node_id] = client
+    return clients
+
+
+def _ask(clients: _Clients, batch: Batch, timeout: float | None) -> Replies:
+    """Send a batch over the Grid that the clients share; see `send_over_grid`."""
+    grid = next((clients[node_id].grid for node_id in batch.requests), None)
+    return {} if grid is None else send_over_grid(grid, batch, timeout)
+
+
+class SelectedClients(SimpleClientManager):
+    """Hands all selected clients to a strategy, however many it asks for."""
+
+    def __init__(self, clients: Sequence[ClientProxy]) -> None:
+        super().__init__()
+        self.clients = {client.cid: client for client in clients}
+
+    def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
+        """Return at once: the selected clients are all there will be."""
+        del num_clients, timeout
+        return True
+
+    def sample(
+        self,
+        num_clients: int,
+        min_num_clients: int | None = None,
+        criterion: Criterion | None = None,
+    ) -> list[ClientProxy]:
+        """Return all selected clients; a fraction or minimum of the strategy does not count."""
+        del num_clients, min_num_clients, criterion
+        return list(self.clients.values())
