@@ -3,7 +3,7 @@
 They choose who trains, and leave all else to the strategy that they wrap.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
@@ -16,12 +16,8 @@ from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter._compat import GridClientProxy
 from dubhe_flwr.adapter.transport import more_may_come, send_over_grid
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Batch, Replies
 
 __all__ = ["Dubhe", "Selection"]
-
-_Clients = Mapping[int, GridClientProxy]
-"""Clients by node id."""
 
 
 class Selection(Selecting[Strategy], Strategy):
@@ -38,7 +34,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Choose the clients, and let the wrapped strategy make their instructions."""
-        clients: _Clients = {}
+        clients: dict[int, GridClientProxy] = {}
 
         def present() -> list[int]:
             nonlocal clients
@@ -48,7 +44,8 @@ class Selection(Selecting[Strategy], Strategy):
         plan = self.driver.plan_round(
             server_round,
             present,
-            lambda batch, timeout: _ask(clients, batch, timeout),
+            # They share a Grid; without clients there is no batch.
+            lambda *sent: send_over_grid(next(iter(clients.values())).grid, *sent),
             lambda: all(more_may_come(client.grid) for client in clients.values()),
         )
         if plan.fallback and not plan.participants:
@@ -126,12 +123,6 @@ def _clients_of(client_manager: ClientManager) -> dict[int, GridClientProxy]:
             )
         clients[client.node_id] = client
     return clients
-
-
-def _ask(clients: _Clients, batch: Batch, timeout: float | None) -> Replies:
-    """Send a batch over the Grid that the clients share; see `send_over_grid`."""
-    grid = next((clients[node_id].grid for node_id in batch.requests), None)
-    return {} if grid is None else send_over_grid(grid, batch, timeout)
 
 
 class SelectedClients(SimpleClientManager):

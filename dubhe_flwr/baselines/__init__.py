@@ -3,7 +3,7 @@
 from dubhe_flwr.baselines.fedcbs import FedCbsSelector
 from dubhe_flwr.baselines.fedentopt import FedEntOptSelector
 from dubhe_flwr.baselines.flips import FlipsSelector
-from dubhe_flwr.baselines.greedy import GreedySelector
+from dubhe_flwr.baselines.oracle import GreedySelector
 from dubhe_flwr.baselines.roll_call import RandomSelector
 
 __all__ = [

@@ -6,8 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.baselines.greedy import greedy_selection
-from dubhe_flwr.baselines.oracle import OracleSelector
+from dubhe_flwr.baselines.oracle import OracleSelector, greedy_selection
 from dubhe_flwr.baselines.roll_call import Past
 
 _BUFFER_SHARE: Final = 0.5  # Q / N: the clients that rest

@@ -138,15 +138,16 @@ def groups_of_round(
 ) -> list[Clients]:
     """Return the groups of a round's volunteers; the first ones make up a random choice of K.
 
-    They are cut by `cut_into_groups` from all eligible clients that drew a yes in any try, filled
-    up to K where they are few. The arguments are those of `tries_of_round` and `cut_into_groups`.
+    They are cut by `cut_into_groups` from all eligible clients that drew a yes, filled up to K
+    where they are few. The arguments are those of `tries_of_round`, for one try, and
+    `cut_into_groups`.
 
     >>> everyone = np.ones(8, dtype=bool)
     >>> [len(g) for g in groups_of_round(everyone[:, None], everyone, 4, 2, max_groups=3,
     ...                                      seed=7, server_round=1)]
     [2, 2, 2]
     """
-    volunteers = decisions.any(axis=1) & eligible
+    volunteers = decisions[:, 0] & eligible
     least = max(num_participants, int(volunteers.sum()))
     pool = fill_or_trim(volunteers, eligible, least, generator(seed, "pool", server_round))
     rng = generator(seed, "groups", server_round)

@@ -13,7 +13,7 @@ from dubhe_flwr.experiments.apps import build_client_app, build_server_app, buil
 from dubhe_flwr.experiments.findings import federation_summary, provenance
 from dubhe_flwr.experiments.scenario import Scenario, scenario_of
 from dubhe_flwr.experiments.settings import CompareSettings
-from dubhe_flwr.experiments.study import selector_of
+from dubhe_flwr.experiments.study import selector_of, tell_nobody
 from dubhe_flwr.report.results import ComparisonResults, MethodResult
 from dubhe_flwr.simulation import run_in_process
 from dubhe_flwr.training.loop import resolve_device
@@ -23,10 +23,10 @@ _PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
 
 def compare(
     settings: CompareSettings,
-    on_round: Callable[[str, int, float | None], None] = lambda _method, _round, _accuracy: None,
+    on_round: Callable[[str, int, float | None], None] = tell_nobody,
     *,
     finished: Mapping[str, MethodResult] | None = None,
-    on_method: Callable[[ComparisonResults], None] = lambda _results: None,
+    on_method: Callable[[ComparisonResults], None] = tell_nobody,
     scenario_of: Callable[[CompareSettings], Scenario] = scenario_of,
 ) -> ComparisonResults:
     """Train by federated averaging with each method of selection, and tell how they fared.

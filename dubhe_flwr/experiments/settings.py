@@ -235,19 +235,13 @@ class CompareSettings(ExperimentSettings):
             raise SettingsError(
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
             )
-        wanted, number = self.selection.num_participants, self.federation.num_clients
-        if wanted > number:
-            raise SettingsError(
-                f"num_participants={wanted} is above num_clients={number}; select fewer or "
-                "simulate more."
-            )
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(
                 "engine='ray' needs Ray; run `pip install '.[simulation]'` in a clone "
                 "or choose engine='inprocess'."
             )
         for method in DUBHE.keys() & set(self.methods):
-            self.protocol_settings(method)
+            self.protocol_settings(method).check_federation(self.federation.num_clients)
 
     @classmethod
     def for_dataset(cls, dataset: str, **given: Any) -> Self:

@@ -45,8 +45,8 @@ _ORACLES: Final[Mapping[str, Callable[..., Selector[Any]]]] = {
 StateT = TypeVar("StateT")
 
 
-def _tell_nobody(*_what: object) -> None:
-    pass
+def tell_nobody(*_what: object) -> None:
+    """Take what nobody asked for."""
 
 
 def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
@@ -61,11 +61,11 @@ def selector_of(method: str, settings: ExperimentSettings, federation: Federatio
 
 def study(
     settings: StudySettings,
-    on_round: Callable[[str, int], None] = _tell_nobody,
-    on_answer: Callable[[str, str, int, int], None] = _tell_nobody,
+    on_round: Callable[[str, int], None] = tell_nobody,
+    on_answer: Callable[[str, str, int, int], None] = tell_nobody,
     *,
     methods: Sequence[str] = STUDIED,
-    on_method: Callable[[StudyResults], None] = _tell_nobody,
+    on_method: Callable[[StudyResults], None] = tell_nobody,
 ) -> StudyResults:
     """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
 
@@ -135,7 +135,7 @@ def simulated_nodes(label_counts: NDArray[np.int64], key_bits: int) -> list[Node
 def rounds_in_memory(
     selector: Selector[StateT],
     policies: Sequence[NodePolicy],
-    on_answer: Callable[[str, int, int], None] = _tell_nobody,
+    on_answer: Callable[[str, int, int], None] = tell_nobody,
 ) -> Iterator[Plan]:
     """Yield the plan of each round, without end, of the protocol as it is but without Flower.
 

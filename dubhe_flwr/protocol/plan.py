@@ -13,8 +13,6 @@ from dubhe_flwr.protocol.wire.messages import Message
 ERROR_REPLY: Final = "error reply"
 """The reason for which a `NodeFailure` is dropped."""
 
-ALIAS_OF_ANOTHER: Final = "alias of another node"
-
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:

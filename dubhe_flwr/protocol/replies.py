@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from dubhe_flwr.errors import ProtocolError
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, NodeFailure, Replies, StageReport
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.protocol.wire.envelope import reply_reader
 from dubhe_flwr.protocol.wire.messages import Message
+
+ALIAS_OF_ANOTHER: Final = "alias of another node"
 
 MessageT = TypeVar("MessageT", bound=Message)
 

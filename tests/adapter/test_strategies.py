@@ -189,7 +189,7 @@ def test_wrong_settings_are_refused_before_the_first_message(
     began = time.monotonic()
     with (
         caplog.at_level(logging.INFO, logger="flwr"),
-        pytest.raises(SettingsError, match="above the 24 nodes"),
+        pytest.raises(SettingsError, match="above the number of nodes, 24"),
     ):
         api.run(strategy, grid)
     assert grid.batches == []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.baselines.greedy import _divergence, greedy_selection
+from dubhe_flwr.baselines.oracle import _divergence, greedy_selection
 from dubhe_flwr.core.distribution import label_distribution
 
 TOLERANCE = 1e-12

@@ -10,15 +10,8 @@ from dubhe_flwr.core.randomness import draw_keys_of, generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
-from dubhe_flwr.protocol.plan import (
-    ALIAS_OF_ANOTHER,
-    ERROR_REPLY,
-    Batch,
-    Plan,
-    Replies,
-    StageReport,
-)
-from dubhe_flwr.protocol.replies import alias_order
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Plan, Replies, StageReport
+from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import (

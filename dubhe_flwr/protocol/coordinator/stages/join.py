@@ -14,8 +14,8 @@ from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import REMEDIES, Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
-from dubhe_flwr.protocol.plan import ALIAS_OF_ANOTHER, Replies
-from dubhe_flwr.protocol.replies import accept_replies, alias_order
+from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
