@@ -221,12 +221,14 @@ def opened(terms: Terms, state: State, seen: Read) -> State:
     excess = (0.5 - share) * min(variance, 4.0)
     point = on_grid([even + kappa * square - float(b @ mean) - excess, *b])
     reach = float(on_grid(min(1.0, variance**-0.5)))
+    base, base_kappa = equal, 0.0
     if (remembers := float(seen.sums["remembers"][0])) >= clients / 4:
-        point = np.append(seen.sums["intercept"], seen.every("prices")) / remembers
-        point, reach = on_grid(point), 1.0
+        base, base_kappa, reach = point, kappa, 1.0
+        point = on_grid(np.append(seen.sums["intercept"], seen.every("prices")) / remembers)
     of_weights = float(np.diag(seen.covariance)[terms.classes :].sum())
     radius = min(state.radius, float(on_grid(4.0 * sqrt(square + of_weights))))
-    return replace(state, reach=reach, radius=radius, kappa=kappa, base=equal, point=point)
+    state = replace(state, reach=reach, radius=radius, kappa=kappa, base_kappa=base_kappa)
+    return replace(state, base=base, point=point)
 
 
 def advanced(terms: Terms, state: State, seen: Read) -> State:
@@ -241,7 +243,9 @@ def advanced(terms: Terms, state: State, seen: Read) -> State:
     least = -terms.coverage * duals[0]
     duals[0] -= max(1e-3, 1024.0 / terms.most / sqrt(wanted))
     if state.reach and (best := int(np.argmin(on_grid(duals)))):
-        return replace(state, point=on_grid(state.points()[best]), reach=0.0)
+        to_guess = state.evaluations == 2 and state.base_kappa
+        point = state.base if to_guess else on_grid(state.points()[best])
+        return replace(state, point=point, reach=0.0)
     found, a, b = max(float(seen.sums["p"][0]), 1e-6 * wanted), state.point[0], state.point[1:]
     slope, ratio = min(max(q / found, 0.02), 1.0), wanted / found
     shift = log(ratio) / slope

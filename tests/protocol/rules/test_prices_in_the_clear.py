@@ -9,6 +9,7 @@ from protocol.federation import dubhe, epoch_of, joined, registered, skewed_coun
 from vectors import reference, reference_prices
 
 from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.protocol.node.memory import Joined
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.rules import Prices
 
@@ -84,3 +85,24 @@ def test_the_sets_are_those_of_plain_numbers(
         )
         assert list(map(int, plan.aliases)) == plain.chosen
         assert list(plan.chosen) == plain.best
+
+
+def test_both_go_back_to_the_first_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all remember leads away from it; with the guess alone it takes as many sums, but one."""
+    usual, counts = Joined.left_to, skewed_counts(60)
+    monkeypatch.setattr(Joined, "left_to", lambda *of: tuple(9 * price for price in usual(*of)))
+    settings: dict[str, Any] = {"tries": 10, "registration_interval": 1}
+    nodes = dubhe(counts, rule=Prices(), num_participants=8, simulation="plain", **settings)
+    kept, lengths = list[float](), []
+    for server_round in (1, 2):
+        nodes.play(server_round)
+        announced = encode(joined(nodes, nodes.ids[0]).announced)
+        seed, sequence = nodes.state.run.seed, epoch_of(nodes).sequence
+        kept = [9 * price for price in kept]
+        found, kept, num_sums = reference_prices.epoch(
+            announced, counts.tolist(), seed, sequence, kept
+        )
+        readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
+        assert [reading and reading.probability for reading in readings] == pytest.approx(found)
+        lengths.append(num_sums)
+    assert lengths[1] == lengths[0] + 1
