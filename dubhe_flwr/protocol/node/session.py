@@ -1,15 +1,10 @@
 """A node's session: from one request to its reply."""
 
 from collections.abc import Callable, Mapping
+from traceback import walk_tb
 from typing import Any, Final
 
-from dubhe_flwr.errors import (
-    DubheError,
-    ProtocolError,
-    RefusedError,
-    SettingsError,
-    StaleMessageError,
-)
+from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import price_of, spend_day
 from dubhe_flwr.protocol.node.memory import Joined, Keep, Memory
@@ -76,7 +71,8 @@ class ClientSession:
         except ProtocolError:
             raise
         except DubheError as error:
-            if isinstance(error, SettingsError):  # of a rule: it names a field, and no number
+            *_, (frame, _) = walk_tb(error.__traceback__)
+            if frame.f_globals["__name__"] == "dubhe_flwr.he.layout":  # no number is in its words
                 logger.warning("dubhe: the node cannot answer %s: %s", header.stage, error)
             # Says by its type alone what failed: details would make the node an oracle.
             raise RefusedError(f"{header.stage} failed: {type(error).__name__}.") from None

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from protocol.federation import registered
 from protocol.nodes import Exchanges, federation, next_request, refuses, with_slots
@@ -97,3 +98,23 @@ class TestAnyRule:
         (message,) = caplog.messages
         assert message.startswith(f"dubhe: the node's answer to {stage} raised ValueError in ")
         assert "3 1 4" not in message
+
+    @pytest.mark.parametrize(
+        ("told", "sentence"),
+        [([-1], "lies outside 0.."), ([0.5], "give integers of shape"), ([1, 2, 3], "of shape")],
+    )
+    def test_the_owner_learns_what_is_wrong_with_a_contribution(
+        self,
+        told: Any,
+        sentence: str,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """By a sentence that names the range or the shape; the server learns a type."""
+        nodes = federation(rule=Exchanges())
+        node_id, request = next_request(nodes, Stage.REGISTER)
+        monkeypatch.setattr(Exchanges, "contribution", lambda *_: np.array(told))
+        refuses(nodes, node_id, request, RefusedError, "^register failed: SettingsError.$")
+        (message,) = caplog.messages
+        assert message.startswith("dubhe: the node cannot answer register: ")
+        assert sentence in message
