@@ -280,7 +280,7 @@ def _reach(trained: Mapping[str, Trainings], found: Found) -> Picture:
             title=title,
         )
         for title, cells in trained.items()
-        if len(cells) > 2  # noqa: PLR2004 - two points would look far apart, whatever they are
+        if len(cells) > 2  # two would look far apart, whatever they are
     ]
     caption = "Accuracy over the last rounds against the share of the clients that trained."
     return Picture("leaderboard-coverage", caption, picture(panels))
