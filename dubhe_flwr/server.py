@@ -27,8 +27,9 @@ class Selection(Selecting[Strategy], Strategy):
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
         """Return the model of the checkpoint; without one leave it to the wrapped strategy."""
+        first = self.strategy.initialize_parameters(client_manager)  # which forgets it by that
         model: Parameters | None = self.driver.run.begin()
-        return model or self.strategy.initialize_parameters(client_manager)
+        return model or first
 
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager

@@ -46,7 +46,7 @@ class Run:
         self.plan: Plan | None = None
         self.first = self.rounds_done = 0
         self._used = self._looked = False
-        self._last_kept: int | None = None  # until the run has begun with the model that was kept
+        self._keeps: bool | None = None  # a model; None until the run began with the one kept
         self._model: Any = None
         self._generators: Any = None
 
@@ -108,19 +108,18 @@ class Run:
         if self._generators is not None:
             restore_generators(self._generators)
             self._generators = None
-        self._last_kept = self.first
+        self._keeps = False
         return self._model
 
     def begin_round(self, server_round: int) -> int:
         """Return which round of the run begins; Flower's first one begins a run."""
         if server_round <= 1 and self._used:
             self.begin()
-        if self._directory and self._last_kept != self.first + server_round - 1:
+        if server_round <= 1 and self._directory and not self._keeps:
             raise SettingsError(
-                "checkpoint_dir keeps a run only if Dubhe is the outermost strategy, and does what "
-                "it does at the start and after a round: wrap the other one in it, as in "
-                "Dubhe(DifferentialPrivacy...(FedAvg())), and where you override start, "
-                "initialize_parameters or evaluate, call super()."
+                "checkpoint_dir keeps a run only if Dubhe is the outermost strategy: write "
+                "Dubhe(DifferentialPrivacy...(FedAvg())), and call super() in a start, "
+                "initialize_parameters or evaluate of your own."
             )
         if server_round <= 1 and self._directory and self.first and not self._left_was_asked:
             log(
@@ -136,8 +135,7 @@ class Run:
     def complete(self, server_round: int, model: Any) -> None:
         """Keep what a round of the run ended with."""
         self.rounds_done = server_round
-        if self._last_kept is not None:
-            self._last_kept = server_round
+        self._keeps = self._keeps if self._keeps is None else True
         if self._directory is not None:
             content = {
                 "state": self.state_dict(),

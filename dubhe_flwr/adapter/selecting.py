@@ -18,6 +18,9 @@ from dubhe_flwr.protocol.played import PlayedNodes
 ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
 
+_OTHERS: Final = (
+    "dubhe: %s nodes were selected, and the wrapped strategy %s; let it take all that it is given"
+)
 _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
 
 
@@ -93,16 +96,11 @@ class SelectionDriver:
 
     def check_trained(self, node_ids: Sequence[int]) -> None:
         """Say once that the wrapped strategy does not train exactly the selected nodes."""
-        participants = self.run.plan.participants if self.run.plan is not None else ()
-        if not self._knows_others and sorted(node_ids) != sorted(participants):
-            self._knows_others = True
-            log(
-                WARNING,
-                "dubhe: %s nodes were selected, and the wrapped strategy trains %s; let it take "
-                "all nodes of its grid, as with fraction_train=1.0",
-                len(participants),
-                len(set(node_ids).intersection(participants)),
-            )
+        selected = self.run.plan.participants if self.run.plan is not None else ()
+        if not self._knows_others and sorted(node_ids) != sorted(selected):
+            self._knows_others, kept = True, len(set(node_ids).intersection(selected))
+            others = f"trains {kept} of them, and {len(node_ids) - kept} others"
+            log(WARNING, _OTHERS, len(selected), others)
 
     def in_order(
         self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
@@ -254,7 +252,6 @@ class SelectingByDubhe(Selecting[StrategyT]):
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
         self.settings = DubheArguments(**arguments)
         if self.settings.rounds_per_draw is None and type(self).eligible is not Selecting.eligible:
-            # Who may be chosen is asked anew in each round.
             self.settings = replace(self.settings, rounds_per_draw=1)
         self._wrap(strategy, Coordinator(self.settings), self.settings)
 

@@ -64,8 +64,7 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
     kind = message_type(batch.header.stage)
     requests = list(batch.fields.items())
     # Nodes that are asked the same share the records: Flower checks every value of a new one.
-    distinct = {id(fields): fields for _, fields in requests}
-    records = {key: to_records(fields) for key, fields in distinct.items()}
+    records = {key: to_records(f) for key, f in {id(f): f for _, f in requests}.items()}
     size = batch_size(grid, len(requests))
     asked: dict[str, int] = {}
     answers: list[Message] = []

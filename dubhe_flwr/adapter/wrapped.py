@@ -57,7 +57,8 @@ def check_wrapped(strategy: Any, method: str) -> None:
                 "data; with Dubhe they are not, so the epsilon it reports does not hold",
             )
         start = getattr(type(layer), "start", None)
-        if start is not None and not start.__module__.startswith("flwr."):
+        in_use = method == "configure_train" and callable(start)
+        if in_use and not str(getattr(start, "__module__", "flwr.")).startswith("flwr."):
             log(
                 WARNING,
                 "dubhe: start() of %s is not used; put what it does into a subclass of Dubhe",

@@ -61,7 +61,7 @@ def greedy_selection(
 
     Closeness is the Kullback-Leibler divergence KL(p_o || p_u), as in Duan et al. 2020
     (https://arxiv.org/abs/1907.01132). Time O(N K C). From ``p_l`` or the label counts of all
-    clients, shape (N, C), it returns the indices of K, as they were chosen; ties go to the lower.
+    clients, shape (N, C), it returns the indices of K <= N, as chosen; ties go to the lower.
 
     >>> rng = np.random.default_rng(0)
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())

@@ -16,14 +16,7 @@ from numpy.typing import ArrayLike
 
 from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record
 from dubhe_flwr.adapter.arguments import takes, taking
-from dubhe_flwr.adapter.transport import (
-    STAGES,
-    from_records,
-    log,
-    message_type,
-    stage_of,
-    to_records,
-)
+from dubhe_flwr.adapter.transport import STAGES, from_records, log, message_type, to_records
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.errors import (
     MalformedMessageError,
@@ -43,6 +36,7 @@ Willing = Callable[[Context, int], bool]
 """Whether the node trains in that round; asked with round 0, whether it takes part at all."""
 
 _RECORD: Final = "dubhe"
+_STAGE_TYPES: Final = frozenset(map(message_type, STAGES))
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys, so a server that substitutes keys can "
@@ -187,7 +181,7 @@ class DubheMod(Node):
         self, message: Message, context: Context, call_next: Callable[[Message, Context], Message]
     ) -> Message:
         """Answer what belongs to the protocol and pass on the rest."""
-        if stage_of(message) in STAGES:
+        if message.metadata.message_type in _STAGE_TYPES:
             return _answer(self, message, context)
         return call_next(message, context)
 

@@ -138,9 +138,8 @@ def groups_of_round(
 ) -> list[Clients]:
     """Return the groups of a round's volunteers; the first ones make up a random choice of K.
 
-    They are cut by `cut_into_groups` from all eligible clients that drew a yes, filled up to K
-    where they are few. The arguments are those of `tries_of_round`, for one try, and
-    `cut_into_groups`.
+    They are cut by `cut_into_groups` from all eligible clients that drew a yes, filled up to K if
+    they are few. The arguments are those of `tries_of_round`, for one try, and `cut_into_groups`.
 
     >>> everyone = np.ones(8, dtype=bool)
     >>> [len(g) for g in groups_of_round(everyone[:, None], everyone, 4, 2, max_groups=3,

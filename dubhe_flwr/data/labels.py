@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections.abc import Mapping
 from importlib import import_module
 from math import prod
 from numbers import Integral
@@ -88,18 +89,26 @@ def _labels(data: Any, label: str) -> Any:
         return data.with_format(None)[label]
     for name in ("targets", "labels"):
         if hasattr(data, name):
-            own = np.asarray(getattr(data, name))
-            return own[:, 0] if own.ndim == 2 and own.shape[1] == 1 else own
+            return _flat(getattr(data, name))
     if hasattr(data, "tensors"):
-        return data.tensors[-1]
+        return _flat(data.tensors[-1])
     if hasattr(data, "dataset") and (hasattr(data, "indices") or hasattr(data, "sampler")):
         own = np.asarray(_labels(data.dataset, label))  # of a torch Subset, or a DataLoader
-        if len(getattr(data, "sampler", own)) != len(own):
-            raise TypeError("its sampler leaves some out")
+        usual = getattr(data, "sampler", own)
+        sampler = getattr(getattr(data, "batch_sampler", None), "sampler", usual)
+        if hasattr(sampler, "__len__") and len(sampler) != len(own):
+            raise TypeError(f"its sampler takes {len(sampler)} of {len(own)} samples")
         return own[data.indices] if hasattr(data, "indices") else own
     if hasattr(data, "__array__") or isinstance(data, list | tuple):
         return data
-    return [data[index][1] for index in range(len(data))]
+    each = (data[index] for index in range(len(data)))
+    return [own[label if isinstance(own, Mapping) else 1] for own in each]
+
+
+def _flat(labels: Any) -> NDArray[Any]:
+    """Return labels (M, 1) as (M,)."""
+    own = np.asarray(labels)
+    return own[:, 0] if own.ndim == 2 and own.shape[1] == 1 else own
 
 
 def load_label_counts(source: Any, *, label: str = "label") -> NDArray[np.int64]:

@@ -235,13 +235,15 @@ class CompareSettings(ExperimentSettings):
             raise SettingsError(
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
             )
+        if self.selection.num_participants > self.federation.num_clients:
+            raise SettingsError("num_participants is above num_clients; select fewer.")
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(
                 "engine='ray' needs Ray; run `pip install '.[simulation]'` in a clone "
                 "or choose engine='inprocess'."
             )
         for method in DUBHE.keys() & set(self.methods):
-            self.protocol_settings(method).check_federation(self.federation.num_clients)
+            self.protocol_settings(method)
 
     @classmethod
     def for_dataset(cls, dataset: str, **given: Any) -> Self:

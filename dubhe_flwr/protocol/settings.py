@@ -74,7 +74,7 @@ class Settings:
         ``g``: fewest clients in a group.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
-    rounds_per_draw : int, optional (default: 1; in a simulation 20, without an own `eligible`)
+    rounds_per_draw : int, optional (default: 1; in a simulation 20)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
         With another number the same simulated nodes are selected, unless nodes come or go.
     max_registered : int (default: 2000)

@@ -15,10 +15,15 @@ _FINAL_EVALUATIONS = 5
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON into a folder that is made if need be; the old file stays until it is complete."""
+    text = json.dumps(content, indent=1) + "\n"
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        whole.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        whole.write_text(text, encoding="utf-8")
         whole.replace(path)
     finally:
         whole.unlink(missing_ok=True)

@@ -270,12 +270,11 @@ def test_what_a_wrapped_strategy_does_by_itself_is_said(
     options = {"initial_parameters": initial_parameters()} if api.is_fit else {}
     api.run(api.dubhe(Own(fraction_evaluate=0.0, **options)), api.grid(), 2)
     said = [text for text in caplog.messages if "strategy trains" in text or "start()" in text]
+    own_start = "dubhe: start() of Own is not used; put what it does into a subclass of Dubhe"
+    others = "trains 3 of them, and 0 others; let it take all that it is given"
     assert said == [
-        "dubhe: start() of Own is not used; put what it does into a subclass of Dubhe",
-        (
-            "dubhe: 6 nodes were selected, and the wrapped strategy trains 3; let it take all "
-            "nodes of its grid, as with fraction_train=1.0"
-        ),
+        *([] if api.is_fit else [own_start]),  # Flower calls none in the other API
+        f"dubhe: 6 nodes were selected, and the wrapped strategy {others}",
     ]
 
 

@@ -98,7 +98,7 @@ def test_several_clients_are_counted_at_once() -> None:
         ([0.5], "give whole numbers"),
         (["cat"], "give whole numbers"),
         (3, "cannot be found"),
-        (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "its sampler leaves some out"),
+        (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "its sampler takes 1 of 4 samples"),
         (Partition(LABELS), "name their column if it is not 'species'"),
     ],
 )

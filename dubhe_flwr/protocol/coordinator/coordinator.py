@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
@@ -29,8 +29,6 @@ from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.saved import from_json, to_json
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
-
-_MOST_REFUSED: Final = 2**16  # epochs in a row
 
 Outcome = Joined | KeyMade | Registered | Epoch | Drawn | Determined | Refused
 """What a stage comes to, and with what the next one begins."""
@@ -133,7 +131,7 @@ class Coordinator(Selector[CoordinatorState]):
         """
         values = from_json(_Saved, saved, "selector")
         run, epoch = values.run, values.epoch
-        if not 0 <= run.num_refused_epochs < _MOST_REFUSED or (epoch and not epoch.is_whole):
+        if not 0 <= run.num_refused_epochs < 2**16 or (epoch and not epoch.is_whole):
             raise CheckpointError(
                 "selector: the numbers do not fit each other; the state was changed or damaged."
             )

@@ -74,10 +74,9 @@ class Epoch(Invitation):
     @property
     def is_whole(self) -> bool:
         """Whether all that is said of registered nodes is of one of them."""
-        number = len(self.aliases)
-        rounds = self.rounds.values()
+        known, rounds = range(len(self.aliases)), self.rounds.values()
         named = {i for each in rounds for i in (*each.members, *each.available, *each.unwilling)}
-        return number == len(self.distributions) > 0 and named.issubset(range(number))
+        return len(known) == len(self.distributions) > 0 and named.issubset(known)
 
     def ids(self, indices: Iterable[int]) -> frozenset[int]:
         """Return the ids of some registered nodes, given by index."""

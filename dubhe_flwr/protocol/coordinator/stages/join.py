@@ -89,11 +89,9 @@ class Join(Awaiting):
         identity = self.batch.header.epoch
         seen: set[bytes] = set()
         signers: set[bytes] = set()
-        named: set[str] = set()
         declined: set[int] = set()
         trusted = context.settings.trusted
         known = context.run.aliases
-        owners = {known[n]: n for n in self.batch.requests if n in known}
 
         def refuse(node_id: int, reply: JoinReply) -> str | None:
             if reply.status != JoinStatus.JOINS:
@@ -108,13 +106,12 @@ class Join(Awaiting):
                     return reason
             if reply.public_key in seen:  # an agent would refuse them all
                 return "public key of another node"
-            if reply.alias in named or owners.get(reply.alias, node_id) != node_id:
-                return ALIAS_OF_ANOTHER
             seen.add(reply.public_key)
-            named.add(reply.alias)
             return None
 
-        accepted, report = accept_replies(self.batch, replies, refuse)
+        told, report = accept_replies(self.batch, replies, refuse)
+        accepted = _by_alias(told, known)
+        report = report.without(len(told) - len(accepted), ALIAS_OF_ANOTHER)
         context = context.reported(report)
         context, num_classes, others = _of_one_length(context, accepted)
         aliases = {n: reply.alias for n, reply in accepted.items() if n not in others}
@@ -150,6 +147,13 @@ def _nums_asked(settings: Settings, num_present: int, num_refused: int) -> list[
     number = min(num_present, settings.max_registered)
     least = max(settings.least_nodes, min(settings.num_participants, number // 2))
     return [min(number, max(least, number >> times)) for times in range(num_refused + 1)]
+
+
+def _by_alias(told: Mapping[int, JoinReply], known: Mapping[int, str]) -> dict[int, JoinReply]:
+    """Return, of the nodes with one alias, the one that had it before, or else the first."""
+    known_first = sorted(told, key=lambda n: known.get(n) != told[n].alias)
+    owners = {told[n].alias: n for n in reversed(known_first)}
+    return {n: reply for n, reply in told.items() if owners[reply.alias] == n}
 
 
 def _of_one_length(

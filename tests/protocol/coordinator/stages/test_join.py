@@ -131,6 +131,18 @@ class TestWhoStaysOut:
         assert report_of(nodes.play(2), "join").dropped == {"alias of another node": 4}
         assert epoch_of(nodes).aliases[nodes.ids[7]] == "7"
 
+    def test_an_alias_that_its_node_gave_up_is_free(self) -> None:
+        """Two nodes swap theirs; and one takes that of a node that is silent."""
+        nodes = federation(registration_interval=1)
+        nodes.play(1)
+        for row, alias in ((2, "3"), (3, "2"), (9, "7")):
+            node = nodes.ids[row]
+            nodes.policies[node] = replace(nodes.policies[node], alias=alias)
+        alter(nodes, "join", lost, nodes.ids[7:8])
+        assert "alias of another node" not in report_of(nodes.play(2), "join").dropped
+        aliases = epoch_of(nodes).aliases
+        assert [aliases[nodes.ids[row]] for row in (2, 3, 9)] == ["3", "2", "7"]
+
     @pytest.mark.parametrize("public_key", [bytes(32), b"\x01" + bytes(31)])
     def test_an_unusable_public_key_drops_its_owner_alone(self, public_key: bytes) -> None:
         """The others get their keys; the owner cannot open what it is sent."""
