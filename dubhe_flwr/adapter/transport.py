@@ -64,7 +64,8 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
     kind = message_type(batch.header.stage)
     requests = list(batch.fields.items())
     # Nodes that are asked the same share the records: Flower checks every value of a new one.
-    records = {key: to_records(f) for key, f in {id(f): f for _, f in requests}.items()}
+    shared = {id(fields): fields for _, fields in requests}
+    records = {key: to_records(fields) for key, fields in shared.items()}
     size = batch_size(grid, len(requests))
     asked: dict[str, int] = {}
     answers: list[Message] = []

@@ -235,8 +235,11 @@ class CompareSettings(ExperimentSettings):
             raise SettingsError(
                 f"methods={','.join(self.methods)!r} must name at least one method, each once."
             )
-        if self.selection.num_participants > self.federation.num_clients:
-            raise SettingsError("num_participants is above num_clients; select fewer.")
+        wanted, num_clients = self.selection.num_participants, self.federation.num_clients
+        if wanted > num_clients:
+            raise SettingsError(
+                f"num_participants={wanted} is above num_clients={num_clients}; select fewer."
+            )
         if self.engine == "ray" and find_spec("ray") is None:
             raise SettingsError(
                 "engine='ray' needs Ray; run `pip install '.[simulation]'` in a clone "

@@ -41,8 +41,6 @@ _LEAST: Final = {
     "max_registered": 1,
     "key_bits": 512,
     "max_draws_per_epoch": 1,
-    "max_sums_per_epoch": 0,
-    "agent_attempts": 1,
     "seed": 0,
 }
 _CHOICES: Final = {
@@ -98,11 +96,6 @@ class Settings:
     max_draws_per_epoch : int (default: 1000)
         Budget of draws of a node between registrations, ``H`` a round; one draw for ``H`` times
         as many volunteers counts as ``H``.
-    max_sums_per_epoch : int (default: 500)
-        Budget of sums that one agent decrypts between registrations, ``H`` a round. Whatever is
-        set here, an agent stops before it has half as many sums as there are clients.
-    agent_attempts : int (default: 3)
-        Agents that are asked, one after the other, before a step is given up.
     trusted_keys : iterable of Ed25519PublicKey, optional (default: none)
         The nodes' public keys for signatures. The server needs them only to leave out a node
         with a missing or wrong key, where agents would otherwise refuse to make a key at all.
@@ -141,8 +134,6 @@ class Settings:
     max_unregistered: float = 0.2
     key_bits: int = 2048
     max_draws_per_epoch: int = 1000
-    max_sums_per_epoch: int = 500
-    agent_attempts: int = 3
     trusted_keys: Iterable[Ed25519PublicKey] | None = None
     seed: int | None = None
     simulation: Simulation | None = None
@@ -243,7 +234,6 @@ class Settings:
             max_clients=self.max_registered,
             min_cohort=self.min_cohort,
             max_draws=self.max_draws_per_epoch,
-            max_sums=self.max_sums_per_epoch,
             groups=groups,
             simulated=self.simulation is not None,
             weighted=not self.equal_weights,

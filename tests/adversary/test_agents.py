@@ -117,7 +117,7 @@ def test_what_an_honest_agent_sees_of_a_client(group_size: int, share: float) ->
 @pytest.mark.parametrize("num_opening", [0, 3, 9])
 def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
     """It seals the key to few of twelve: while most could not register, another agent makes one."""
-    nodes = federation(agent_attempts=2)
+    nodes = federation()
     first, second, *_ = agents_in_turn(nodes, purpose="keygen")
 
     def garble(reply: Any) -> Any:
@@ -130,7 +130,7 @@ def test_an_agent_that_gives_most_nodes_no_key(num_opening: int) -> None:
     assert (plan.num_registered, len(plan.participants)) == (12, 4)
     assert plan.notes == ("The key of an agent did not open; another one is asked.",)
     assert stages_of(plan).count("register") == 2
-    nodes = federation(agent_attempts=2)
+    nodes = federation()
     alter(nodes, "keygen", garble)
     if num_opening:  # where all do it, the run goes on with those that are left
         assert nodes.play(1).num_registered == num_opening

@@ -26,7 +26,7 @@ OF_BOTH = [
 
 
 OF_COMPARISONS = [
-    ({"num_participants": 2000}, "num_participants is above num_clients; select fewer"),
+    ({"num_participants": 2000}, "num_participants=2000 is above num_clients=150; select fewer"),
     ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
     ({"methods": ("random", "luck")}, "methods='luck' is unknown; choose one of random,"),
     ({"methods": ()}, "at least one method"),

@@ -57,9 +57,8 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "five tries": _run(_tries(5, 3), num_nodes=12),
     "twenty tries": _run(_tries(20, 6, **_TEN), num_nodes=60, num_rounds=3),
     "more tries than an agent decrypts": _run(_tries(20)),
-    "few sums": _run(_tries(4, 3, max_sums_per_epoch=2), num_nodes=7, num_rounds=8),
     "agents last for six rounds": _run(
-        _tries(2, 3, registration_interval=20, max_sums_per_epoch=3), num_nodes=6, num_rounds=8
+        _tries(2, 3, registration_interval=20), num_nodes=6, num_rounds=8
     ),
     "all are wanted": _run(_tries(4, 9)),
     "all but one are wanted": _run(_tries(4, 8)),

@@ -42,8 +42,7 @@ def test_defaults() -> None:
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.determination, settings.clients_in_group) == ("auto", 4)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
-    assert (settings.max_draws_per_epoch, settings.max_sums_per_epoch) == (1000, 500)
-    assert (settings.agent_attempts, settings.on_failure) == (3, "raise")
+    assert (settings.max_draws_per_epoch, settings.on_failure) == (1000, "raise")
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
     assert Settings(**VALID, simulation="plain").rounds_in_draw == 20
 
@@ -100,13 +99,10 @@ def test_what_is_announced_is_what_was_set() -> None:
         key_bits=512,
         max_registered=80,
         max_draws_per_epoch=90,
-        max_sums_per_epoch=11,
         seed=5,
     )
     rule = '{"reference_set": [1, 3], "thresholds": {"1": 0.5}}'
-    assert settings.announced(10) == JoinRequest(
-        "paper", rule, 4, 512, 80, 2, 90, 11, weighted=True
-    )
+    assert settings.announced(10) == JoinRequest("paper", rule, 4, 512, 80, 2, 90, weighted=True)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +129,7 @@ def test_what_is_announced_of_a_simulation(
                 *(("num_participants", 1), ("tries", 1), ("group_size", 1), ("quorum", 1)),
                 *(("registration_interval", 1), ("rounds_per_draw", 1), ("min_cohort", 2)),
                 *(("max_registered", 1), ("key_bits", 512), ("max_draws_per_epoch", 1)),
-                *(("max_sums_per_epoch", 0), ("agent_attempts", 1), ("seed", 0)),
+                ("seed", 0),
             )
         ),
         *(({name: 2**63}, f"{name}=.* and below 2") for name in ("seed", "max_registered")),
@@ -201,7 +197,7 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"num_participants": 3}, {"num_participants": 2, "min_cohort": 2}, {"quorum": 3},
         {"quorum": 2000}, {"max_registered": 20}, {"max_unregistered": 0},
         {"max_unregistered": 1.0}, {"max_draws_per_epoch": 1000}, {"max_registered": 95_325},
-        {"rule": Settings32(), "determination": "tries"}, {"max_sums_per_epoch": 0},
+        {"rule": Settings32(), "determination": "tries"},
         {"max_registered": 95_326, "simulation": "plain"}, {"key_bits": 512}, {"seed": 2**63 - 1},
         {"determination": "grouped", "tries": 100, "max_draws_per_epoch": 5000},
         *({"determination": "grouped", "group_size": size} for size in (3, 20)),

@@ -1,6 +1,7 @@
 """Results hold all that was found, in a file that names it, and the figures that sum it up."""
 
 import json
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from comparison_results import RESULTS, STUDY, method_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.report.results import ClassProportions, MethodResult, SelectionResult
+from dubhe_flwr.report.results import ClassProportions, MethodResult, SelectionResult, write_json
 
 
 def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
@@ -27,6 +28,17 @@ def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
     assert len(dubhe["accuracy"]) == dubhe["num_rounds"] + 1
     assert dubhe["mean_local_emd"] == pytest.approx(1.4)
     assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
+
+
+def test_what_is_not_a_file_is_written_to_as_it_is(tmp_path: Path) -> None:
+    """Such as a pipe or `/dev/stdout`, in whose place no file is put."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_json(pipe, {"rounds": 3})
+    assert json.loads(os.read(reader, 100)) == {"rounds": 3}
+    assert pipe.is_fifo()
+    os.close(reader)
 
 
 def test_the_names_in_a_file_stay() -> None:

@@ -21,7 +21,7 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "join request": [
         {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
-        {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1}, {"max-sums": -1},
+        {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1},
         {"groups.pool": 0}, {"groups.pool": None}, {"groups.size": None}, {"groups.size": 1},
         {"groups.size": 5}, {"groups.size": 2.0}, {"simulated": 1}, {"encrypted": 1},
         {"simulated": False, "encrypted": False}, {"weighted": None},

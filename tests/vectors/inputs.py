@@ -22,7 +22,7 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
 
 ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4, "key-bits": 512, "max-clients": 20, "min-cohort": 3, "max-draws": 200,
-    "max-sums": 100, "simulated": True, "weighted": False, "encrypted": True,
+    "simulated": True, "weighted": False, "encrypted": True,
 }  # fmt: skip
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "groups.size": 2, "groups.pool": 4}

@@ -511,7 +511,7 @@ def plain_round(
         shares = [weighted(counts, weight(sum(counts), mean)) for counts in label_counts]
     fixed = [with_square(row) for row in shares]
     # An agent decrypts fewer sums than half the clients.
-    num_sums = min(announced["max-sums"], (len(clients) - 1) // 2)
+    num_sums = (len(clients) - 1) // 2
     num_draws, num_chosen = (1 if group_size else max(1, min(tries, num_sums))), 1
     draws = [
         keyed_draws(keys_of_draws(seed, str(k), num_draws), server_round, 1, num_draws)[0]

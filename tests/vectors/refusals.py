@@ -333,23 +333,16 @@ def _determine() -> Iterator[Case]:
     ):
         yield after_a_draw(f"sums {name}", refused(ask("determine", values, 4)))
 
-    def portions(announced: Any, *numbers: tuple[int, bool]) -> list[Case]:
-        steps = []
-        for sequence, (number, fits) in enumerate(numbers, start=4):
-            step = ask("determine", choose(announced, [four] * number), sequence)
-            steps.append(answers(step, {"chosen": [0]}) if fits else refused(step))
-        return steps
-
-    parts = portions(ANNOUNCED, (3, True), (2, False), (1, True), (1, False))
+    parts = []
+    for sequence, (number, fits) in enumerate(((3, True), (2, False), (1, True), (1, False)), 4):
+        step = ask("determine", choose(ANNOUNCED, [four] * number), sequence)
+        parts.append(answers(step, {"chosen": [0]}) if fits else refused(step))
     yield after_a_draw("five sums of nine clients in portions", *parts)
     bad = [
         refused(ask("determine", _one(four, [1, 0, 0, 0, 0]), sequence)) for sequence in range(4, 8)
     ]
     step = refused(ask("determine", some, 8))
     yield after_a_draw("a sum after four that were refused", *bad, step)
-    few = ANNOUNCED | {"max-sums": 2}
-    parts = portions(few, (3, False), (2, True), (1, False))
-    yield after_a_draw("four sums where two were announced", *parts, announced=few)
     seven = ANNOUNCED | {"num-participants": 7}
     step, first = ask("determine", choose(seven, [range(1, 8)]), 4), ask("participate", draw(seven))
     yield session("a sum of all but two clients", registered(seven), first, refused(step))

@@ -22,6 +22,8 @@ from dubhe_flwr.protocol.wire.messages import (
     Stage,
 )
 
+MAX_AGENTS: Final = 3
+"""Agents that are asked, one after the other, before a step is given up."""
 RequestT = TypeVar("RequestT", bound=RegisterRequest | SettleRequest)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
-from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest, SettleRequest
+from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest, SettleRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 
@@ -84,18 +84,14 @@ class Epoch(Invitation):
 
     @property
     def sums_per_agent(self) -> int:
-        """Most sums that one agent may decrypt: fewer than half as many as there are clients."""
-        return min(self.announced.max_sums, (self.num_registered - 1) // 2)
+        """Most sums that one agent may decrypt."""
+        return sums_per_agent(self.num_registered)
 
     def groups_per_round(self, groups: Groups) -> int:
-        """Return how many groups are formed in a round at most.
-
-        Agents refuse groups that together leave out fewer than `min_cohort` clients.
-        """
+        """Return how many groups are formed in a round at most."""
         announced = self.announced
         volunteers = announced.num_volunteers(self.num_registered)
-        largest = -(-announced.num_participants // announced.num_wanted)
-        most = (self.num_registered - announced.min_cohort) // largest
+        most = announced.most_covered(self.num_registered) // announced.selection_sizes[1]
         formed = max(announced.num_wanted, min(most, volunteers // groups.size))
         return min(self.sums_per_agent, formed)
 

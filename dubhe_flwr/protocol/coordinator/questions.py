@@ -88,12 +88,9 @@ def question_of(
 
 
 def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
-    """Return whether there is anything to determine, and beside the agent more than K clients.
-
-    Agents refuse sums over all but fewer than `min_cohort` of the registered clients.
-    """
+    """Return whether there is anything to determine, and beside the agent more than K clients."""
     announced = epoch.announced
-    if announced.num_participants > epoch.num_registered - announced.min_cohort:
+    if announced.num_participants > announced.most_covered(epoch.num_registered):
         return False
     num_others = int(drawn.available.sum()) - 1
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])

@@ -7,7 +7,7 @@ from typing import Final
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleRequest
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleRequest, sums_per_agent
 
 IS_ANOTHER: Final = "The sum is not what it is said to be."  # never which check failed
 _DIGEST_BYTES: Final = 32
@@ -75,9 +75,9 @@ def spend_draws(joined: Joined, registered: Registered, price: int) -> Registere
     return replace(registered, num_draws=spent)
 
 
-def spend_sums(joined: Joined, registered: Registered, num_sums: int) -> Registered:
-    """Charge some sums to the budget of an agent: fewer in an epoch than half the clients."""
+def spend_sums(registered: Registered, num_sums: int) -> Registered:
+    """Charge some sums to the budget of an agent."""
     spent = registered.num_sums + num_sums
-    if spent > min(joined.announced.max_sums, (reading_of(registered).num_registered - 1) // 2):
+    if spent > sums_per_agent(reading_of(registered).num_registered):
         raise RefusedError("The sums that this node decrypts in an epoch are used up.")
     return replace(registered, num_sums=spent)

@@ -63,7 +63,7 @@ def determine(
         raise RefusedError("The sums are not as many as announced.")
     rounds = [slice(*ends) for ends in pairwise(accumulate(request.num_sums, initial=0))]
     _check_sizes(joined, registered, [num_clients[each] for each in rounds])
-    registered = spend_sums(joined, registered, len(num_clients))
+    registered = spend_sums(registered, len(num_clients))
     keep(replace(joined, registered=registered))
     cipher = joined.cipher(registered)
     found = [
@@ -88,14 +88,12 @@ def _draws(policy: NodePolicy, request: ParticipateRequest) -> NDArray[np.float6
 def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequence[int]]) -> None:
     """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
 
-    What the agent knows of all clients together would give away those few. Nobody is in two groups
-    of a round, so its groups are counted together. A server may announce any K: no array of that
-    length is made, here or later, without as many sums.
+    Nobody is in two groups of a round, so its groups are counted together. A server may announce
+    any K: no array of that length is made, here or later, without as many sums.
     """
     announced = joined.announced
-    smallest, num_larger = divmod(announced.num_participants, announced.num_wanted)
-    wanted = {smallest, smallest + (num_larger > 0)}
-    most = reading_of(registered).num_registered - announced.min_cohort
+    wanted = set(announced.selection_sizes)
+    most = announced.most_covered(reading_of(registered).num_registered)
     covered = max if announced.groups is None else sum
     for sizes in rounds:
         too_few = len(sizes) < announced.num_wanted

@@ -47,7 +47,6 @@ class JoinRequest(Message):
     max_clients: int  # most clients whose counters fit a slot
     min_cohort: int  # fewest clients that any decrypted sum covers
     max_draws: int  # most draws of a node in this epoch; they reveal its probability bit by bit
-    max_sums: int  # most sums that one agent decrypts in this epoch
     groups: Groups | None = None  # of which an agent chooses; None where it chooses a try
     simulated: bool = False  # whether all nodes are, and draw by the keys that they are given
     weighted: bool = False  # whether nodes count by their number of samples
@@ -63,12 +62,25 @@ class JoinRequest(Message):
             require(fits, "A group has from min_cohort to K clients.")
             require(self.groups.pool >= 1, "Fewer than K clients would volunteer.")
         require(self.simulated or self.encrypted, "A real node sends nothing in the clear.")
-        require(self.max_draws >= 0 and self.max_sums >= 0, "A budget is negative.")
+        require(self.max_draws >= 0, "A budget is negative.")
 
     @property
     def num_wanted(self) -> int:
         """How many selections train together: the groups of a round, or one try."""
         return 1 if self.groups is None else self.num_participants // self.groups.size
+
+    @property
+    def selection_sizes(self) -> tuple[int, int]:
+        """The smallest and the largest number of clients in a try or group; they differ by 1."""
+        smallest, num_larger = divmod(self.num_participants, self.num_wanted)
+        return smallest, smallest + (num_larger > 0)
+
+    def most_covered(self, num_registered: int) -> int:
+        """Return how many of the registered clients a try, or the groups of a round, may cover.
+
+        What an agent knows of all clients together would give away the few others.
+        """
+        return num_registered - self.min_cohort
 
     def draws_charged(self, num_draws: int, num_registered: int) -> int:
         """Return what some draws cost of the budget of a node.
@@ -81,3 +93,8 @@ class JoinRequest(Message):
         """Return how many of the registered clients shall draw a yes in a draw, on average."""
         pool = 1 if self.groups is None else self.groups.pool
         return expected_volunteers(self.num_participants, pool, num_registered)
+
+
+def sums_per_agent(num_registered: int) -> int:
+    """Return how many sums an agent decrypts in an epoch: fewer than half as many as clients."""
+    return (num_registered - 1) // 2

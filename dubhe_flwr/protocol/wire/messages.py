@@ -12,10 +12,10 @@ from unicodedata import category
 from dubhe_flwr.core.distribution import MAX_SAMPLES
 from dubhe_flwr.core.randomness import draw_keys_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
-from dubhe_flwr.protocol.wire.announced import Groups, JoinRequest, JoinStatus
+from dubhe_flwr.protocol.wire.announced import Groups, JoinRequest, JoinStatus, sums_per_agent
 from dubhe_flwr.protocol.wire.codec import Message, require
 
-__all__ = ["Groups", "JoinRequest", "JoinStatus", "Message"]  # handed on
+__all__ = ["Groups", "JoinRequest", "JoinStatus", "Message", "sums_per_agent"]  # handed on
 
 MAX_DRAWS: Final = 2**20
 """Most draws in a message; no more memory is taken before a budget is checked."""

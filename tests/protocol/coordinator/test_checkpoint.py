@@ -75,7 +75,7 @@ def test_at_every_point_of_a_run_the_state_comes_back(settings: dict[str, Any]) 
         ({"thresholds": {1: 0.33, 2: 0.12}}, False),
         ({"reference_set": (1, 4), "thresholds": {1: 0.6}}, False),
         ({"num_participants": 5}, False),
-        ({"max_sums_per_epoch": 9}, False),
+        ({"max_draws_per_epoch": 999}, False),
         (GROUPS, False),
         (PLAIN, False),
     ],

@@ -19,7 +19,7 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Batch, NodeFailure, Plan
+from dubhe_flwr.protocol import Batch, NodeFailure
 from dubhe_flwr.protocol.coordinator.context import Rest
 
 OF_ALL = ("join", "register", "settle", "participate")
@@ -160,12 +160,12 @@ def test_strangers_change_nothing(stage: str) -> None:
 @pytest.mark.parametrize("stage", EVERY[1:])
 def test_replies_of_an_earlier_stage_are_stale(stage: str) -> None:
     """A reply that comes twice does not answer the next request."""
-    nodes = federation(agent_attempts=1, on_failure="random", **SEARCH)
+    nodes = federation(on_failure="random", **SEARCH)
     batch = nodes.until(stage)
     earlier = {e.node_id: e.reply for e in nodes.exchanges if e.reply is not None}
-    plan = nodes.step(earlier)
-    assert isinstance(plan, Plan)
-    assert plan.stages[-1].dropped == {"StaleMessageError": len(batch.requests)}
+    plan = nodes.finish(nodes.step(earlier))
+    report = next(report for report in plan.stages if report.stage == stage)
+    assert report.dropped == {"StaleMessageError": len(batch.requests)}
 
 
 @pytest.mark.parametrize("settings", [{}, SEARCH, GROUPS, PLAIN], ids=str)

@@ -18,14 +18,12 @@ from dubhe_flwr.protocol.plan import StageReport
     [
         (12, {"registration_interval": 3}, [1, 4, 7, 10, 13]),
         (5, {"num_participants": 3, "tries": 10}, [1, 6, 11]),
-        (6, {"num_participants": 3, "tries": 2, "max_sums_per_epoch": 1}, [1]),
-        (6, {"num_participants": 3, "tries": 2, "max_sums_per_epoch": 3}, [1, 7, 13]),
+        (6, {"num_participants": 3, "tries": 2}, [1, 7, 13]),
         (9, {"num_participants": 8, "registration_interval": 10}, [1, 11]),
         (4, {"num_participants": 3, "tries": 1, "registration_interval": 10}, [1, 11]),
         (9, GROUPS | {"num_participants": 9, "registration_interval": 10}, [1, 11]),
-        (8, GROUPS | {"num_participants": 3, "max_sums_per_epoch": 2}, [1]),
-        (12, GROUPS | {"num_participants": 3, "max_sums_per_epoch": 2}, [1, 13]),
-        (12, GROUPS | {"num_participants": 3, "max_sums_per_epoch": 4}, [1]),
+        (8, GROUPS | {"num_participants": 3}, [1]),
+        (12, GROUPS | {"num_participants": 3}, [1]),
     ],
 )
 def test_how_long_an_epoch_lasts(num_clients: int, options: Any, begins: list[int]) -> None:

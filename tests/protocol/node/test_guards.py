@@ -12,9 +12,8 @@ from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest, ParticipateRequest
 
 ANNOUNCED = JoinRequest(
-    "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12,
-    max_sums=20,
-)  # fmt: skip
+    "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12
+)
 JOINED = Joined(bytes(16), ANNOUNCED, b"", (1, 2))
 
 
@@ -23,18 +22,16 @@ def registered(num_registered: int) -> Registered:
     return Registered(reading=Reading(bytes(32), num_registered, 0.5))
 
 
-@pytest.mark.parametrize(
-    ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (41, 20), (100, 20)]
-)
+@pytest.mark.parametrize(("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (41, 20)])
 def test_sums_below_half_the_clients(num_registered: int, budget: int) -> None:
-    """And no more than was announced, at once or one by one."""
+    """At once or one by one."""
     own = registered(num_registered)
-    assert spend_sums(JOINED, own, budget).num_sums == budget
+    assert spend_sums(own, budget).num_sums == budget
     for _ in range(budget):
-        own = spend_sums(JOINED, own, 1)
+        own = spend_sums(own, 1)
     for spent, number in ((own, 1), (registered(num_registered), budget + 1)):
         with pytest.raises(RefusedError, match="decrypts in an epoch are used up"):
-            spend_sums(JOINED, spent, number)
+            spend_sums(spent, number)
 
 
 class TestSpendDay:

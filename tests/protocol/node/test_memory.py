@@ -27,7 +27,7 @@ from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Paper
 
-ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000, 500)
+ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000)
 KEY = EpochKey(b"modulus 31415", b"prime 31415")
 READING = Reading(b"digest of 31415", 31415, 0.31415, (0.31415, 2.0))
 REGISTERED = Registered(KEY, 2.5, READING, num_draws=31415, num_sums=31415)

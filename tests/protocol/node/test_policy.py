@@ -16,7 +16,7 @@ from dubhe_flwr.protocol.node.policy import is_willing, read_label_counts, warn_
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus
 from dubhe_flwr.rules import Paper, Prices
 
-ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3, 1000, 500)
+ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 2048, 1000, 3, 1000)
 
 
 def policy(counts: Any = (1, 2, 3), **options: Any) -> NodePolicy:

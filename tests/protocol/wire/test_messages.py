@@ -36,7 +36,7 @@ def test_a_message_is_frozen(name: str) -> None:
     [
         (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
         (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "groups": Groups(1, 1)}),
-        (JOIN, {"max_draws": 0, "max_sums": 0, "groups": Groups(2, 1)}),
+        (JOIN, {"max_draws": 0, "groups": Groups(2, 1)}),
         (JOIN, {"groups": Groups(4, 4)}),
         (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),

@@ -13,7 +13,7 @@ from dubhe_flwr.rules import Paper, Prices
 
 def announced(rule: Paper | Prices, **changes: Any) -> JoinRequest:
     """Return what is announced of an epoch under a rule."""
-    return replace(JoinRequest(rule.name, rule.to_json(), 20, 2048, 1000, 3, 1000, 500), **changes)
+    return replace(JoinRequest(rule.name, rule.to_json(), 20, 2048, 1000, 3, 1000), **changes)
 
 
 ANNOUNCED = announced(Paper((1, 2, 10)))

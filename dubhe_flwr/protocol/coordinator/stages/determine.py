@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
+from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
@@ -80,7 +80,7 @@ class Determine(AwaitingInEpoch):
             answers = _by_round(accepted[agent].chosen, list(asked.values()))
             for (server_round, question), chosen in zip(asked.items(), answers, strict=True):
                 epoch = _with_round(epoch, server_round, question, chosen)
-        if unanswered and self.num_asked < context.settings.agent_attempts:
+        if unanswered and self.num_asked < MAX_AGENTS:
             context = context.noted("An agent did not determine.")
             rounds = {r: question.drawn for r, question in unanswered.items()}
             return self._ask(context, epoch, rounds, frozenset(failed), self.num_asked)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
-from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import Joined
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -45,7 +45,7 @@ class Keygen(Awaiting):
             requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
             # It takes a number as with encryption, for the next request to join to have the same.
             return context.counted(), KeyMade(joined, (), plain, requests)
-        agents = context.agents(tuple(joined.members))[: context.settings.agent_attempts]
+        agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
         return cls.ask(context, joined, agents)
 
     @classmethod
@@ -54,12 +54,7 @@ class Keygen(Awaiting):
     ) -> tuple[Context, "Keygen"]:
         """Ask the first of these agents; the others may be asked next."""
         if not agents:
-            num_asked = min(context.settings.agent_attempts, len(joined.members))
-            context.give_up(
-                f"{num_asked} agents in turn made no key; look at their logs or raise "
-                "agent_attempts.",
-                None,
-            )
+            context.give_up("No agent made a key; look at the nodes' logs.", None)
         agent, *others = agents
         request = KeygenRequest(joined.public_keys, joined.signatures)
         context, batch = context.batch(joined.identity, Stage.KEYGEN, {agent: request})
