@@ -7,6 +7,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Planned
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.remedies import REMEDIES_OF_DECLINED, remedy
 from dubhe_flwr.protocol.plan import Plan
 
 OutcomeT = TypeVar("OutcomeT")
@@ -31,7 +32,7 @@ def or_by_chance(
         raise
     except GivenUpError as error:
         if raises:
-            option = "" if error.context.misconfigured() else _OPTION
+            option = "" if remedy(error.context.round.reports) else _OPTION
             raise _failure(error.context, f"{error}{option}") from None
         return _by_chance(error.context, error.epoch, error)
     except DubheError as error:
@@ -52,7 +53,7 @@ def _by_chance(context: Context, epoch: Epoch | None, error: DubheError) -> tupl
     """
     run, this_round = context.run, context.round
     here = this_round.eligible - run.declined - this_round.unwilling
-    if not here and context.declined_for_settings():
+    if not here and remedy(this_round.reports, REMEDIES_OF_DECLINED):
         raise _failure(context, str(error)) from None
     order = context.in_order(here)
     lots = generator(run.seed, "fallback", run.server_round).permutation(len(order)).tolist()

@@ -1,7 +1,6 @@
 """Where the server is in the protocol, and the small changes that every stage makes to it."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, TypeVar
@@ -10,17 +9,12 @@ from dubhe_flwr.core.randomness import draw_keys_of, generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
-from dubhe_flwr.protocol.plan import ERROR_REPLY, Batch, Plan, Replies, StageReport
-from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, alias_order
+from dubhe_flwr.protocol.coordinator.remedies import WAIT, dropped, remedy
+from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
+from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import (
-    JoinStatus,
-    Message,
-    RegisterRequest,
-    SettleRequest,
-    Stage,
-)
+from dubhe_flwr.protocol.wire.messages import Message, RegisterRequest, SettleRequest, Stage
 
 MAX_AGENTS: Final = 3
 """Agents that are asked, one after the other, before a step is given up."""
@@ -63,34 +57,6 @@ class GivenUpError(QuorumError):
         super().__init__(sentence)
         self.context = context
         self.epoch = epoch
-
-
-_WAIT: Final = (
-    "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "
-    "or lower quorum (and min_cohort)"
-)
-# Nodes that say so have no part in a round that goes by chance.
-_REMEDIES_OF_DECLINED: Final = {
-    JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
-    "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
-    "or choose a rule that works with their number of classes",
-    JoinStatus.RULE_NOT_KNOWN.reason: "let the ClientApp import the module that registers the "
-    "rule, in the same version as the server's",
-    JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "
-    "DubheMod or register_dubhe)",
-    JoinStatus.WRONG_NUMBER_OF_CLASSES.reason: "make the rule fit the length of label_counts (the "
-    "largest size of reference_set, the shares of target)",
-    JoinStatus.INVALID_LABEL_COUNTS.reason: "let label_counts return a list of whole numbers from "
-    "0 up, one for each class, and look at a node's log for an error that it raised",
-}
-REMEDIES: Final = {
-    ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
-    "register_dubhe (with @app.train()); mods that expect a model belong to @app.train(mods=[...])",
-    ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
-    JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
-    **_REMEDIES_OF_DECLINED,
-}
-"""By the reason for which nodes are dropped at join: what an operator or owner can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,35 +168,14 @@ class Context:
         quorum = self.settings.least_nodes
         if num_nodes >= quorum:
             return
-        reasons = [f"{number} {reason}" for reason, number in self._dropped().items()]
-        dropped = ", ".join(reasons) or "no reply was dropped"
+        reports = self.round.reports
+        reasons = [f"{number} {reason}" for reason, number in dropped(reports).items()]
+        lost = ", ".join(reasons) or "no reply was dropped"
         self.give_up(
             f"Round {self.server_round}: {num_nodes} nodes are {what}, fewer than quorum={quorum} "
-            f"({dropped}); {self.misconfigured() or _WAIT}.",
+            f"({lost}); {remedy(reports) or WAIT}.",
             epoch,
         )
-
-    def misconfigured(self) -> str | None:
-        """Return what the operator has to change, where all that was dropped says so."""
-        return self._remedy(REMEDIES)
-
-    def declined_for_settings(self) -> bool:
-        """Return whether all that was dropped is for what only the operator can change."""
-        return self._remedy(_REMEDIES_OF_DECLINED) is not None
-
-    def _remedy(self, remedies: Mapping[str, str]) -> str | None:
-        """Return what helps against the most frequent reason, if each of them has a remedy."""
-        at_join = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
-        hints = [at_join.get(known) for known, _ in self._dropped().most_common()]
-        return hints[0] if hints and all(hints) else None
-
-    def _dropped(self) -> Counter[str]:
-        """Return how many replies of this round were dropped for each reason at each stage."""
-        dropped: Counter[str] = Counter()
-        for report in self.round.reports:
-            for reason, number in report.dropped.items():
-                dropped[f"{reason} at {report.stage}"] += number
-        return dropped
 
 
 @dataclass(frozen=True)

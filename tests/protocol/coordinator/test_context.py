@@ -127,31 +127,3 @@ class TestQuorum:
         more = replace(CONTEXT, settings=replace(CONTEXT.settings, quorum=5))
         more.check_quorum(5, "there", None)
         assert "fewer than quorum=5" in self.sentence(more, 4)
-
-    @pytest.mark.parametrize(
-        ("dropped", "remedy", "for_settings"),
-        [
-            ({"no reply": 9}, "wait for more nodes", False),
-            ({"refuses parameters": 9}, "set key_bits and min_cohort .*max_key_bits", True),
-            ({"refuses parameters": 9}, "or choose a rule that works with their number of", True),
-            ({"rule not known": 9}, "import the module .*, in the same version", True),
-            ({"not simulated": 9}, "set simulation only if the nodes have simulated=True", True),
-            ({"wrong number of classes": 1}, "largest size of reference_set", True),
-            ({"invalid label counts": 1}, "whole numbers from 0 up", True),
-            ({"error reply": 9}, "whether the ClientApp has DubheMod", False),
-            ({"alias of another node": 9}, "a partition-id of its own", False),
-            ({"no data": 9}, "it is all zeros", False),
-            ({"no data": 8, "no reply": 1}, "wait for more nodes", False),
-            ({"unwilling": 8, "invalid label counts": 1}, "wait for more nodes", False),
-            ({"no data": 2, "refuses parameters": 7}, "set key_bits", False),
-        ],
-    )
-    def test_the_remedy_fits_the_losses(
-        self, dropped: Any, remedy: str, for_settings: bool
-    ) -> None:
-        """Waiting helps nobody where nodes refuse what the operator has set."""
-        context = dropping(join=dropped)
-        with pytest.raises(QuorumError, match=remedy):
-            context.check_quorum(0, "joined", None)
-        assert (context.misconfigured() is None) == (remedy == "wait for more nodes")
-        assert context.declined_for_settings() == for_settings

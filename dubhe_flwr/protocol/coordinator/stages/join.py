@@ -12,8 +12,9 @@ import numpy as np
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, TrustedKeys
-from dubhe_flwr.protocol.coordinator.context import REMEDIES, Awaiting, Context
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
+from dubhe_flwr.protocol.coordinator.remedies import REMEDIES
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings

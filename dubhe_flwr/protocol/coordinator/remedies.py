@@ -1,0 +1,52 @@
+"""Why replies were dropped in a round, and what an operator or owner can change."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dubhe_flwr.protocol.plan import ERROR_REPLY, StageReport
+from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER
+from dubhe_flwr.protocol.wire.messages import JoinStatus, Stage
+
+WAIT: Final = (
+    "wait for more nodes that are willing and eligible, raise stage_timeout if replies are late, "
+    "or lower quorum (and min_cohort)"
+)
+# Nodes that say so have no part in a round that goes by chance.
+REMEDIES_OF_DECLINED: Final = {
+    JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
+    "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
+    "or choose a rule that works with their number of classes",
+    JoinStatus.RULE_NOT_KNOWN.reason: "let the ClientApp import the module that registers the "
+    "rule, in the same version as the server's",
+    JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "
+    "DubheMod or register_dubhe)",
+    JoinStatus.WRONG_NUMBER_OF_CLASSES.reason: "make the rule fit the length of label_counts (the "
+    "largest size of reference_set, the shares of target)",
+    JoinStatus.INVALID_LABEL_COUNTS.reason: "let label_counts return a list of whole numbers from "
+    "0 up, one for each class, and look at a node's log for an error that it raised",
+}
+REMEDIES: Final = {
+    ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
+    "register_dubhe (with @app.train()); mods that expect a model belong to @app.train(mods=[...])",
+    ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
+    JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
+    **REMEDIES_OF_DECLINED,
+}
+"""By the reason for which nodes are dropped at join."""
+
+
+def dropped(reports: Sequence[StageReport]) -> Counter[str]:
+    """Return how many replies of a round were dropped for each reason at each stage."""
+    found: Counter[str] = Counter()
+    for report in reports:
+        for reason, number in report.dropped.items():
+            found[f"{reason} at {report.stage}"] += number
+    return found
+
+
+def remedy(reports: Sequence[StageReport], remedies: Mapping[str, str] = REMEDIES) -> str | None:
+    """Return what helps against the most frequent reason, if each of them has a remedy."""
+    at_join = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
+    hints = [at_join.get(known) for known, _ in dropped(reports).most_common()]
+    return hints[0] if hints and all(hints) else None

@@ -1,0 +1,45 @@
+"""Tests of what a sentence on lost replies advises."""
+
+import re
+
+import pytest
+
+from dubhe_flwr.protocol import StageReport
+from dubhe_flwr.protocol.coordinator.remedies import REMEDIES_OF_DECLINED, dropped, remedy
+
+
+def test_losses_add_up() -> None:
+    """Over the exchanges of a round, by stage."""
+    reports = [
+        StageReport(stage, 9, 0, lost, 10, 20)
+        for stage, lost in (("join", {"no reply": 2}), ("settle", {"no reply": 1})) * 2
+    ]
+    assert dropped(reports) == {"no reply at join": 4, "no reply at settle": 2}
+
+
+@pytest.mark.parametrize(
+    ("lost", "advice", "for_settings"),
+    [
+        ({"no reply": 9}, None, False),
+        ({"refuses parameters": 9}, "set key_bits and min_cohort .*max_key_bits", True),
+        ({"refuses parameters": 9}, "or choose a rule that works with their number of", True),
+        ({"rule not known": 9}, "import the module .*, in the same version", True),
+        ({"not simulated": 9}, "set simulation only if the nodes have simulated=True", True),
+        ({"wrong number of classes": 1}, "largest size of reference_set", True),
+        ({"invalid label counts": 1}, "whole numbers from 0 up", True),
+        ({"error reply": 9}, "whether the ClientApp has DubheMod", False),
+        ({"alias of another node": 9}, "a partition-id of its own", False),
+        ({"no data": 9}, "it is all zeros", False),
+        ({"no data": 8, "no reply": 1}, None, False),
+        ({"unwilling": 8, "invalid label counts": 1}, None, False),
+        ({"no data": 2, "refuses parameters": 7}, "set key_bits", False),
+    ],
+)
+def test_the_remedy_fits_the_losses(
+    lost: dict[str, int], advice: str | None, for_settings: bool
+) -> None:
+    """Waiting helps nobody where nodes refuse what the operator has set."""
+    reports = [StageReport("join", 9, 0, lost, 10, 20)]
+    found = remedy(reports)
+    assert found is None if advice is None else found and re.search(advice, found)
+    assert (remedy(reports, REMEDIES_OF_DECLINED) is not None) == for_settings
