@@ -38,11 +38,14 @@ Case = dict[str, Any]
 FOLDER = Path(__file__).parent
 
 
-def cases(topic: str) -> pytest.MarkDecorator:
-    """Run a test on each vector of a file."""
-    content = json.loads((FOLDER / f"{topic}.json").read_text(encoding="utf-8"))
-    assert content["protocol-version"] == PROTOCOL_VERSION
-    return pytest.mark.parametrize("case", content["cases"], ids=lambda case: str(case["name"]))
+def cases(*topics: str) -> pytest.MarkDecorator:
+    """Run a test on each vector of some files."""
+    found: list[Case] = []
+    for topic in topics:
+        content = json.loads((FOLDER / f"{topic}.json").read_text(encoding="utf-8"))
+        assert content["protocol-version"] == PROTOCOL_VERSION
+        found += content["cases"]
+    return pytest.mark.parametrize("case", found, ids=lambda case: str(case["name"]))
 
 
 def announced(told: Case) -> JoinRequest:
@@ -302,7 +305,7 @@ def play(case: Case) -> None:
         assert only_charged(before, node.memory, request)
 
 
-@cases("sessions")
+@cases("sessions", "prices_sessions")
 def test_what_a_node_answers(case: Case) -> None:
     """The replies are these, or hold or decrypt to the same."""
     play(case)
