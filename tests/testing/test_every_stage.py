@@ -59,7 +59,7 @@ def test_a_third_is_lost_at_a_stage(stage: str, kind: FaultKind) -> None:
 
 @in_both_apis
 @pytest.mark.parametrize("kind", OTHERS)
-def test_other_faults_at_all_stages(api: Api, kind: Any) -> None:
+def test_other_faults_at_all_stages(api: Api, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
     """A tenth of all messages late, twice, out of order, spoilt or old, and some nodes killed."""
     # A spoilt update is the wrapped strategy's business.
     stages = STAGES[:-1] if "corrupt" in kind or "replay" in kind else STAGES
@@ -71,6 +71,8 @@ def test_other_faults_at_all_stages(api: Api, kind: Any) -> None:
     fewest = 3 if kind == "corrupt_reply" else 4
     assert all(fewest <= len(set(plan.participants)) <= 4 for plan in strategy.plans)
     assert sum(grid.injected.values()) > 5
+    assert not any(plan.fallback for plan in strategy.plans)
+    assert "raised an exception" not in caplog.text  # nodes refuse what is wrong
 
 
 @in_both_apis

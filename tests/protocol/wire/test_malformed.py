@@ -21,7 +21,6 @@ from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.rules import Paper
 
-LogCapture = pytest.LogCaptureFixture
 NUM_MESSAGES = 10_000
 NUM_CLIENTS = 12
 COUNTS = skewed_counts(NUM_CLIENTS) * 31415 + 27182
@@ -83,8 +82,13 @@ def secrets(memories: Iterable[Memory]) -> set[str]:
     return found
 
 
-def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture) -> None:
-    """Send spoilt requests to nodes; check that all they do is answer or refuse."""
+@pytest.mark.parametrize(
+    "num_messages", [NUM_MESSAGES, pytest.param(20 * NUM_MESSAGES, marks=pytest.mark.slow)]
+)
+def test_a_node_answers_or_refuses(
+    situations: list[Situation], num_messages: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing but a protocol error comes of any request; a refusal costs what was decrypted."""
     refusals: Counter[str] = Counter()
     texts: set[str] = set()
 
@@ -101,22 +105,12 @@ def check_a_node(situations: list[Situation], num_messages: int, log: LogCapture
             texts.add(f"{error} {error!r} {error.args}")
             assert only_charged(memory, session.memory, sent)
 
-    with log.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG):
         send()
     assert refusals.pop("UntrustedError") > 5
     assert set(refusals) == {"MalformedMessageError", "StaleMessageError", "RefusedError"}
     assert min(refusals.values()) > num_messages // 50
     assert refusals.total() > num_messages // 2
-    everything = "\n".join([*texts, log.text])
+    everything = "\n".join([*texts, caplog.text])
     kept = secrets(memory for _, memory, _ in situations)
     assert not any(secret in everything for secret in kept)
-
-
-@pytest.mark.parametrize(
-    "num_messages", [NUM_MESSAGES, pytest.param(20 * NUM_MESSAGES, marks=pytest.mark.slow)]
-)
-def test_a_node_answers_or_refuses(
-    situations: list[Situation], num_messages: int, caplog: LogCapture
-) -> None:
-    """Nothing but a protocol error comes of any request; a refusal costs what was decrypted."""
-    check_a_node(situations, num_messages, caplog)
