@@ -82,13 +82,6 @@ def test_clients_count_by_their_weight(weights: list[float], eighths: int, seed:
     assert found == pytest.approx(distance + eighths / 8 * local, abs=2e-4)
 
 
-def test_the_lighter_of_two_selections_is_no_better() -> None:
-    """What is as far from the target in proportion scores the same, whatever its weight."""
-    light, heavy = [30, 10, 25], [90, 30, 75]
-    assert scores_of([light, heavy], 0.5).tolist() == [0.5 + 0.5 * 0.125] * 2
-    assert best_groups([[9, 3, 0], [16, 8, 0]], [3, 3], [3]).tolist() == [1]
-
-
 def test_local_skew_costs_nothing_unless_it_has_a_price() -> None:
     """Of sums that are as uniform, the first is the best whatever the squared norms are."""
     one_class_each = FIXED_POINT_SCALE * np.array([[1, 1, 2], [1, 1, 1]])

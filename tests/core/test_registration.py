@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -120,19 +121,14 @@ def test_checked_thresholds_are_ordered(given_c: dict[int, float]) -> None:
         ({1: 0.7, 2: float("inf")}, r"thresholds\[2\]=inf is not a share"),
         ({1: 0.7, 2: -1e-9}, r"thresholds\[2\]=-1e-09 is not a share"),
         ({1: 1.0 + 1e-9, 2: 0.1}, r"thresholds\[1\]=1.000000001 is not a share"),
+        # Which size a lone number or a list is meant for is not guessed.
+        *((wrong, "must map sizes to shares") for wrong in (0.7, [0.7, 0.1], "0.7", None)),
     ],
 )
-def test_unsound_thresholds_are_refused(thresholds: dict[int, float], match: str) -> None:
+def test_unsound_thresholds_are_refused(thresholds: Any, match: str) -> None:
     """Each threshold is named that is missing, unknown, or no share; NaN is none."""
     with pytest.raises(SettingsError, match=match):
         check_thresholds(PAPER, thresholds)
-
-
-@pytest.mark.parametrize("thresholds", [0.7, [0.7, 0.1], "0.7", None])
-def test_thresholds_that_are_no_mapping_are_refused(thresholds: object) -> None:
-    """Which size a lone number or a list is meant for is not guessed."""
-    with pytest.raises(SettingsError, match="must map sizes to shares"):
-        check_thresholds(PAPER, thresholds)  # type: ignore[arg-type]
 
 
 def test_longest_registry() -> None:

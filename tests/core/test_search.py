@@ -32,14 +32,6 @@ def test_grid_holds_valid_thresholds(reference_set: tuple[int, ...]) -> None:
         assert all(size * share <= 1 for size, share in candidate.items())
 
 
-def test_a_grid_is_not_endless() -> None:
-    """Beyond 64 candidates none of them is made."""
-    assert len(candidate_grid(Codebook((1, 2, 3, 10)))) == 27
-    for reference_set in ((1, 2, 3, 4, 10), tuple(range(1, 41))):
-        with pytest.raises(SettingsError, match="candidates, above 64; leave out a size"):
-            candidate_grid(Codebook(reference_set))
-
-
 @settings(max_examples=20)
 @given(seed=st.integers(0, 500), num_participants=st.integers(1, 30))
 def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> None:
