@@ -42,14 +42,6 @@ def at(
     return lambda s, node_id, request: change(node_id, request) if s == stage else request
 
 
-def test_all_is_well_with_pinned_keys() -> None:
-    """Nodes that know each other select as those that do not, and complain about nothing."""
-    nodes, plain = pinned_federation(), federation()
-    for server_round in (1, 2, 11):
-        assert nodes.play(server_round).aliases == plain.play(server_round).aliases
-    assert nodes.errors == []
-
-
 def test_an_agent_signs_for_each_recipient() -> None:
     """That it made this key for this key for delivery, which others can check."""
     nodes = pinned_federation()

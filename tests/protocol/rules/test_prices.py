@@ -23,7 +23,6 @@ from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node.memory import Reading
-from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.rules import Frame, Own, Population, Prices
 
 Nodes = Federation[CoordinatorState]
@@ -194,17 +193,6 @@ class TestSettle:
 
 class TestSettings:
     """What the operator sets is what nodes read."""
-
-    @pytest.mark.parametrize(
-        "rule",
-        [Prices(), Prices(1, 2), Prices(np.float64(0.5), target=np.array(TARGET))],  # type: ignore[arg-type]
-    )
-    def test_nodes_read_the_same(self, rule: Prices) -> None:
-        """Whole numbers and those of NumPy are told as floats."""
-        there = announced_rule("prices", rule.to_json())
-        assert isinstance(there, Prices)
-        assert there.to_json() == rule.to_json()
-        assert (there.num_classes, there.local_skew) == (rule.num_classes, rule.local_skew)
 
     def test_what_a_log_says(self) -> None:
         """The settings; prices are nobody's business."""

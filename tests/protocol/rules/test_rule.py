@@ -14,17 +14,27 @@ from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.rules import rule as rules
 from dubhe_flwr.protocol.rules.rule import announced_rule
 from dubhe_flwr.protocol.wire.terms import rule_of
-from dubhe_flwr.rules import Frame, Own, Paper, Rule, Settled, Unsettled, register_rule
+from dubhe_flwr.rules import Frame, Own, Paper, Prices, Rule, Settled, Unsettled, register_rule
 
 NAME = Exchanges.name
 
 
-@pytest.mark.parametrize("rule", [Exchanges(2, 0.5), Paper((1, 2, 4), {1: 0.6, 2: 0.3})])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Exchanges(2, 0.5),
+        Paper((1, 2, 4), {1: 0.6, 2: 0.3}),
+        Prices(),
+        Prices(1, 2),
+        Prices(np.float64(0.5), target=np.array([0.75, 0.25])),  # type: ignore[arg-type]
+    ],
+)
 def test_a_rule_is_announced_by_name_and_settings(rule: Rule) -> None:
-    """The other side makes the same from them."""
+    """The other side makes the same from them, of numbers of NumPy as well."""
     found = announced_rule(rule.name, rule.to_json())
     assert type(found) is type(rule)
     assert found.to_json() == rule.to_json()
+    assert (found.num_classes, found.local_skew) == (rule.num_classes, rule.local_skew)
 
 
 @pytest.mark.parametrize("name", ["nearest", "", "x" * 10_000])

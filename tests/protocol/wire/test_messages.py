@@ -56,19 +56,17 @@ def test_a_value_at_the_limit_is_accepted(message: Any, change: dict[str, Any]) 
     assert replace(message, **change) != message
 
 
-def test_no_node_has_more_samples_than_it_can_register() -> None:
-    """So that no boast outweighs all others."""
-    with pytest.raises(MalformedMessageError, match="samples"):
-        replace(JOINED, num_examples=2**42)  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize("name", ["rule", "rule_settings"])
-def test_settings_of_a_rule_have_an_end(name: str) -> None:
-    """What no vector shows for its length: more than 65,536 characters."""
-    change: dict[str, Any] = {name: " " * (2**16 + 1)}
-    assert isinstance(JOIN, JoinRequest)
-    with pytest.raises(MalformedMessageError, match="too long"):
-        replace(JOIN, **change)
+@pytest.mark.parametrize(
+    ("message", "change", "match"),
+    [
+        *((JOIN, {name: " " * (2**16 + 1)}, "too long") for name in ("rule", "rule_settings")),
+        (JOINED, {"num_examples": 2**42}, "samples"),
+    ],
+)
+def test_a_value_beyond_the_limit_is_refused(message: Any, change: Any, match: str) -> None:
+    """What no vector shows: text too long for one, and a boast that would outweigh all others."""
+    with pytest.raises(MalformedMessageError, match=match):
+        replace(message, **change)
 
 
 def test_volunteers_and_what_their_draws_cost() -> None:
