@@ -78,14 +78,6 @@ def test_an_honest_server_asks_for_no_more() -> None:
     assert (nodes.errors, asked(nodes, "determine")) == ([], [])
 
 
-def test_fewer_sums_than_half_the_clients() -> None:
-    """An agent of nine answers four sums of K in an epoch, and not a fifth."""
-    nodes, agent, request = asking([4] * 4)
-    nodes.handle(agent, request)
-    one = {"sums": request["sums"][:128], "sequence": 60} | numbers([1], [4])  # type: ignore[index]
-    refuses(nodes, agent, {**request, **one}, RefusedError, "used up")
-
-
 def test_no_two_tries_that_tell_of_fewer_clients_than_a_sum() -> None:
     """With K = 9 of twelve, each of a class of its own: tries are the same, or differ by three."""
     options = {"num_participants": 9, "tries": 5, "reference_set": (1, 12), "thresholds": {1: 0.6}}

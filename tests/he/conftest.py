@@ -2,7 +2,6 @@
 
 import pytest
 
-from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 
 
@@ -22,12 +21,6 @@ def foreign_key() -> SecretKey:
 def full_size_key() -> SecretKey:
     """Return a key of 2048 bits."""
     return generate_secret_key(2048)
-
-
-@pytest.fixture(scope="session")
-def public_key(secret_key: SecretKey) -> PublicKey:
-    """Return the public half of the key of 512 bits."""
-    return secret_key.public_key
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, SettingsError
-from dubhe_flwr.he.public_key import PublicKey, Unencrypted
+from dubhe_flwr.he.public_key import Unencrypted
 from dubhe_flwr.he.secret_key import SecretKey
 
 PLAIN = Unencrypted(512)
@@ -65,9 +65,9 @@ def _number(number: int) -> bytes:
     return number.to_bytes(128, "big")
 
 
-def test_sum_of_nothing_has_no_value(public_key: PublicKey) -> None:
+def test_sum_of_nothing_has_no_value(secret_key: SecretKey) -> None:
     """An empty sum would be the number 1 or 0, which hides nothing."""
-    for key in (public_key, PLAIN):
+    for key in (secret_key.public_key, PLAIN):
         with pytest.raises(SettingsError, match="no vectors"):
             key.add_up([])
 

@@ -157,17 +157,6 @@ def test_strangers_change_nothing(stage: str) -> None:
     assert all(not report.dropped for report in plan.stages)
 
 
-@pytest.mark.parametrize("stage", EVERY[1:])
-def test_replies_of_an_earlier_stage_are_stale(stage: str) -> None:
-    """A reply that comes twice does not answer the next request."""
-    nodes = federation(on_failure="random", **SEARCH)
-    batch = nodes.until(stage)
-    earlier = {e.node_id: e.reply for e in nodes.exchanges if e.reply is not None}
-    plan = nodes.finish(nodes.step(earlier))
-    report = next(report for report in plan.stages if report.stage == stage)
-    assert report.dropped == {"StaleMessageError": len(batch.requests)}
-
-
 @pytest.mark.parametrize("settings", [{}, SEARCH, GROUPS, PLAIN], ids=str)
 def test_a_step_can_be_repeated(settings: dict[str, Any]) -> None:
     """The same replies to the same state give the same outcome, in any order of arrival."""

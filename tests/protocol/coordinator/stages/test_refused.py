@@ -8,7 +8,6 @@ from protocol.server import (
     GROUPS,
     PLAIN,
     SEARCH,
-    Nodes,
     altered,
     asked,
     everywhere,
@@ -20,17 +19,6 @@ from protocol.server import (
 )
 
 from dubhe_flwr.errors import QuorumError, RefusedError, StaleMessageError
-
-
-def at_first(nodes: Nodes, refusing: int) -> Any:
-    """Return what lets so many nodes refuse the first epoch of a round."""
-    return lambda stage, node_id, reply: (
-        failed(reply)
-        if (stage, nodes.state.round.num_renewals) == ("participate", 0)
-        and node_id in nodes.ids[:refusing]
-        else reply
-    )
-
 
 REGISTRATION = ["join", "keygen", "register"]
 
@@ -161,7 +149,9 @@ def test_the_agent_of_a_refused_epoch_is_not_asked_first_again() -> None:
     """Its key may be the reason."""
     for seed in range(8):
         nodes = federation(4, quorum=4, seed=seed)
-        nodes.alter_reply = at_first(nodes, 4)
-        assert nodes.play(1).num_registered == 4
+        batch = nodes.until("participate")
+        with altered(nodes, "participate", failed):
+            replies = nodes.deliver(batch)
+        assert nodes.finish(nodes.step(replies)).num_registered == 4
         first, second = asked(nodes, "keygen")
         assert first != second
