@@ -4,27 +4,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import dubhe
+from protocol.federation import counts_with_rare_classes, dubhe
 
-from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.rules import Paper, Prices
 
-N, K, ROUNDS = 100, 10, 30
+COUNTS = counts_with_rare_classes(100)
+K, ROUNDS = 10, 30
 LIAR = 3
-
-
-def counts() -> Any:
-    """Return skewed label counts of a hundred clients; class 0 is ten times as common as 9."""
-    rng, common = generator(0, "counts"), np.geomspace(10, 1, 10)
-    shares = rng.dirichlet(3 * common / common.sum(), size=N)
-    return np.array([rng.multinomial(1000, share) for share in shares])
 
 
 def played(rule: Any, determination: str, lie: Any) -> Any:
     """Return a federation in the clear in which one client may alter what it answers."""
     options: dict[str, Any] = {"tries": 10} if determination == "tries" else {}
     nodes = dubhe(
-        counts(),
+        COUNTS,
         rule=rule,
         determination=determination,
         num_participants=K,
@@ -77,7 +70,7 @@ def test_one_that_spoils_its_label_distribution_as_well(
     rule: Any, honest: float, spoilt: float
 ) -> None:
     """It is in nearly every try, and agents pass over those: hardly any are left to choose from."""
-    shares = counts() / counts().sum(axis=1, keepdims=True)
+    shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     distances = []
     for lie in (lambda _stage, reply: reply, spoiling):
         plans = played(rule, "tries", lie).rounds(1, ROUNDS)

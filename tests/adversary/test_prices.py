@@ -1,12 +1,12 @@
 """Who attacks prices, and what it gets in numbers: those of the table in the threat model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from protocol.federation import counts_with_rare_classes
 from scipy.stats import binom
 
 from dubhe_flwr.core.randomness import generator
@@ -14,19 +14,12 @@ from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Unsettled
 
 N, C, K, V = 100, 10, 10, 50
+COUNTS = counts_with_rare_classes(N)
 FRAME = Frame(C, 256)
 POPULATION = Population(FRAME, N, K, V)
 RULE = Prices()
 Floats = NDArray[np.float64]
 Lie = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
-
-
-@cache
-def counts(seed: int = 0) -> NDArray[np.int64]:
-    """Return skewed label counts of a hundred clients; class 0 is ten times as common as 9."""
-    rng, common = generator(seed, "counts"), np.geomspace(10, 1, C)
-    shares = rng.dirichlet(3 * common / common.sum(), size=N)
-    return np.array([rng.multinomial(1000, share) for share in shares], dtype=np.int64)
 
 
 def shares_of(rows: NDArray[np.int64]) -> Floats:
@@ -96,14 +89,14 @@ class TestACuriousNode:
 
     def test_three_epochs_of_the_same_nodes_tell_no_more_than_one(self) -> None:
         """It sees the same sums three times: fewer numbers than half the unknowns N (C - 1)."""
-        runs = [settle(counts(), seed=seed)[1] for seed in range(3)]
+        runs = [settle(COUNTS, seed=seed)[1] for seed in range(3)]
         assert all(sum(map(len, sums)) < N * (C - 1) / 2 for sums in runs)
         one, *others = (moments(sums[0], N) for sums in runs)
         assert max(np.abs(one - other).sum() for other in others) < 0.02
 
     def test_epochs_that_differ_by_one_client_tell_that_client(self) -> None:
         """It subtracts one sum from the other: the newcomer's p_l but for 0.001, in L1."""
-        rows = counts()
+        rows = COUNTS
         owns = [Own(row, rng=generator(k, "newcomer")) for k, row in enumerate((*rows, *rows[1:]))]
         told = [RULE.contribution(own, FRAME) for own in owns]
         found = moments(np.sum(told[:N], axis=0), N) - moments(np.sum(told[N:], axis=0), N - 1)
@@ -113,7 +106,7 @@ class TestACuriousNode:
 
     def test_epochs_of_random_samples_tell_hardly_anything_of_one(self) -> None:
         """It knows who was in three samples of 60, and is off by 0.97; the mean of all by 0.99."""
-        shares, rng = shares_of(counts()), np.random.default_rng(0)
+        shares, rng = shares_of(COUNTS), np.random.default_rng(0)
         member = np.array([rng.permutation(N) < 60 for _ in range(3)], dtype=float)
         mean = shares.mean(axis=0)
         guess = mean + np.linalg.pinv(member) @ (member @ (shares - mean))
@@ -126,13 +119,13 @@ class TestAWatchedNode:
 
     def test_however_many_draws_there_are_it_is_one_of_sixteen_levels(self) -> None:
         """At most 4 bits of a node in an epoch: six epochs have 16 probabilities in all."""
-        levels = {each for seed in range(6) for each in settle(counts(), seed=seed)[0].round(9)}
+        levels = {each for seed in range(6) for each in settle(COUNTS, seed=seed)[0].round(9)}
         assert len(levels) == 16
 
     @pytest.mark.parametrize(("num_draws", "bits"), [(20, 1.9), (50, 2.4), (1000, 3.4)])
     def test_what_draws_tell(self, num_draws: int, bits: float) -> None:
         """Of the 3.6 bits that the levels of a hundred nodes have, and the server's best guess."""
-        levels, sizes = np.unique(settle(counts())[0], return_counts=True)
+        levels, sizes = np.unique(settle(COUNTS)[0], return_counts=True)
         prior = sizes / sizes.sum()
         joint = prior * binom.pmf(np.arange(num_draws + 1)[:, None], num_draws, levels)
         seen = joint.sum(axis=1, keepdims=True)
@@ -147,12 +140,12 @@ class TestALyingClient:
     @pytest.mark.parametrize("label", [0, 9])
     def test_a_valid_lie_moves_the_prices_as_one_client_can(self, label: int) -> None:
         """It says that it has a single class: volunteers' data is at 0.352 in place of 0.348."""
-        honest, _ = settle(counts())
-        rows = counts().copy()
+        honest, _ = settle(COUNTS)
+        rows = COUNTS.copy()
         rows[0] = np.eye(C, dtype=np.int64)[label] * 1000
         lied, _ = settle(rows)
         everybody, *found = (
-            np.abs(p @ shares_of(counts()) / p.sum() - 1 / C).sum()
+            np.abs(p @ shares_of(COUNTS) / p.sum() - 1 / C).sum()
             for p in (np.ones(N), honest, np.append(0.0, lied[1:]))
         )
         assert everybody == pytest.approx(0.616, abs=0.001)
@@ -162,17 +155,17 @@ class TestALyingClient:
     def test_numbers_that_do_not_fit_each_other_are_found(self, block: str) -> None:
         """It tells the largest number for all means, or for the whole matrix, and nothing else."""
         with pytest.raises(RefusedError):
-            settle(counts(), spoilt({block: 1.0}, {}))
+            settle(COUNTS, spoilt({block: 1.0}, {}))
 
     def test_the_worst_numbers_that_fit_leave_half_of_the_gain(self) -> None:
         """Of some thousand lies in whole blocks none is worse: 0.47; without prices 0.616."""
         worst = spoilt({"spread": 1.0, "matrix": 0.5}, {"volunteers": 0.0, "moment": 0.0})
-        found = np.append(0.0, settle(counts(), worst)[0][1:])
-        distance = np.abs(found @ shares_of(counts()) / found.sum() - 1 / C).sum()
+        found = np.append(0.0, settle(COUNTS, worst)[0][1:])
+        distance = np.abs(found @ shares_of(COUNTS) / found.sum() - 1 / C).sum()
         assert distance == pytest.approx(0.471, abs=0.01)
 
     @pytest.mark.parametrize("weight", [3, 10, 60])
     def test_a_client_that_tells_more_than_one_can_is_found(self, weight: int) -> None:
         """It tells three times its numbers, or sixty times: every node refuses the sum."""
         with pytest.raises(RefusedError):
-            settle(counts(), lambda row, told: told * (1 if row else weight))
+            settle(COUNTS, lambda row, told: told * (1 if row else weight))

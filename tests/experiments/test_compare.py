@@ -17,6 +17,12 @@ from dubhe_flwr.report.results import ComparisonResults, MethodResult
 from dubhe_flwr.training.client import TorchClient
 
 
+@pytest.fixture(scope="module")
+def results() -> ComparisonResults:
+    """Return what all three methods reach in `small_settings()`."""
+    return run(small_settings())
+
+
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:
     """Return what has to repeat."""
     return {

@@ -194,6 +194,13 @@ def skewed_counts(num_clients: int, num_classes: int = 4, seed: int = 0) -> NDAr
     return np.asarray(rng.multinomial(1000, shares), dtype=np.int64)
 
 
+def counts_with_rare_classes(num_clients: int) -> NDArray[np.int64]:
+    """Return skewed label counts of ten classes; class 0 is ten times as common as 9."""
+    rng, common = generator(0, "counts"), np.geomspace(10, 1, 10)
+    shares = rng.dirichlet(3 * common / common.sum(), size=num_clients)
+    return np.asarray(rng.multinomial(1000, shares), dtype=np.int64)
+
+
 def epoch_of(federation: Federation[CoordinatorState]) -> Epoch:
     """Return the epoch that is on."""
     assert federation.state.epoch is not None
