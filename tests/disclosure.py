@@ -11,6 +11,9 @@ from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.core.registration import overall_registry
 
+HEADER = {"version", "epoch", "stage", "sequence"}
+"""Fields of every message."""
+
 
 def encodings(vector: Any) -> set[bytes]:
     """Return the obvious ways to write down a vector of numbers."""

@@ -4,39 +4,22 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from apis import LABEL_COUNTS, SELECTION, Api, in_both_apis
-from disclosure import label_secrets
+from apis import LABEL_COUNTS, SELECTION, Api, exchanges_of, in_both_apis
+from disclosure import HEADER, label_secrets
 
 from dubhe_flwr.protocol import Memory
 
 pytestmark = in_both_apis
 
-HEADER = {"version", "epoch", "stage", "sequence"}
-
-
-def run(api: Api, **options: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    """Run a federation; return its grid, and all messages with replies."""
-    grid = api.grid()
-    seen: list[tuple[Any, Any]] = []
-    answer = grid._answer
-
-    def watched(message: Any) -> Any:
-        reply = answer(message)
-        if message.metadata.message_type.startswith("evaluate.dubhe"):
-            assert set(message.content) == set(reply.content) == {"dubhe"}
-            request, response = (dict(m.content["dubhe"]) for m in (message, reply))
-            seen.append((request, response))
-        return reply
-
-    grid._answer = watched
-    api.run(api.dubhe(**options), grid)
-    return grid, seen
-
 
 def test_replies_and_checkpoints_hold_nothing_in_the_clear(api: Api, tmp_path: Path) -> None:
     """Neither a registry, p_l, R_A nor a secret key; nor is there a field for anything else."""
-    grid, seen = run(api, checkpoint_dir=tmp_path)
-    replies = [reply for _, reply in seen]
+    grid = api.grid()
+    seen = exchanges_of(grid)
+    api.run(api.dubhe(checkpoint_dir=tmp_path), grid)
+    seen = [of for of in seen if of[0].metadata.message_type.startswith("evaluate.dubhe")]
+    assert all(set(one.content) == {"dubhe"} for messages in seen for one in messages)
+    replies: list[Any] = [reply.content["dubhe"] for _, reply in seen]
     values = [value for reply in replies for value in reply.values()]
     received = b"|".join(v if isinstance(v, bytes) else repr(v).encode() for v in values)
     rule = SELECTION["rule"]

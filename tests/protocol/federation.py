@@ -238,9 +238,10 @@ def secret_key(node: Joined) -> SecretKey:
 
 
 def decrypted(node: Joined, field: str, vector: bytes) -> NDArray[np.int64]:
-    """Decrypt and unpack a vector as a registered node could."""
-    layout = node.terms.layout
-    return layout.unpack(field, secret_key(node).decrypt(vector), layout.max_clients)
+    """Decrypt and unpack a vector as a registered node could, or read one that is in the clear."""
+    assert node.registered is not None
+    cipher = node.cipher(node.registered)
+    return cipher.decrypt(field, vector, node.terms.layout.max_clients)
 
 
 def encrypted(node: Joined, field: str, values: ArrayLike) -> bytes:

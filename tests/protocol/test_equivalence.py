@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from protocol.federation import Federation, dubhe, joined, registered
+from protocol.federation import Federation, decrypted, dubhe, joined, registered
 from vectors import reference
 
 from dubhe_flwr.core.randomness import generator
@@ -101,21 +101,14 @@ def check(case: Case) -> None:
                 check_sums(nodes, plain)
 
 
-def decrypted(nodes: Federation[CoordinatorState], field: str, vector: Any) -> list[int]:
-    """Decrypt a sum as a registered node could."""
-    insider = nodes.ids[0]
-    cipher = joined(nodes, insider).cipher(registered(nodes, insider))
-    found = cipher.decrypt(field, vector, len(nodes.ids))
-    return list(found.tolist())
-
-
 def check_nodes(
     nodes: Federation[CoordinatorState], overall: list[int], probabilities: list[float]
 ) -> None:
     """Compare what the nodes read and found with the plain numbers."""
-    first = next((e.request for e in nodes.exchanges if e.request.get("exchange") == 0), None)
+    first: Any = next((e.request for e in nodes.exchanges if e.request.get("exchange") == 0), None)
     if first is not None:
-        assert decrypted(nodes, "registration", first["sums"]) == overall
+        insider = joined(nodes, nodes.ids[0])
+        assert decrypted(insider, "registration", first["sums"]).tolist() == overall
     readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
     assert [None if r is None else r.probability for r in readings] == probabilities
 
@@ -128,7 +121,9 @@ def check_sums(nodes: Federation[CoordinatorState], plain: reference.Round) -> N
         joint: Any = request["sums"]
         size = len(joint) // len(plain.sums)
         vectors = [joint[start : start + size] for start in range(0, len(joint), size)]
-        assert [decrypted(nodes, "distribution", vector) for vector in vectors] == plain.sums
+        insider = joined(nodes, nodes.ids[0])
+        found = [decrypted(insider, "distribution", vector).tolist() for vector in vectors]
+        assert found == plain.sums
 
 
 @st.composite

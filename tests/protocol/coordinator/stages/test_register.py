@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import dubhe, epoch_of, joined, skewed_counts
+from protocol.federation import decrypted, dubhe, epoch_of, joined, skewed_counts
 from protocol.server import COUNTS, PLAIN, SETTINGS, altered, epochs_of, failed, federation, lost
 
 from dubhe_flwr.core.codebook import Codebook
@@ -22,9 +22,7 @@ def test_the_sum_is_the_overall_registry(settings: dict[str, Any]) -> None:
     request = next(iter(batch.requests.values()))
     assert isinstance(request, ParticipateRequest)
     assert (request.num_clients, request.exchange) == (10, 0)
-    node = joined(nodes, nodes.ids[5])
-    assert node.registered is not None
-    found = node.cipher(node.registered).decrypt("registration", request.sums, 10)
+    found = decrypted(joined(nodes, nodes.ids[5]), "registration", request.sums)
     expected, _ = overall_registry(COUNTS[2:], Codebook((1, 2, 4)), SETTINGS["thresholds"])
     np.testing.assert_array_equal(found, expected)
 
