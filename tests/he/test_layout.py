@@ -117,17 +117,6 @@ def test_number_of_addends_is_bounded(num_addends: int) -> None:
         LAYOUT.unpack("registry", [0], num_addends)
 
 
-def test_foreign_ciphertext_is_not_unpacked(secret_key: SecretKey, foreign_key: SecretKey) -> None:
-    """A ciphertext under another key decrypts to noise, which the layout refuses."""
-    layout = Layout(512, 3, {"registry": Slots(10, 1)})
-    vector = foreign_key.encrypt(layout.pack("registry", np.ones(10, dtype=int)))
-    vector = (int.from_bytes(vector, "big") % (secret_key.public_key.n_square - 1)).to_bytes(
-        len(vector), "big"
-    )
-    with pytest.raises(DecryptionError):
-        layout.unpack("registry", secret_key.decrypt(vector), num_addends=1)
-
-
 @given(bit=st.integers(0, 1022))
 def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
     """One flipped bit of a ciphertext makes it noise, if it is a ciphertext at all."""

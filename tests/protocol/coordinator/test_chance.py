@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from protocol.federation import Federation, epoch_of
-from protocol.server import NUM_CLIENTS, Nodes, alter, altered, failed, lost, stages_of, wills
+from protocol.server import NUM_CLIENTS, Nodes, alter, altered, failed, lost, wills
 from protocol.server import federation as usual
 
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
-from dubhe_flwr.protocol import NodeFailure, Plan
+from dubhe_flwr.protocol import Plan
 from dubhe_flwr.protocol.coordinator.chance import or_by_chance
 from dubhe_flwr.protocol.coordinator.context import Context, Rest, Round, Run
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
@@ -123,22 +123,6 @@ class TestWho:
         plan = nodes.play(2, nodes.ids[:6])
         assert plan.stages == ()
         assert by_chance(plan, set(nodes.ids[4:6]), number=2)
-
-    def test_nor_in_the_next_epoch_of_the_round(self) -> None:
-        """Where an epoch is refused, the few that answered are not asked in vain."""
-        nodes = federation(num_participants=6)
-        nodes.play(1)
-        out = wills(nodes, range(5), lambda server_round: server_round != 2)
-        nodes.alter_reply = lambda stage, node_id, reply: (
-            NodeFailure("?")
-            if stage == "participate" and node_id not in out
-            else None
-            if stage == "join"
-            else reply
-        )
-        plan = nodes.play(2)
-        assert stages_of(plan) == ["participate", "join"]
-        assert by_chance(plan, set(nodes.ids) - out, number=6)
 
     def test_who_answered_comes_before_who_may_be_lost(self) -> None:
         """Nodes that said yes train for sure."""
