@@ -26,13 +26,9 @@ def federation(selector: Any, seed: int = 0) -> Federation[Any]:
 def play(nodes: Federation[Any], rounds: range) -> list[Plan]:
     """Play rounds in which nodes come and go."""
     return [
-        nodes.play(r, [i for i, node in enumerate_nodes(nodes) if (node + r) % 4]) for r in rounds
+        nodes.play(r, [node_id for row, node_id in enumerate(nodes.ids) if (row + r) % 4])
+        for r in rounds
     ]
-
-
-def enumerate_nodes(nodes: Federation[Any]) -> list[tuple[int, int]]:
-    """Return each node's id and the number of its row."""
-    return [(node_id, row) for row, node_id in enumerate(nodes.ids)]
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
