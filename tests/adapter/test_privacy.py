@@ -1,13 +1,15 @@
-"""What the server receives over a whole run tells it nobody's labels, in either API."""
+"""What the server receives, and what a node shows, tell nobody's labels, in either API."""
 
+import pickle
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import pytest
 from apis import LABEL_COUNTS, SELECTION, Api, exchanges_of, in_both_apis
 from disclosure import HEADER, label_secrets
 
-from dubhe_flwr.protocol import Memory
+from dubhe_flwr.protocol import ClientSession, Memory, NodePolicy
 
 pytestmark = in_both_apis
 
@@ -46,3 +48,20 @@ def test_replies_and_checkpoints_hold_nothing_in_the_clear(api: Api, tmp_path: P
         "chosen",
     }
     assert not any(isinstance(value, float) for value in values)
+
+
+def test_a_context_is_as_secret_as_what_it_keeps(api: Api) -> None:
+    """Whoever pickles it sees the key and the labels; what Dubhe makes of it shows neither."""
+    grid = api.grid()
+    api.run(api.dubhe(), grid, 1)
+    context = next(iter(grid.contexts.values()))
+    memory = Memory.from_fields(dict(context.state["dubhe"]))
+    joined: Any = memory.joined
+    counts: Any = LABEL_COUNTS[int(context.node_config["partition-id"])]
+    assert joined.label_counts == tuple(counts.tolist())
+    assert joined.registered.key.prime in pickle.dumps(context)
+    session = ClientSession(NodePolicy(label_counts=lambda: counts, alias="3"), memory)
+    for secret in (repr(joined.registered.key.prime), str(counts)):
+        assert secret not in f"{memory!r} {session!r} {session.policy!r}"
+    with pytest.raises(TypeError, match="never pickled"):
+        pickle.dumps(memory)

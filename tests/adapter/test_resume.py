@@ -74,12 +74,8 @@ def test_with_no_failure_in_between_nothing_changes(
     api: Api, tmp_path: Path, options: dict[str, Any] | None
 ) -> None:
     """Selected sets and model are the same bit for bit, and the epoch goes on."""
-
-    def make(**more: Any) -> Any:
-        if options is None:
-            return api.selection(RandomSelector(6, seed=3), **more)
-        return api.dubhe(**options, **more)
-
+    at_random = partial(api.selection, RandomSelector(6, seed=3))
+    make = at_random if options is None else partial(api.dubhe, **options)
     check_same_as_uninterrupted(api, tmp_path / "kept", make)
 
 

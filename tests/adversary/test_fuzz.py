@@ -7,6 +7,7 @@ import re
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,13 +16,22 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from protocol.accidents import spoilt
 
 from dubhe_flwr.core.distribution import fixed_point_distribution
-from dubhe_flwr.protocol import Memory
+from dubhe_flwr.errors import QuorumError
+from dubhe_flwr.protocol import Memory, Stage
 from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.testing import Fault, FaultyGrid
 
 COUNTS = [[27_182 + 31_415 * ((row * 7 + label) % 9) for label in range(4)] for row in range(12)]
 """Of twelve nodes; they are found in any text."""
 SETTINGS: dict[str, Any] = {"num_participants": 3, "on_failure": "random", "wait_timeout": 0.0}
 MEGABYTES = 2**20
+SIZES = pytest.mark.parametrize("share", [1, pytest.param(100, marks=pytest.mark.slow)])
+
+
+def grid_of(api: Api, seed: int = 0) -> Any:
+    """Return the twelve nodes."""
+    labels = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
+    return api.grid(labels, num_nodes=len(COUNTS), seed=seed)
 
 
 def labels_in(text: str) -> list[str]:
@@ -54,11 +64,10 @@ def told() -> Iterator[io.StringIO]:
 
 
 @in_both_apis
-@pytest.mark.parametrize("share", [1, pytest.param(100, marks=pytest.mark.slow)])
+@SIZES
 def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> None:
     """Requests of a run come once more, spoilt, in any state of the node: it answers or refuses."""
-    labels = lambda context: COUNTS[int(context.node_config["partition-id"])]  # noqa: E731
-    rng, grid = random.Random(7), api.grid(labels, num_nodes=len(COUNTS))
+    rng, grid = random.Random(7), grid_of(api)
     answer, texts, kinds = grid._answer, set(), Counter[str]()
     number, wanted = 0, 500 * share
 
@@ -92,4 +101,28 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
     assert kinds["error"] > wanted // 3
     assert "raised an exception" not in told.getvalue()  # as of anything but a typed refusal
     assert labels_in("\n".join([*texts, told.getvalue()])) == []
+    assert peak < 64 * MEGABYTES
+
+
+@in_both_apis
+@SIZES
+def test_runs_with_lying_nodes(api: Api, share: int, told: io.StringIO) -> None:
+    """Some replies of all stages are spoilt or old: a run trains, or ends in a quorum error."""
+    stages, num_trained = tuple(Stage)[1:], 0
+    faults = [Fault("corrupt_reply", stages, 0.1), Fault("replay_reply", stages, 0.05)]
+    tracemalloc.start()
+    for seed in range(5 * share):
+        rule = Prices() if seed % 3 else Paper((1, 2, 4), "search")
+        own = {"rule": rule, "seed": seed, "on_failure": ("raise", "random")[seed % 2]}
+        strategy = api.dubhe(**SETTINGS | own)
+        with suppress(QuorumError):
+            api.run(strategy, FaultyGrid(grid_of(api, seed), faults, seed=seed), 2)
+            num_trained += 1
+            assert all(len(set(plan.participants)) == 3 for plan in strategy.plans)
+        assert "raised an exception" not in told.getvalue()
+        assert labels_in(told.getvalue()) == []
+        told.truncate(told.seek(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert num_trained > 2 * share
     assert peak < 64 * MEGABYTES

@@ -1,18 +1,16 @@
 """The quickstart app runs as it is, on every runtime, and learns."""
 
-import logging
 import tomllib
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 from apis import FIT
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol import Plan
 from dubhe_flwr.rules import Prices
 from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
@@ -25,16 +23,13 @@ ROUNDS = {"num-server-rounds": 2}
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Collect who is selected in each round."""
     selected: list[tuple[str, ...]] = []
-
-    def take_note(plan: Plan, _seconds: float) -> None:
-        selected.append(plan.aliases)
-
+    take_note = lambda plan, _seconds: selected.append(plan.aliases)  # noqa: E731
     monkeypatch.setattr("dubhe_flwr.adapter.selecting.log_plan", take_note)
     return selected
 
 
 @pytest.fixture
-def accuracies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def accuracies(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Put the app on the path and collect the accuracy after each round."""
     monkeypatch.syspath_prepend(str(APP))
     server = import_module("quickstart.server_app")
@@ -47,20 +42,13 @@ def accuracies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
         return loss, metrics
 
     monkeypatch.setattr(server, "test", test)
-    level = logging.getLogger("flwr").level
-    logging.getLogger("flwr").setLevel(logging.WARNING)
-    yield collected
-    logging.getLogger("flwr").setLevel(level)
+    return collected
 
 
 def components() -> tuple[Any, Any]:
     """Return the apps that the project file names."""
     named = CONFIG["components"]
-    loaded = []
-    for role in ("serverapp", "clientapp"):
-        module, _, attribute = named[role].partition(":")
-        loaded.append(getattr(import_module(module), attribute))
-    return loaded[0], loaded[1]
+    return resolve_name(named["serverapp"]), resolve_name(named["clientapp"])
 
 
 def run(num_supernodes: int, **run_config: Any) -> None:
@@ -130,13 +118,8 @@ def test_ray_runs_the_same_apps(accuracies: list[float], plans: list[tuple[str, 
     """Flower's simulation, which passes no run config, runs all rounds of the defaults."""
     from flwr.simulation import run_simulation
 
-    server_app, client_app = components()
-    run_simulation(
-        server_app,
-        client_app,
-        num_supernodes=6,
-        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
-    )
+    one_core: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+    run_simulation(*components(), num_supernodes=6, backend_config=one_core)
     num_rounds = CONFIG["config"]["num-server-rounds"]
     assert [len(set(clients)) for clients in plans] == [5] * num_rounds
     assert len(accuracies) == num_rounds + 1

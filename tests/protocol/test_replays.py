@@ -24,8 +24,6 @@ SETTINGS: dict[str, Any] = {
     "on_failure": "random",
 }
 """Two epochs in three rounds."""
-
-
 RULES: dict[str, Rule] = {"paper": Paper((1, 4), "search"), "prices": Eager(0.1, 1.0)}
 
 
@@ -64,9 +62,8 @@ class Schedule:
         nodes = self.nodes
         outcome = nodes.begin(server_round)
         while isinstance(outcome, Batch):
-            requests = list(outcome.fields.items())
-            self.rng.shuffle(requests)
-            shuffled = Batch(outcome.header, {n: outcome.requests[n] for n, _ in requests})
+            order = self.rng.sample(list(outcome.requests), len(outcome.requests))
+            shuffled = Batch(outcome.header, {n: outcome.requests[n] for n in order})
             replies = self.deliver(shuffled)
             self.show_old_replies(nodes.state, outcome, replies)
             outcome = nodes.step(replies)

@@ -26,12 +26,6 @@ OPTIONS = {
 CONTEXT = Context(Settings(rule=Paper((1, 2, 10)), **OPTIONS), Run(seed=7, server_round=8), Round())
 
 
-def dropping(**by_stage: dict[str, int]) -> Context:
-    """Return the context after stages of so many losses."""
-    reports = tuple(StageReport(stage, 9, 0, lost, 10, 20) for stage, lost in by_stage.items())
-    return replace(CONTEXT, round=replace(CONTEXT.round, reports=reports))
-
-
 def test_what_is_shown_holds_no_ciphertexts() -> None:
     """Megabytes of them in a log help nobody."""
     nodes = federation(**SEARCH)
@@ -114,7 +108,8 @@ class TestQuorum:
 
     def test_it_says_what_was_lost_where(self) -> None:
         """How many there are, how many are needed, and why the others were dropped."""
-        context = dropping(join={"no reply": 2, "unwilling": 1}, register={"error reply": 4})
+        context = CONTEXT.reported(StageReport("join", 9, 0, {"no reply": 2, "unwilling": 1}, 1, 1))
+        context = context.reported(StageReport("register", 9, 0, {"error reply": 4}, 1, 1))
         context.check_quorum(3, "registered", None)
         assert self.sentence(context) == (
             "Round 8: 2 nodes are registered, fewer than quorum=3 (2 no reply at join, 1 unwilling "
