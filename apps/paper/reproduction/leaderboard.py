@@ -52,8 +52,8 @@ _LEARNS: Final = {
 
 _FEW_METHODS: Final = (*map(Method, ("random", "fedcbs", "greedy", "dubhe")), _LIKE_CLIENTS)
 """Where a round takes eight times as long: the ends of the scale, the best peer, and Dubhe."""
-_LONG_METHODS: Final = (Method("greedy"), _LIKE_CLIENTS)
-"""Those that are ahead after 100 rounds: whether the distance between them lasts."""
+_LONG_METHODS: Final = (*map(Method, ("random", "greedy")), _LIKE_CLIENTS)
+"""Those that are ahead after 100 rounds, and chance: whether the distances between them last."""
 _FIRST_METHODS: Final = (
     Method("random"),
     Method("dubhe-paper", 10),
