@@ -79,6 +79,7 @@ class Processes:
             **os.environ,
             "FLWR_HOME": str(self.home),
             "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "OMP_NUM_THREADS": "1",  # many processes share this host
             "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",

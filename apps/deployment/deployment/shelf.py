@@ -41,11 +41,11 @@ class Shelf:
         answers = self._answers = dict[str, bytes]()
 
         class Handler(BaseHTTPRequestHandler):
-            """Answers the two requests of a SuperLink: for the signatures, and for the app."""
+            """Answers a SuperLink that asks for the signatures and the app, and nothing else."""
 
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self._answer(answers.get(asked["app_id"]))
+                self._answer(answers.get(asked.get("app_id")))
 
             def do_GET(self) -> None:
                 self._answer(answers.get(self.path))

@@ -16,8 +16,7 @@ from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message, RegisterRequest, SettleRequest, Stage
 
-MAX_AGENTS: Final = 3
-"""Agents that are asked, one after the other, before a step is given up."""
+MAX_AGENTS: Final = 3  # asked one after the other, before a step is given up
 RequestT = TypeVar("RequestT", bound=RegisterRequest | SettleRequest)
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cache
+from sysconfig import get_path
 from traceback import walk_tb
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from dubhe_flwr.protocol.wire.terms import rule_of, terms_of
 logger = logging.getLogger("flwr")
 warn_once = cache(logger.warning)  # the nodes of a simulation share a process
 
+_OURS: Final = "dubhe_flwr."
+_INSTALLED: Final = tuple(get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _MANY: Final = 20
 _SAMPLES_OF_A_CLASS: Final = 10  # at least so many on average, where labels are told from counts
 
@@ -149,9 +152,9 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
         return None
     logger.warning(
         "dubhe: key_bits=%s and min_cohort=%s of the server are not within the limits of this "
-        "node's owner; the node stays out.",
-        request.key_bits,
-        request.min_cohort,
+        "node's owner, %s to %s and at least %s; the node stays out.",
+        *(request.key_bits, request.min_cohort),
+        *(policy.min_key_bits, policy.max_key_bits, policy.min_cohort),
     )
     return JoinStatus.REFUSES_PARAMETERS
 
@@ -159,9 +162,9 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
 def where_raised(error: Exception) -> str:
     """Return an error's kind and the owner's line that raised it; its text may hold labels."""
     frames = list(walk_tb(error.__traceback__))
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
-    owners = [at for at, name in enumerate(modules) if not name.startswith("dubhe_flwr.")]
-    frame, line = frames[owners[-1] if owners else -1]
+    others = [at for at in frames if not str(at[0].f_globals.get("__name__")).startswith(_OURS)]
+    owners = [at for at in others if not at[0].f_code.co_filename.startswith(_INSTALLED)]
+    frame, line = (owners or others or frames)[-1]
     return f"{type(error).__name__} in {frame.f_code.co_filename}, line {line}"
 
 

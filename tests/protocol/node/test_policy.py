@@ -31,6 +31,7 @@ def broken() -> Any:
 
 BROKEN = NodePolicy(label_counts=broken, alias="3")
 UNCOUNTED = replace(BROKEN, label_counts=lambda: count_labels([41], 3))
+UNREAD = replace(BROKEN, label_counts=lambda: np.loadtxt("nothing"))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,7 @@ def test_unfit_label_counts_keep_a_node_out(counts: Any, status: JoinStatus) -> 
         ),
         (BROKEN, "raised KeyError"),
         (UNCOUNTED, f"raised DataError in {__file__}"),
+        (UNREAD, f"raised FileNotFoundError in {__file__}"),  # by a line of numpy, which is not his
     ],
 )
 def test_the_owner_is_told_why(

@@ -179,8 +179,8 @@ def _of_one_length(
             "go on."
         )
     else:
-        names = ", ".join(f"{accepted[n].alias} ({accepted[n].num_classes})" for n in others)
-        note = f"Most nodes have {num_classes} classes; those with others stay out: {names}."
+        names = ", ".join(f"node {accepted[n].alias} has {accepted[n].num_classes}" for n in others)
+        note = f"Most nodes have {num_classes} classes; others stay out: {names}."
     return context.noted(f"{note} {_EACH_CLASS}"), num_classes, others
 
 

@@ -54,7 +54,7 @@ class Keygen(Awaiting):
     ) -> tuple[Context, "Keygen"]:
         """Ask the first of these agents; the others may be asked next."""
         if not agents:
-            context.give_up("No agent made a key; look at the nodes' logs.", None)
+            context.give_up("No agent made a key; see nodes' logs, or set trusted_keys.", None)
         agent, *others = agents
         request = KeygenRequest(joined.public_keys, joined.signatures)
         context, batch = context.batch(joined.identity, Stage.KEYGEN, {agent: request})

@@ -191,8 +191,10 @@ class TestNumberOfClasses:
         plan = nodes.play(1)
         odd = {nodes.ids[2], nodes.ids[5]}
         (note,) = plan.notes
-        assert note.startswith("Most nodes have 5 classes; those with others stay out: ")
-        assert {"2 (3)", "5 (7)"} == set(note.split(". ")[0].split(": ")[1].split(", "))
+        assert note.startswith("Most nodes have 5 classes; others stay out: ")
+        assert {"node 2 has 3", "node 5 has 7"} == set(
+            note.split(". ")[0].split(": ")[1].split(", ")
+        )
         assert note.endswith("count_labels makes them.")
         assert (plan.num_registered, epoch_of(nodes).num_classes) == (6, 5)
         assert epoch_of(nodes).declined == odd == nodes.state.run.declined
@@ -214,7 +216,7 @@ class TestNumberOfClasses:
 
     def test_an_error_says_it_too(self) -> None:
         """Where the run ends nobody sees the notes of the round."""
-        with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: 1 \(3\)"):
+        with pytest.raises(QuorumError, match=r"epoch, fewer .* have 5 classes; .*: node 1 has 3"):
             self.coins(5, 3, 5, 4).play(1)
 
     def test_labels_in_the_place_of_counts_are_told_as_such(self) -> None:
