@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import requests
 import typer
 import yaml
 from cryptography import x509
@@ -73,13 +74,13 @@ def test_supernodes_trust_an_app_as_it_was_reviewed(
     trusted, strangers = (dict([file.read_text().strip().split(": ")]) for file in files)
     monkeypatch.setattr(control_handlers, "FLWR_SUPERGRID_API_URL", shelf.url)
     try:
-        content, found, _ = control_handlers._get_remote_fab(
-            "http", shelf.add(APP.parent / "quickstart")
-        )
+        name = shelf.add(APP.parent / "quickstart")
+        content, found, _ = control_handlers._get_remote_fab("http", name)
         assert found["valid_license"]
         assert _verify_fab(Fab("", content, found), trusted)
         assert not _verify_fab(Fab("", content + b" ", found), trusted)
         assert not _verify_fab(Fab("", content, found), strangers)
+        assert requests.post(shelf.url, json={}, timeout=9).status_code == 404  # as for updates
     finally:
         shelf.close()
         other.close()
