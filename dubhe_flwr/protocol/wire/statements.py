@@ -23,7 +23,7 @@ from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG
 def parameters_digest(announced: JoinRequest) -> bytes:
     """Return the SHA-256 of everything that a node was told of an epoch.
 
-    >>> some, others = (JoinRequest("paper", "{}", k, 2048, 1000, 3, 1000, 500) for k in (20, 21))
+    >>> some, others = (JoinRequest("paper", "{}", k, 2048, 1000, 3, 1000) for k in (20, 21))
     >>> parameters_digest(some) == parameters_digest(others)
     False
     """
