@@ -71,7 +71,7 @@ class JoinRequest(Message):
 
     @property
     def selection_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest number of clients in a try or group; they differ by 1."""
+        """The smallest and the largest number of clients in a try or group, 1 apart at most."""
         smallest, num_larger = divmod(self.num_participants, self.num_wanted)
         return smallest, smallest + (num_larger > 0)
 
