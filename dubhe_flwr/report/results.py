@@ -1,8 +1,9 @@
 """What experiments find: the contents of their files, and the figures that sum them up."""
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -27,6 +28,25 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         whole.replace(path)
     finally:
         whole.unlink(missing_ok=True)
+
+
+def rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
+    """Return the first round after which the model was seen to be as accurate as the target.
+
+    Examples
+    --------
+    >>> rounds_to(0.9, [0.1, None, 0.92, 0.89])
+    2
+    """
+    numbered = enumerate(accuracy)
+    return next((number for number, of in numbered if of is not None and of >= target), None)
+
+
+def server_learns(method: str) -> str:
+    """Return in a phrase what a way of selecting shows the server; an oracle sees all labels."""
+    if method == "random":
+        return "nothing"
+    return "yes/no" if method.startswith("dubhe") else "labels"
 
 
 @dataclass(frozen=True)
@@ -225,6 +245,19 @@ class ComparisonResults(Results):
     """All that a comparison found; its config also names the device."""
 
     methods: Mapping[str, MethodResult]
+
+    @property
+    def target_accuracy(self) -> float:
+        """What all methods reach: the lowest `final_accuracy`, down to whole percents."""
+        return math.floor(100 * min(of.final_accuracy for of in self.methods.values())) / 100
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `save` writes, with what follows from all methods together."""
+        told, target = super().to_dict(), self.target_accuracy
+        for name, of in self.methods.items():
+            told["methods"][name]["rounds_to_target"] = rounds_to(target, of.accuracy)
+            told["methods"][name]["server_learns"] = server_learns(name)
+        return told | {"target_accuracy": target}
 
 
 @dataclass(frozen=True)

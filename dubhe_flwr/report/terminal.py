@@ -10,6 +10,8 @@ from dubhe_flwr.report.results import (
     Results,
     SelectionResult,
     StudyResults,
+    rounds_to,
+    server_learns,
 )
 from dubhe_flwr.report.table import Table
 
@@ -19,17 +21,29 @@ _MEGABYTE = 1e6
 def summary_table(results: ComparisonResults) -> Table:
     """Return a row for each method of a comparison."""
     num_last = max(len(method.final_accuracies) for method in results.methods.values())
+    target = results.target_accuracy
     cells: dict[str, Callable[[MethodResult], str]] = {
         f"Accuracy\n(last {num_last})": lambda of: f"{of.final_accuracy:.1%}",
+        f"Rounds\nto {target:.0%}": lambda of: f"{rounds_to(target, of.accuracy)}",
         "From\nuniform": lambda of: f"{of.mean_emd:.3f}",
         "Local\nskew": lambda of: f"{of.mean_local_emd:.2f}",
-        "Coverage": lambda of: f"{of.coverage:.0%}",
-        "Seconds,\nselect": lambda of: f"{of.selection_seconds:.1f}",
-        "Seconds,\ntrain": lambda of: f"{of.training_seconds:.1f}",
-        "MB\nup": lambda of: f"{of.bytes_up / _MEGABYTE:.1f}",
-        "MB\ndown": lambda of: f"{of.bytes_down / _MEGABYTE:.1f}",
+        "Cover-\nage": lambda of: f"{of.coverage:.0%}",
+        "Select\n(s)": lambda of: f"{of.selection_seconds / of.num_rounds:.2f}",
+        "Train\n(s)": lambda of: f"{of.training_seconds / of.num_rounds:.2f}",
+        "Select\n(KB)": lambda of: f"{_selection_bytes(of) / of.num_rounds / 1e3:.0f}",
     }
-    return _table(results, cells)
+    table = _table(results, cells)
+    # The last column tells oracles from the others, so that their names need not.
+    rows = [
+        (row[0].removesuffix(" (oracle)"), *row[1:], server_learns(name))
+        for name, row in zip(results.methods, table.rows, strict=True)
+    ]
+    caption = f"{table.caption}; seconds and KB of a round"
+    return Table(caption, (*table.columns, "Server\nlearns"), rows)
+
+
+def _selection_bytes(of: MethodResult) -> int:
+    return of.selection_bytes_up + of.selection_bytes_down
 
 
 def _table(results: Results, cells: Mapping[str, Callable[[Any], str]]) -> Table:

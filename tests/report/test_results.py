@@ -18,16 +18,23 @@ def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "results.json"
     RESULTS.save(path)
     content = json.loads(path.read_text(encoding="utf-8"))
-    assert set(content) == {"config", "federation", "methods"}
+    assert set(content) == {"config", "federation", "methods", "target_accuracy"}
     assert set(content["federation"]) == {
         "name", "num_clients", "num_classes", "num_samples", "rho", "emd", "class_proportions",
     }  # fmt: skip
     dubhe = content["methods"]["dubhe"]
     summed_up = {"final_accuracy", "mean_emd", "mean_local_emd"}
+    summed_up |= {"rounds_to_target", "server_learns"}
     assert set(dubhe) == {field.name for field in fields(MethodResult)} | summed_up
     assert len(dubhe["accuracy"]) == dubhe["num_rounds"] + 1
     assert dubhe["mean_local_emd"] == pytest.approx(1.4)
     assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
+    assert dubhe["server_learns"] == "yes/no"
+    target = content["target_accuracy"]  # what random selection has at the end, the least of all
+    last = content["methods"]["random"]["final_accuracy"]
+    assert last - 0.01 < target <= last
+    reached = dubhe["rounds_to_target"]
+    assert dubhe["accuracy"][reached - 1] < target <= dubhe["accuracy"][reached]
 
 
 def test_what_is_not_a_file_is_written_to_as_it_is(tmp_path: Path) -> None:

@@ -29,15 +29,17 @@ def cells(table: Table, method: str) -> list[str]:
 def test_the_table_of_a_comparison() -> None:
     """All methods and figures, however large."""
     large = {
-        name: replace(method, bytes_up=4_000_000_000, bytes_down=5_000_000_000)
+        name: replace(method, training_seconds=100_000.0, selection_bytes_up=4_000_000_000)
         for name, method in RESULTS.methods.items()
     }
     table = summary_table(replace(RESULTS, methods=large))
     dubhe = RESULTS.methods["dubhe"]
-    wanted = [f"{dubhe.final_accuracy:.1%}", f"{dubhe.mean_emd:.3f}", "1.40", "97%", "2.0", "3.0"]
-    assert cells(table, "Dubhe") == ["Dubhe", *wanted, "4000.0", "5000.0"]
-    for name in ("random", "greedy", "(last 5)", "digits-10/1.5, 150 clients"):
-        assert name in shown(table)
+    wanted = [f"{dubhe.final_accuracy:.1%}", "12", f"{dubhe.mean_emd:.3f}", "1.40", "97%", "0.05"]
+    assert cells(table, "Dubhe") == ["Dubhe", *wanted, "2500.00", "100000", "yes/no"]
+    assert cells(table, "random")[-1] == "nothing"
+    assert cells(table, "greedy")[::9] == ["greedy", "labels"]
+    for text in ("(last 5)", "to 58%", "digits-10/1.5, 150 clients"):
+        assert text in shown(table)
 
 
 def test_the_sentence_compares_dubhe_with_random() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dubhe_flwr.report.panels import draw_accuracy, draw_shares
 from dubhe_flwr.report.picture import method_label, method_looks, picture
+from dubhe_flwr.report.results import rounds_to, server_learns
 from dubhe_flwr.report.table import Table
 from reproduction.cells import Cell
 from reproduction.experiment import Experiment, Found, Method, PaperSettings, finished, spread
@@ -38,17 +39,6 @@ _LIKE_CLIENTS: Final = Method("dubhe", local_skew=1.0, coverage=0.1)
 _LOOKS: Final = method_looks([str(method) for method in (*_METHODS, _LIKE_CLIENTS)])
 """One look for each method in all panels of a picture, which have one legend."""
 _SEEDS: Final = (0, 1, 2)
-
-_LEARNS: Final = {
-    "random": "nothing",
-    "dubhe": "yes/no",
-    "dubhe-paper": "yes/no",
-    "flips": "labels",
-    "fedcbs": "labels",
-    "fedentopt": "labels",
-    "greedy": "labels",
-}
-
 
 _FEW_METHODS: Final = (*map(Method, ("random", "fedcbs", "greedy", "dubhe")), _LIKE_CLIENTS)
 """Where a round takes eight times as long: the ends of the scale, the best peer, and Dubhe."""
@@ -160,8 +150,8 @@ def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
         cells = [of[str(method)] for of in by_optimizer]
         reached = fmean(result["coverage"] for result in _results(cells[0], found))
         means = [f"{100 * fmean(accuracies(of_seeds, found)):.1f}" for of_seeds in cells]
-        row = [method_label(str(method)), *means, f"{100 * reached:.0f}", _LEARNS[method.name]]
-        rows.append(row)
+        shares = [*means, f"{100 * reached:.0f}"]
+        rows.append([method_label(str(method)), *shares, server_learns(method.name)])
     return [
         Table(
             "Accuracy over the last quarter of the rounds with each optimizer; coverage with SGD",
@@ -224,7 +214,7 @@ def _table(title: str, cells: Trainings, found: Found) -> Table:
 
 def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list[str]:
     results = _results(cells, found)
-    rounds = [_rounds_to(target, of["accuracy"]) for of in results]
+    rounds = [rounds_to(target, of["accuracy"]) for of in results]
     reached = [number for number in rounds if number is not None]
 
     def mean(*names: str) -> float:
@@ -240,18 +230,12 @@ def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list
         f"{mean('mean_local_emd'):.2f}",
         f"{mean('selection_seconds') / mean('num_rounds'):.2f}",
         f"{mean('selection_bytes_up', 'selection_bytes_down') / mean('num_rounds') / 1e3:.0f}",
-        _LEARNS[method.name],
+        server_learns(method.name),
     ]
 
 
 def _results(cells: Sequence[Cell], found: Found) -> list[Mapping[str, Any]]:
     return [of for result in finished(cells, found) for of in result["methods"].values()]
-
-
-def _rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
-    """Return the first round after which the model was seen to be as good as wanted."""
-    numbered = enumerate(accuracy)
-    return next((number for number, of in numbered if of is not None and of >= target), None)
 
 
 def _curves(trained: Mapping[str, Trainings], found: Found) -> Picture:

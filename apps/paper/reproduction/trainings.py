@@ -1,7 +1,7 @@
 """Cells with training: one way of selecting in one federation, with one seed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Any, Final, TypeAlias
@@ -209,9 +209,12 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
         "femnist": scenarios.scenario_of_letters,
         "turned-digits": scenarios.scenario_of_turned_digits,
     }.get(settings.dataset, scenario_of)
-    results = compare(replace(settings, machine=machine), on_round, scenario_of=made).to_dict()
+    results = compare(replace(settings, machine=machine), on_round, scenario_of=made)
     return Measured(
-        {name: results[name] for name in ("federation", "methods")},
+        {
+            "federation": asdict(results.federation),
+            "methods": {name: of.to_dict() for name, of in results.methods.items()},
+        },
         device=device_name(machine),
         packages=("torch", "torchvision"),
     )
