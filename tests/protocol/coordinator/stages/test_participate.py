@@ -30,3 +30,12 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
         assert len(nodes.play(2).participants) == 4
     with pytest.raises(QuorumError, match="9 nodes are registered and there, fewer than quo"):
         nodes.play(3, nodes.ids[:9])
+
+
+def test_nodes_that_may_draw_no_more_today_end_no_epoch() -> None:
+    """They say no, in place of errors that the server would take for a false sum."""
+    nodes = federation(policy={"simulated": False, "max_draws_per_day": 5})
+    nodes.play(1)
+    with pytest.raises(QuorumError, match="0 nodes are registered and willing"):
+        nodes.play(2)
+    assert nodes.stages().count("join") == 1
