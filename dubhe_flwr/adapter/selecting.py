@@ -21,6 +21,7 @@ StrategyT = TypeVar("StrategyT")
 _OTHERS: Final = (
     "dubhe: %s nodes were selected, and the wrapped strategy %s; let it take all that it is given"
 )
+_NAMED: Final = 3  # nodes of which a line says the id
 _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
 
 
@@ -265,9 +266,9 @@ def log_plan(plan: Plan, seconds: float) -> None:
         if len(plan.participants) == plan.num_registered:
             log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
     for report in plan.stages:
-        for reason, number in report.dropped.items():
-            lost = _counted(number, "reply", "replies")
-            log(WARNING, "dubhe: %s: %s dropped: %s", report.stage, lost, reason)
+        for reason, of in report.lost.items():
+            lost = _counted(len(of), "reply", "replies")
+            log(WARNING, "dubhe: %s: %s dropped: %s (%s)", report.stage, lost, reason, _some(of))
     for note in plan.notes:
         log(WARNING, "dubhe: %s", note)
     if plan.fallback:
@@ -291,6 +292,12 @@ def _log_failures(batch: Batch, replies: Replies) -> None:
     for reason, number in reasons.most_common(1):
         nodes = _counted(number, "node", "nodes")
         log(WARNING, "dubhe: %s: error of %s: %.200r", batch.header.stage, nodes, reason)
+
+
+def _some(nodes: Sequence[int]) -> str:
+    """Name a few nodes, by the ids that Flower shows."""
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes[:_NAMED]))}{more}"
 
 
 def _choice(plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """Batches of requests, reports of what came back, and plans of who trains."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -57,8 +57,8 @@ class StageReport:
         The stage.
     sent, accepted : int
         Number of requests, and of replies that were used.
-    dropped : mapping of str to int
-        Why the others were not, with their number.
+    lost : mapping of str to sequence of int
+        Why the others were not, and of which nodes they are.
     bytes_down, bytes_up : int
         Size of the requests and of the accepted replies.
     """
@@ -66,21 +66,26 @@ class StageReport:
     stage: str
     sent: int
     accepted: int
-    dropped: Mapping[str, int]
+    lost: Mapping[str, Sequence[int]]
     bytes_down: int
     bytes_up: int
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many were not, by the reason."""
+        return {reason: len(nodes) for reason, nodes in self.lost.items()}
 
     @property
     def num_errors(self) -> int:
         """Nodes that answered with an error."""
         return self.dropped.get(ERROR_REPLY, 0)
 
-    def without(self, number: int, reason: str) -> "StageReport":
-        """Return the report after that many accepted replies turned out to be unfit."""
-        if number == 0:
+    def without(self, nodes: Collection[int], reason: str) -> "StageReport":
+        """Return the report after accepted replies of some nodes turned out to be unfit."""
+        if not nodes:
             return self
-        dropped = {**self.dropped, reason: self.dropped.get(reason, 0) + number}
-        return replace(self, accepted=self.accepted - number, dropped=dropped)
+        lost = {**self.lost, reason: (*self.lost.get(reason, ()), *sorted(nodes))}
+        return replace(self, accepted=self.accepted - len(nodes), lost=lost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """How the server reads the replies to a batch: what cannot be used is dropped and counted."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -24,32 +23,30 @@ def accept_replies(
     `ProtocolError`. The usable ones are returned by node id, in the order of the requests.
     """
     accepted: dict[int, MessageT] = {}
-    dropped: Counter[str] = Counter()
+    lost: dict[str, list[int]] = {}
     read = reply_reader(batch.header)
     bytes_up = 0
     for node_id in batch.requests:
         reply = replies.get(node_id)
-        if reply is None:
-            dropped["no reply"] += 1
-            continue
+        reason: str | None = "no reply"
         if isinstance(reply, NodeFailure):
-            dropped[ERROR_REPLY] += 1
-            continue
-        try:
-            body: Any = read(reply)  # the header fixes the kind
-            reason = refuse(node_id, body)
-        except ProtocolError as error:
-            reason = type(error).__name__
+            reason = ERROR_REPLY
+        elif reply is not None:
+            try:
+                body: Any = read(reply)  # the header fixes the kind
+                reason = refuse(node_id, body)
+            except ProtocolError as error:
+                reason = type(error).__name__
+            if reason is None:
+                accepted[node_id] = body
+                bytes_up += wire_size(reply)
         if reason is not None:
-            dropped[reason] += 1
-            continue
-        accepted[node_id] = body
-        bytes_up += wire_size(reply)
+            lost.setdefault(reason, []).append(node_id)
     report = StageReport(
         stage=batch.header.stage,
         sent=len(batch.requests),
         accepted=len(accepted),
-        dropped=dict(dropped),
+        lost=lost,
         bytes_down=batch.num_bytes,
         bytes_up=bytes_up,
     )

@@ -18,7 +18,7 @@ PLAN = Plan(
     rule="the rule",
     stages=(StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0),),
 )
-LOSSES = {"no reply": 1, "late": 2}
+LOSSES = {"no reply": [71], "late": [5, 6, 7, 8, 9]}
 EPOCH = "dubhe: a new epoch: 4 nodes | the rule"
 LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or groups)"
 
@@ -33,11 +33,11 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or
             [LAST.replace("5 tentative selections or groups", "1 tentative selection")],
         ),
         (
-            {"stages": (replace(PLAN.stages[0], dropped=LOSSES),), "notes": ("something is odd",)},
+            {"stages": (replace(PLAN.stages[0], lost=LOSSES),), "notes": ("something is odd",)},
             [
                 EPOCH,
-                "dubhe: register: 1 reply dropped: no reply",
-                "dubhe: register: 2 replies dropped: late",
+                "dubhe: register: 1 reply dropped: no reply (node 71)",
+                "dubhe: register: 5 replies dropped: late (nodes 5, 6, 7 and 2 more)",
                 "dubhe: something is odd",
                 LAST,
             ],

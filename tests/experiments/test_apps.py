@@ -46,7 +46,7 @@ def selection(told: list[tuple[int, float | None]]) -> RecordedSelection:
         expected_nodes=4,
         on_round=lambda *round_and_accuracy: told.append(round_and_accuracy),
     )
-    report = StageReport("participate", 4, 3, {"no reply": 1}, bytes_down=100, bytes_up=30)
+    report = StageReport("participate", 4, 3, {"no reply": [4]}, bytes_down=100, bytes_up=30)
     plans = [
         Plan(1, (71, 72), ("0", "3"), stages=(report, report)),
         Plan(

@@ -22,9 +22,9 @@ def test_a_batch_seals_each_request() -> None:
 
 def test_a_report_can_be_corrected() -> None:
     """What turns out unfit later moves from the accepted to the dropped, in a new report."""
-    report = StageReport("join", 5, 4, {"no reply": 1}, 10, 20)
-    once = report.without(2, "invalid")
-    assert once == StageReport("join", 5, 2, {"no reply": 1, "invalid": 2}, 10, 20)
-    assert once.without(1, "invalid").dropped == {"no reply": 1, "invalid": 3}
+    report = StageReport("join", 5, 4, {"no reply": [17]}, 10, 20)
+    once = report.without({9, 4}, "invalid")
+    assert once == StageReport("join", 5, 2, {"no reply": [17], "invalid": (4, 9)}, 10, 20)
+    assert once.without([1], "invalid").dropped == {"no reply": 1, "invalid": 3}
     assert report.dropped == {"no reply": 1}
-    assert report.without(0, "invalid") == report
+    assert report.without([], "invalid") == report

@@ -44,9 +44,9 @@ def test_unfit_replies_are_dropped_and_counted() -> None:
     }
     accepted, report = accept_replies(batch, replies, refuse)
     assert list(accepted.items()) == [(1, HelloReply("one", True)), (9, HelloReply("nine", True))]
-    assert report.dropped == {
-        "disliked": 1, "RefusedError": 1, "StaleMessageError": 2, "MalformedMessageError": 2,
-        "error reply": 1, "no reply": 1,
+    assert report.lost == {
+        "disliked": [8], "RefusedError": [7], "StaleMessageError": [5, 6],
+        "MalformedMessageError": [3, 4], "error reply": [2], "no reply": [10],
     }  # fmt: skip
     assert (report.stage, report.sent, report.accepted) == ("hello", 10, 2)
     assert report.bytes_up == wire_size(reply("one")) + wire_size(reply("nine"))

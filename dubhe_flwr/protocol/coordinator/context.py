@@ -137,7 +137,7 @@ class Context:
             return context, vectors, public_key.add_up(vectors.values(), num_ciphertexts)
         except InvalidCiphertextError:
             valid = {n: v for n, v in vectors.items() if public_key.is_valid(v, num_ciphertexts)}
-        report = report.without(len(vectors) - len(valid), "invalid ciphertext")
+        report = report.without(vectors.keys() - valid, "invalid ciphertext")
         return self.summed(public_key, valid, num_ciphertexts, report, what)
 
     def in_order(self, node_ids: Collection[int]) -> list[int]:

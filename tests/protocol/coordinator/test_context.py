@@ -108,8 +108,9 @@ class TestQuorum:
 
     def test_it_says_what_was_lost_where(self) -> None:
         """How many there are, how many are needed, and why the others were dropped."""
-        context = CONTEXT.reported(StageReport("join", 9, 0, {"no reply": 2, "unwilling": 1}, 1, 1))
-        context = context.reported(StageReport("register", 9, 0, {"error reply": 4}, 1, 1))
+        lost = {"no reply": [7, 8], "unwilling": [9]}
+        context = CONTEXT.reported(StageReport("join", 9, 0, lost, 1, 1))
+        context = context.reported(StageReport("register", 9, 0, {"error reply": range(4)}, 1, 1))
         context.check_quorum(3, "registered", None)
         assert self.sentence(context) == (
             "Round 8: 2 nodes are registered, fewer than quorum=3 (2 no reply at join, 1 unwilling "

@@ -12,7 +12,7 @@ def test_losses_add_up() -> None:
     """Over the exchanges of a round, by stage."""
     reports = [
         StageReport(stage, 9, 0, lost, 10, 20)
-        for stage, lost in (("join", {"no reply": 2}), ("settle", {"no reply": 1})) * 2
+        for stage, lost in (("join", {"no reply": [1, 2]}), ("settle", {"no reply": [3]})) * 2
     ]
     assert dropped(reports) == {"no reply at join": 4, "no reply at settle": 2}
 
@@ -38,7 +38,8 @@ def test_the_remedy_fits_the_losses(
     lost: dict[str, int], advice: str | None, for_settings: bool
 ) -> None:
     """Waiting helps nobody where nodes refuse what the operator has set."""
-    reports = [StageReport("join", 9, 0, lost, 10, 20)]
+    nodes = {reason: range(number) for reason, number in lost.items()}
+    reports = [StageReport("join", 9, 0, nodes, 10, 20)]
     found = remedy(reports)
     assert found is None if advice is None else found and re.search(advice, found)
     assert (remedy(reports, REMEDIES_OF_DECLINED) is not None) == for_settings

@@ -143,7 +143,7 @@ def test_an_epoch_is_refused_by_most_or_by_those_that_are_missing(
 ) -> None:
     """Lost replies refuse nothing, and it happens six times in a round."""
     settings = federation().selector.settings  # type: ignore[attr-defined]
-    dropped = {"error reply": refusals, "no reply": lost}
+    dropped = {"error reply": range(refusals), "no reply": range(lost)}
     report = StageReport("participate", good + refusals + lost, good, dropped, 0, 0)
     for num_renewals, may_end in ((0, True), (5, True), (6, False)):
         context = Context(settings, Run(seed=7), Round(num_renewals=num_renewals))

@@ -112,7 +112,7 @@ class Join(Awaiting):
 
         told, report = accept_replies(self.batch, replies, refuse)
         accepted = _by_alias(told, known)
-        report = report.without(len(told) - len(accepted), ALIAS_OF_ANOTHER)
+        report = report.without(told.keys() - accepted, ALIAS_OF_ANOTHER)
         context = context.reported(report)
         context, num_classes, others = _of_one_length(context, accepted)
         aliases = {n: reply.alias for n, reply in accepted.items() if n not in others}

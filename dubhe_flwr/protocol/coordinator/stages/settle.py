@@ -58,7 +58,7 @@ class Settle(Awaiting):
         }
         settled = {n: reply for n, reply in accepted.items() if reply.contribution is None}
         if len(settled) > len(vectors):
-            context = context.reported(report.without(len(vectors), "not settled"))
+            context = context.reported(report.without(vectors, "not settled"))
             context.check_quorum(len(settled), "settled", None)
             finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
             return _epoch(context, _of(registered, settled), finding)
@@ -66,7 +66,7 @@ class Settle(Awaiting):
             registered.public_key,
             vectors,
             terms.layout.num_ciphertexts(SETTLEMENT),
-            report.without(len(settled), "settled too early"),
+            report.without(settled, "settled too early"),
             "registered and went on with the rule",
         )
         last = SettleRequest(total, len(members), registered.last_sum.exchange + 1, draw_keys=None)
