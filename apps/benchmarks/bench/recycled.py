@@ -9,8 +9,9 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, cycle
 from time import process_time
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -88,7 +89,8 @@ class RecycledNodes:
             return _Joined(self.ids, answers)
         if isinstance(first, ParticipateRequest):
             answers += self._more_draws(batch, first)
-        return _Repeated(self.ids, answers, self.num_real)
+        others = answers[self.num_real :] or answers
+        return dict(zip(self.ids, chain(answers[: self.num_real], cycle(others)), strict=False))
 
     def _handle(self, index: int, request: Mapping[str, object]) -> Fields:
         session, stage = self._sessions[index], str(request["stage"])
@@ -142,40 +144,13 @@ class RecycledNodes:
         return [batch.header.seal(write_draws(row, willing)) for row in draws]
 
 
-class _Repeated(Mapping[int, Fields]):
-    """The real answers, over and over; the first few only once where there are more."""
-
-    def __init__(self, ids: range, answers: Sequence[Fields], num_real: int) -> None:
-        self._ids = ids
-        self._answers = answers
-        self._begin = num_real if len(answers) > num_real else 0
-
-    def __getitem__(self, node_id: int) -> Fields:
-        index = node_id - _FIRST_ID
-        answers, begin = self._answers, self._begin
-        if index >= len(answers):
-            index = begin + index % (len(answers) - begin)
-        return answers[index]
-
-    def get(self, node_id: int, default: Any = None) -> Any:
-        """Return the reply of a node, as fast as a dictionary nearly."""
-        del default
-        return self[node_id]
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._ids)
-
-
-class _Joined(_Repeated):
-    """Those that repeat join under a name and with a key of their own."""
+class _Joined(Mapping[int, Fields]):
+    """The real answers; those that repeat join under a name and with a key of their own."""
 
     def __init__(self, ids: range, answers: Sequence[Fields]) -> None:
-        super().__init__(ids, answers, len(answers))
-        num_real = len(answers)
-        self._keys = os.urandom((len(ids) - num_real) * PUBLIC_KEY_BYTES)
+        self._ids = ids
+        self._answers = answers
+        self._keys = os.urandom((len(ids) - len(answers)) * PUBLIC_KEY_BYTES)
 
     def __getitem__(self, node_id: int) -> Fields:
         index = node_id - _FIRST_ID
@@ -187,3 +162,9 @@ class _Joined(_Repeated):
             "alias": str(index),
             "public-key": self._keys[start : start + PUBLIC_KEY_BYTES],
         }
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)

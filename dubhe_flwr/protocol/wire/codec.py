@@ -168,12 +168,12 @@ def wire_size(fields: Mapping[str, object]) -> int:
     >>> wire_size({"age": 36, "name": "Zoë"})
     19
     """
-    return sum(map(len, fields)) + sum(map(_size, fields.values()))
-
-
-def _size(value: object) -> int:
-    if isinstance(value, str):
-        return len(value.encode(errors="replace"))
-    if isinstance(value, bytes):
-        return len(value)
-    return 1 if isinstance(value, bool) else 8
+    size = sum(map(len, fields))
+    for value in fields.values():
+        if type(value) is bytes:  # faster than isinstance, of very many replies
+            size += len(value)
+        elif type(value) is str:
+            size += len(value.encode(errors="replace"))
+        else:
+            size += 1 if type(value) is bool else 8
+    return size

@@ -30,14 +30,14 @@ def write_draws(decisions: NDArray[np.bool_], unwilling: Sequence[bool]) -> Part
     return ParticipateReply(decisions=drawn, unwilling=said)
 
 
-def answers(reply: ParticipateReply, request: ParticipateRequest) -> bool:
-    """Return whether a reply has the bits that were asked for."""
-    sizes, num_rounds = (len(reply.decisions), len(reply.unwilling)), request.num_rounds
-    return sizes == (_num_bytes(num_rounds * request.num_tries), _num_bytes(num_rounds))
+def sizes_of(request: ParticipateRequest) -> tuple[int, int]:
+    """Return the bytes of decisions and of unwilling that a reply has to have."""
+    num_rounds = request.num_rounds
+    return _num_bytes(num_rounds * request.num_tries), _num_bytes(num_rounds)
 
 
 def read_draws(replies: Sequence[ParticipateReply], request: ParticipateRequest) -> Draws:
-    """Read the replies of some nodes, of which each one `answers` the request."""
+    """Read the replies of some nodes, of which each one has the `sizes_of` the request."""
     shape = len(replies), request.num_rounds, request.num_tries
     decisions = _bits([reply.decisions for reply in replies], shape[1] * shape[2])
     unwilling = _bits([reply.unwilling for reply in replies], shape[1])

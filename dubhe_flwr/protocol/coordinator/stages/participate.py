@@ -10,9 +10,9 @@ from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of, num_tries_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
-from dubhe_flwr.protocol.plan import NodeFailure, Replies
+from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
-from dubhe_flwr.protocol.wire.draws import answers, read_draws
+from dubhe_flwr.protocol.wire.draws import read_draws, sizes_of
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest, Stage
 
 
@@ -75,9 +75,11 @@ class Participate(AwaitingInEpoch):
     def take(self, context: Context, replies: Replies) -> tuple[Context, Drawn | Refused]:
         """Read the draws."""
         epoch, request = self.epoch, self.request
+        sizes = sizes_of(request)
 
         def refuse(_node_id: int, reply: ParticipateReply) -> str | None:
-            return None if answers(reply, request) else "wrong number of draws"
+            fits = (len(reply.decisions), len(reply.unwilling)) == sizes
+            return None if fits else "wrong number of draws"
 
         accepted: dict[int, ParticipateReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
@@ -94,8 +96,7 @@ class Participate(AwaitingInEpoch):
         may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
         this_round = replace(this_round, available=this_round.available & may_train)
         rounds[context.server_round] = this_round
-        failed = (n for n in self.batch.requests if isinstance(replies.get(n), NodeFailure))
-        epoch = replace(epoch, failed=frozenset(failed))
+        epoch = replace(epoch, failed=frozenset(report.lost.get(ERROR_REPLY, ())))
         willing = epoch.ids(np.flatnonzero(this_round.available))
         context = replace(context, round=replace(context.round, willing=willing))
         context.check_quorum(len(context.round.willing), "registered and willing", epoch)
