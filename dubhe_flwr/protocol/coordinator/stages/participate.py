@@ -1,7 +1,7 @@
 """The stage `participate`: the nodes of an epoch draw."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -53,13 +53,7 @@ class Participate(AwaitingInEpoch):
         )
         last = epoch.last_sum
         request = ParticipateRequest(
-            sums=last.sums,
-            num_clients=last.num_clients,
-            exchange=last.exchange,
-            draw_keys=None,
-            first_round=server_round,
-            num_rounds=num_rounds,
-            num_tries=num_tries,
+            **asdict(last), first_round=server_round, num_rounds=num_rounds, num_tries=num_tries
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and there", epoch)
