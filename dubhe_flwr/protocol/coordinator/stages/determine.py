@@ -7,7 +7,6 @@ from itertools import accumulate, pairwise
 from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
-from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -23,25 +22,20 @@ class Determine(AwaitingInEpoch):
     num_asked: int  # how many times agents were asked in this exchange
 
     @classmethod
-    def begin(cls, context: Context, drawn: Drawn) -> tuple[Context, "Determine | Determined"]:
-        """Ask an agent about each of the rounds; nobody where there is nothing to determine."""
-        return cls._ask(context, drawn.epoch, drawn.rounds, frozenset(), 0)
-
-    @classmethod
-    def _ask(
+    def begin(
         cls,
         context: Context,
-        epoch: Epoch,
-        rounds: Mapping[int, DrawnRound],
-        failed: frozenset[int],
-        num_asked: int,
+        drawn: Drawn,
+        failed: frozenset[int] = frozenset(),
+        num_asked: int = 0,
     ) -> tuple[Context, "Determine | Determined"]:
+        """Ask an agent about each of the rounds; nobody where there is nothing to determine."""
+        epoch, has_no_agent = drawn.epoch, False
         questions: dict[int, dict[int, Question]] = {}
-        has_no_agent = False
-        for server_round, drawn in sorted(rounds.items()):
-            cut = question_of(epoch, drawn, failed, context.run.seed, server_round)
+        for server_round, drawn_round in sorted(drawn.rounds.items()):
+            cut = question_of(epoch, drawn_round, failed, context.run.seed, server_round)
             if not isinstance(cut, Question):
-                has_no_agent |= has_choice(epoch, drawn)
+                has_no_agent |= has_choice(epoch, drawn_round)
                 epoch = _with_round(epoch, server_round, cut, cut.first)
                 continue
             budget = epoch.budget.with_sums(cut.agent, len(cut.selections))
@@ -83,7 +77,7 @@ class Determine(AwaitingInEpoch):
         if unanswered and self.num_asked < MAX_AGENTS:
             context = context.noted("An agent did not determine.")
             rounds = {r: question.drawn for r, question in unanswered.items()}
-            return self._ask(context, epoch, rounds, frozenset(failed), self.num_asked)
+            return self.begin(context, Drawn(epoch, rounds), frozenset(failed), self.num_asked)
         for server_round, question in unanswered.items():
             epoch = _with_round(epoch, server_round, question, question.first)
         if unanswered:
