@@ -1,7 +1,7 @@
 """An epoch: who registered under which terms, what they encrypted and drew, what was spent."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -10,26 +10,6 @@ from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
 from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest, SettleRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What was spent in an epoch: draws of the nodes, and sums that each agent was given."""
-
-    num_draws: int = 0
-    num_sums: Mapping[int, int] = field(default_factory=dict)
-
-    def with_draws(self, number: int) -> "Budget":
-        """Return the budget after some draws."""
-        return replace(self, num_draws=self.num_draws + number)
-
-    def with_sums(self, agent: int, number: int) -> "Budget":
-        """Return the budget after an agent was given some sums."""
-        return replace(self, num_sums={**self.num_sums, agent: self.sums_of(agent) + number})
-
-    def sums_of(self, agent: int) -> int:
-        """Return how many sums an agent was given."""
-        return self.num_sums.get(agent, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +42,8 @@ class Epoch(Invitation):
     last_sum: SettleRequest = field(repr=False)  # of the rule; nodes are given it when they draw
     num_registered: int  # clients that the sum of the registrations covers
     finding: tuple[float, ...] = ()  # of the rule
-    budget: Budget = field(default_factory=Budget)  # what was spent
+    num_draws: int = 0  # spent of the budget of the nodes
+    num_sums: Mapping[int, int] = field(default_factory=dict)  # that each agent was given
     rounds: Mapping[int, ReadyRound] = field(default_factory=dict)  # this one and those ahead
     failed: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
 
@@ -107,7 +88,7 @@ class Epoch(Invitation):
     @property
     def draws_left(self) -> int:
         """Draws that the budget of the nodes leaves."""
-        return self.announced.max_draws - self.budget.num_draws
+        return self.announced.max_draws - self.num_draws
 
     def draws_charged(self, num_draws: int) -> int:
         """Return what some draws cost of the budget of the nodes."""

@@ -65,7 +65,7 @@ def question_of(
         for index in np.roll(order, -turn)
         if drawn.available[index]
         and registered[index] not in failed
-        and epoch.budget.sums_of(registered[index]) + to_decrypt <= epoch.sums_per_agent
+        and epoch.num_sums.get(registered[index], 0) + to_decrypt <= epoch.sums_per_agent
     )
     place = next(agents, None) if has_choice(epoch, drawn) else None
     if place is None:

@@ -11,7 +11,7 @@ from protocol.federation import epoch_of
 from protocol.server import federation
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol.coordinator.epoch import Budget, Epoch
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 from dubhe_flwr.protocol.wire.messages import Groups
@@ -44,7 +44,7 @@ def selecting(epoch: Epoch, num_participants: int) -> Epoch:
 
 def spending(epoch: Epoch, *sums: int) -> Epoch:
     """Return the epoch after its agents, by index, were given so many sums."""
-    return replace(epoch, budget=Budget(0, dict(zip(epoch.registered, sums, strict=True))))
+    return replace(epoch, num_draws=0, num_sums=dict(zip(epoch.registered, sums, strict=True)))
 
 
 def agent_of(question: CutRound) -> int | None:

@@ -38,8 +38,8 @@ class Determine(AwaitingInEpoch):
                 has_no_agent |= has_choice(epoch, drawn_round)
                 epoch = _with_round(epoch, server_round, cut, cut.first)
                 continue
-            budget = epoch.budget.with_sums(cut.agent, len(cut.selections))
-            epoch = replace(epoch, budget=budget)
+            spent = epoch.num_sums.get(cut.agent, 0) + len(cut.selections)
+            epoch = replace(epoch, num_sums={**epoch.num_sums, cut.agent: spent})
             questions.setdefault(cut.agent, {})[server_round] = cut
         if has_no_agent:
             context = context.noted("No agent is left to determine; the choice is random.")

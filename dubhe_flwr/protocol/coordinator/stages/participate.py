@@ -57,10 +57,10 @@ class Participate(AwaitingInEpoch):
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and there", epoch)
-        has_held = epoch.budget.num_draws > 0
-        budget = epoch.budget.with_draws(epoch.draws_charged(num_rounds * num_tries))
+        has_held = epoch.num_draws > 0
+        spent = epoch.num_draws + epoch.draws_charged(num_rounds * num_tries)
         # Kept at once: draws that were asked for are spent, whatever comes of them.
-        epoch = replace(epoch, budget=budget)
+        epoch = replace(epoch, num_draws=spent)
         to_each = dict.fromkeys(here, request)
         requests = context.with_draw_keys(epoch, to_each, last.exchange + 1, num_tries)
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)

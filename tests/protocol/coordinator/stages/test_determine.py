@@ -24,7 +24,6 @@ from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
 from dubhe_flwr.core.distribution import with_square
 from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.protocol import Batch, Plan
-from dubhe_flwr.protocol.coordinator.epoch import Budget
 from dubhe_flwr.protocol.coordinator.questions import Question
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 
@@ -47,9 +46,9 @@ def best(question: Question) -> tuple[int, ...]:
 def standing_in(nodes: Nodes, stand_in: int) -> Batch:
     """Play until all agents but one have spent their sums, and that one is asked."""
     batch = nodes.until("participate")
-    budget = Budget(0, {node_id: 11 for node_id in nodes.ids if node_id != stand_in})
+    num_sums = {node_id: 11 for node_id in nodes.ids if node_id != stand_in}
     stage = awaiting(nodes, Participate)
-    changed = replace(stage, epoch=replace(stage.epoch, budget=budget))
+    changed = replace(stage, epoch=replace(stage.epoch, num_draws=0, num_sums=num_sums))
     nodes.state = replace(nodes.state, stage=changed)
     outcome = nodes.step(nodes.deliver(batch))
     assert isinstance(outcome, Batch)
@@ -74,7 +73,7 @@ def test_the_best_selection_trains(settings: dict[str, Any], rounds_per_draw: in
         assert plan.chosen == best(question)
         members = np.concatenate([question.selections[index] for index in plan.chosen])
         assert plan.participants == tuple(nodes.ids[row] for row in sorted(members))
-        spent = registered(nodes, agent).num_sums, epoch_of(nodes).budget.sums_of(agent)
+        spent = registered(nodes, agent).num_sums, epoch_of(nodes).num_sums[agent]
         assert spent == (plan.num_selections,) * 2 == (len(question.selections),) * 2
         assert plan.notes == ()
     assert [agent for agent, _ in questions.values()] == agents_in_turn(nodes)[:12]
@@ -97,7 +96,7 @@ def test_the_next_agent_gets_selections_without_its_data(settings: dict[str, Any
     assert plans[0].notes == ("An agent did not determine.",)
     after = before | {3: (agent, question)}
     assert [plan.chosen for plan in plans] == [best(after[r][1]) for r in (1, 2, 3, 4)]
-    assert epoch_of(nodes).budget.sums_of(failing) == len(before[3][1].selections)
+    assert epoch_of(nodes).num_sums[failing] == len(before[3][1].selections)
 
 
 @KINDS

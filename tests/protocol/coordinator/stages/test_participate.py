@@ -18,7 +18,7 @@ def test_what_a_draw_costs(settings: dict[str, Any], num_tries: int, charged: in
     nodes.play(1)
     draws = {e.request["num-tries"] for e in nodes.exchanges if e.stage == "participate"}
     assert draws == {num_tries}
-    assert epoch_of(nodes).budget.num_draws == charged
+    assert epoch_of(nodes).num_draws == charged
     assert {registered(nodes, node_id).num_draws for node_id in nodes.ids} == {charged}
 
 
