@@ -13,7 +13,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
-from dubhe_flwr.protocol.saved import from_json, to_json
+from dubhe_flwr.protocol.saved import check_keys, from_json, to_json
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
@@ -39,14 +39,6 @@ class Past:
     def recent(self, number: int) -> list[str]:
         """Return up to that many clients that were chosen last, the latest one last."""
         return list(self.times)[max(len(self.times) - number, 0) :]
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """What survives of a state; the nodes are asked for their aliases again."""
-
-    seed: int
-    past: Past
 
 
 @dataclass(frozen=True)
@@ -99,14 +91,14 @@ class RollCall(Selector[RollCallState]):
 
     def state_dict(self, state: RollCallState) -> dict[str, Any]:
         """Return the seed and whom the selector chose."""
-        saved: dict[str, Any] = to_json(_Saved(state.seed, state.past))
-        return saved
+        return {"seed": state.seed, "past": to_json(state.past)}
 
     def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> RollCallState:
         """Return the state that was saved, without the nodes' aliases."""
         del interrupted
-        values = from_json(_Saved, saved, "selector")
-        return RollCallState(values.seed, values.past)
+        values = check_keys(saved, ["seed", "past"], "selector")
+        past = from_json(Past, values["past"], "selector.past")
+        return RollCallState(from_json(int, values["seed"], "selector.seed"), past)
 
     def begin_round(
         self,

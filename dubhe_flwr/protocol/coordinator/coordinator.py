@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dubhe_flwr.errors import CheckpointError, SettingsError
@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import Refused, begin_anew
 from dubhe_flwr.protocol.coordinator.stages.register import Register, Registered
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
-from dubhe_flwr.protocol.saved import from_json, to_json
+from dubhe_flwr.protocol.saved import check_keys, from_json, to_json
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
 
@@ -89,14 +89,6 @@ def _next(  # noqa: PLR0911 - one for each outcome
             return begin_anew(context, outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class _Saved:
-    """The part of a `CoordinatorState` that lasts from round to round, and survives its process."""
-
-    run: Run
-    epoch: Epoch | None
-
-
 class Coordinator(Selector[CoordinatorState]):
     """Selects by Dubhe: registration, participation and determination under encryption."""
 
@@ -119,8 +111,7 @@ class Coordinator(Selector[CoordinatorState]):
         In the middle of an exchange there is no epoch that could go on, so none is saved.
         """
         epoch = state.stage.epoch if isinstance(state.stage, Rest) else None
-        saved: dict[str, Any] = to_json(_Saved(state.run, epoch))
-        return saved
+        return {"run": to_json(state.run), "epoch": to_json(epoch)}
 
     def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> CoordinatorState:
         """Return the state that was saved, without its epoch if that cannot go on.
@@ -129,8 +120,11 @@ class Coordinator(Selector[CoordinatorState]):
         have answered before and count their draws; if it is in the clear, where the server's
         process played them; nor if the settings are others now. The next round begins a new one.
         """
-        values = from_json(_Saved, saved, "selector")
-        run, epoch = values.run, values.epoch
+        values = check_keys(saved, ["run", "epoch"], "selector")
+        run = from_json(Run, values["run"], "selector.run")
+        epoch = None
+        if values["epoch"] is not None:
+            epoch = from_json(Epoch, values["epoch"], "selector.epoch")
         if not 0 <= run.num_refused_epochs < 2**16 or (epoch and not epoch.is_whole):
             raise CheckpointError(
                 "selector: the numbers do not fit each other; the state was changed or damaged."
