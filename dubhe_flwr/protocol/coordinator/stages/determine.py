@@ -61,7 +61,6 @@ class Determine(AwaitingInEpoch):
             )
             return None if fits else "no such try or groups"
 
-        accepted: dict[int, DetermineReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         epoch, failed = self.epoch, set(self.failed)

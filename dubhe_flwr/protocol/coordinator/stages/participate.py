@@ -75,7 +75,6 @@ class Participate(AwaitingInEpoch):
             fits = (len(reply.decisions), len(reply.unwilling)) == sizes
             return None if fits else "wrong number of draws"
 
-        accepted: dict[int, ParticipateReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         draws = read_draws(list(accepted.values()), request)

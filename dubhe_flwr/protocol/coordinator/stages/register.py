@@ -48,7 +48,6 @@ class Register(Awaiting):
             fits = (len(reply.registration), len(reply.distribution)) == sizes
             return None if fits else "wrong size of ciphertexts"
 
-        accepted: dict[int, RegisterReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
         settings, num_joined = context.settings, len(joined.members)
         enough = max(settings.least_nodes, (1.0 - settings.max_unregistered) * num_joined)

@@ -47,7 +47,6 @@ class Settle(Awaiting):
             fits = reply.contribution is None or len(reply.contribution) == size
             return None if fits else "wrong size of ciphertexts"
 
-        accepted: dict[int, SettleReply]
         accepted, report = accept_replies(self.batch, replies, refuse)
         if is_refused(context, report):
             return context.reported(report), Refused(report, has_held=False)
