@@ -1,21 +1,5 @@
 """The errors of this package: one tree, each message a sentence that says what to do."""
 
-__all__ = [
-    "CheckpointError",
-    "DataError",
-    "DecryptionError",
-    "DubheError",
-    "InvalidCiphertextError",
-    "MalformedMessageError",
-    "ProtocolError",
-    "QuorumError",
-    "RefusedError",
-    "SealError",
-    "SettingsError",
-    "StaleMessageError",
-    "UntrustedError",
-]
-
 
 class DubheError(Exception):
     """Base of every error that this package raises on purpose."""
