@@ -6,8 +6,8 @@ distribution. Decryption is phe's, except that a key is ready for it at once.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn, Self
 
@@ -101,7 +101,8 @@ class SecretKey:
         An integer outside 0..n-1 is a `SettingsError`, which does not name it.
         """
         size = self.public_key.ciphertext_bytes
-        with _other_threads_run():
+        # Let go of the interpreter lock during exponentiations: gmpy2 wants that in each thread.
+        with meanwhile.get()(), gmpy2.context(gmpy2.get_context(), allow_release_gil=True):
             return b"".join(
                 self._encrypt_with(
                     plaintext,
@@ -178,10 +179,3 @@ meanwhile: Final[ContextVar[Callable[[], AbstractContextManager[Any]]]] = Contex
     "meanwhile", default=nullcontext
 )
 """In what a thread encrypts; where threads take turns, it lets another one have its turn."""
-
-
-@contextmanager
-def _other_threads_run() -> Iterator[None]:
-    """Let go of the interpreter lock during exponentiations: gmpy2 wants that in each thread."""
-    with meanwhile.get()(), gmpy2.context(gmpy2.get_context(), allow_release_gil=True):
-        yield
