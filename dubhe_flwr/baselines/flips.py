@@ -1,8 +1,6 @@
 """FLIPS: an oracle that clusters clients by their labels and takes turns among the clusters."""
 
-from collections import deque
 from collections.abc import Sequence
-from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -55,17 +53,12 @@ def take_turns(
     lower index. It is the turn of cluster `first`, or of the next one that has clients.
     """
     cluster_of = np.asarray(clusters, dtype=np.int64)
-    waiting: dict[int, deque[int]] = {number: deque() for number in np.unique(cluster_of).tolist()}
-    for index in np.argsort(np.asarray(times), kind="stable").tolist():
-        waiting[int(cluster_of[index])].append(index)
-    turns = sorted(waiting, key=lambda number: (number < first, number))
-    chosen: list[int] = []
-    for number in cycle(turns):
-        if len(chosen) == num_participants:
-            break
-        if waiting[number]:
-            chosen.append(waiting[number].popleft())
-    return np.array(chosen, dtype=np.int64)
+    order, turns = np.argsort(np.asarray(times), kind="stable"), np.empty_like(cluster_of)
+    for number in np.unique(cluster_of):
+        own = order[cluster_of[order] == number]
+        turns[own] = np.arange(own.size)
+    by_turn = np.lexsort((cluster_of, cluster_of < first, turns))
+    return np.asarray(by_turn[:num_participants], dtype=np.int64)
 
 
 class FlipsSelector(OracleSelector):
