@@ -218,8 +218,9 @@ class FaultyGrid(ForwardingGrid):
                 answer = _spoilt_copy(answer, self._generator("spoil"))
             if "replay_reply" in hits:
                 answer = _twin(self._first[key][1])
-        if not sent.is_old:
-            answer = _in_answer_to(message, answer)
+        asked = message.metadata.message_id
+        if not sent.is_old and answer.metadata.reply_to_message_id != asked:
+            answer = readdressed(answer, asked)
         if "delay" not in hits:
             yield answer
         elif key[0] in STAGES:
@@ -240,13 +241,6 @@ class FaultyGrid(ForwardingGrid):
 def _twin(message: Message) -> Message:
     """Return a message of the same content that travels on its own."""
     return readdressed(delivered_copy(message) if message.has_content() else message)
-
-
-def _in_answer_to(request: Message, reply: Message) -> Message:
-    """Return a reply that names this request as the one it answers."""
-    if reply.metadata.reply_to_message_id == request.metadata.message_id:
-        return reply
-    return readdressed(reply, reply_to_message_id=request.metadata.message_id)
 
 
 def _spoilt_copy(message: Message, rng: np.random.Generator) -> Message:
