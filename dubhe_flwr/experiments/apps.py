@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
@@ -117,10 +118,16 @@ def build_client_app(
     settings: CompareSettings, scenario_of: Callable[[CompareSettings], Scenario]
 ) -> ClientApp:
     """Return the app of all nodes, which holds no data: each node makes the scenario it is in."""
-    scenario = partial(scenario_of, settings)
+
+    def client(context: Context) -> Client:
+        return scenario_of(settings).client(_partition(context)).to_client()
+
+    def label_counts(context: Context) -> NDArray[np.int64]:
+        return np.asarray(scenario_of(settings).federation.label_counts[_partition(context)])
+
     least = min(2048, settings.selection.key_bits)
-    mod = DubheMod(partial(_label_counts, scenario), simulated=True, min_key_bits=least)
-    return ClientApp(client_fn=partial(_client, scenario), mods=[mod])
+    mod = DubheMod(label_counts, simulated=True, min_key_bits=least)
+    return ClientApp(client_fn=client, mods=[mod])
 
 
 def build_strategy(
@@ -153,15 +160,6 @@ def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
     """Return the app that runs a strategy."""
     components = ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
     return ServerApp(server_fn=lambda _context: components)
-
-
-def _client(scenario: Callable[[], Scenario], context: Context) -> Client:
-    return scenario().client(_partition(context)).to_client()
-
-
-def _label_counts(scenario: Callable[[], Scenario], context: Context) -> NDArray[Any]:
-    counts: NDArray[Any] = scenario().federation.label_counts[_partition(context)]
-    return counts
 
 
 def _partition(context: Context) -> int:
