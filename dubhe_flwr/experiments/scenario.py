@@ -19,6 +19,7 @@ from dubhe_flwr.training.models import build_model, set_parameters
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
 _SAME_NAMES: Final = ("epochs", "batch_size", "num_threads")
+_dataset = lru_cache(maxsize=1)(load_dataset)  # once for all that is compared on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +99,3 @@ def scenario_on(dataset: Dataset, settings: CompareSettings) -> Scenario:
     rng = generator(of_clients.seed, "samples")
     samples = assign_samples(dataset.train_labels, federation.label_counts, rng)
     return Scenario(settings, dataset, federation, samples)
-
-
-@lru_cache(maxsize=1)
-def _dataset(name: str, data_dir: str | None) -> Dataset:
-    """Load a data set once for all that is compared on it."""
-    return load_dataset(name, data_dir)
