@@ -150,22 +150,17 @@ class Coordinator(Selector[CoordinatorState]):
         eligible: Collection[int] | None = None,
     ) -> tuple[CoordinatorState, Batch | Plan]:
         """Begin a round: register anew if it is time, draw if the round is not drawn yet."""
-        by_chance = self.settings.on_failure == "random"
-        if state.run.server_round == 0 and not by_chance:
+        if state.run.server_round == 0 and self.settings.on_failure != "random":
             self.settings.check_federation(len(present))
         here = frozenset(present)
         may = here if eligible is None or eligible is present else here.intersection(eligible)
         this_round = Round(here, may)
-        epoch = state.epoch
-        if epoch is not None:
+        if (epoch := state.epoch) is not None:
             ahead = {r: ready for r, ready in epoch.rounds.items() if r >= server_round}
             epoch = replace(epoch, rounds=ahead)
-            if server_round in ahead:
-                this_round = replace(
-                    this_round,
-                    willing=epoch.ids(ahead[server_round].available),
-                    unwilling=epoch.ids(ahead[server_round].unwilling),
-                )
+            if (ready := ahead.get(server_round)) is not None:
+                willing, unwilling = epoch.ids(ready.available), epoch.ids(ready.unwilling)
+                this_round = Round(here, may, willing, unwilling)
         run = replace(state.run, server_round=server_round)
         context = Context(self.settings, run, this_round)
         return self._go_on(context, epoch, lambda: _enter(context, epoch))

@@ -93,9 +93,8 @@ class Participate(AwaitingInEpoch):
         willing = epoch.ids(np.flatnonzero(this_round.available))
         context = replace(context, round=replace(context.round, willing=willing))
         context.check_quorum(len(context.round.willing), "registered and willing", epoch)
-        return replace(context, run=replace(context.run, num_refused_epochs=0)), Drawn(
-            epoch, rounds
-        )
+        context = replace(context, run=replace(context.run, num_refused_epochs=0))
+        return context, Drawn(epoch, rounds)
 
 
 def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> bool:

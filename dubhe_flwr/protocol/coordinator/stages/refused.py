@@ -48,10 +48,6 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
         "epoch ends and all register anew."
     )
     num_refused = context.run.num_refused_epochs + (not refused.has_held)
-    return Join.begin(
-        replace(
-            context,
-            run=replace(context.run, num_refused_epochs=num_refused),
-            round=replace(context.round, num_renewals=context.round.num_renewals + 1),
-        )
-    )
+    run = replace(context.run, num_refused_epochs=num_refused)
+    this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
+    return Join.begin(replace(context, run=run, round=this_round))
