@@ -28,11 +28,8 @@ def is_over(context: Context, epoch: Epoch) -> bool:
     # After rounds that were given up, the draws may be spent before the interval is over.
     needed = epoch.draws_charged(num_tries_of(settings, epoch))
     is_spent = server_round not in epoch.rounds and epoch.draws_left < needed
-    return (
-        server_round >= epoch.first_round + num_rounds_of(settings, epoch)
-        or is_spent
-        or _many_are_strangers(context, epoch)
-    )
+    is_old = server_round >= epoch.first_round + num_rounds_of(settings, epoch)
+    return is_old or is_spent or _many_are_strangers(context, epoch)
 
 
 def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
@@ -59,6 +56,5 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
         return True
     a_while = -(-settings.registration_interval // 5)
     num_unregistered = len(counted - registered - epoch.declined)
-    return min(room, num_unregistered) >= many and (
-        context.server_round >= epoch.first_round + a_while
-    )
+    has_lasted = context.server_round >= epoch.first_round + a_while
+    return has_lasted and min(room, num_unregistered) >= many
