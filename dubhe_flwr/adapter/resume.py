@@ -5,7 +5,7 @@ from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
 from dubhe_flwr.adapter.arguments import Options
-from dubhe_flwr.adapter.checkpoint import Checkpoint, CheckpointDirectory
+from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.adapter.packing import generator_states, pack, restore_generators, unpack
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.adapter.wrapped import kept_state, restore_state
@@ -172,19 +172,16 @@ class Run:
         if self._looked or self._directory is None:
             return
         if (checkpoint := self._directory.open()) is not None:
-            self._take_up(checkpoint)
+            wanted = ["state", "model", "generators"]
+            values = check_keys(checkpoint.content, wanted, str(checkpoint.path))
+            model = unpack(values["model"])
+            self.load_state_dict(values["state"], interrupted=checkpoint.left)
+            self._model, self._generators = model, values["generators"]
+            log(
+                INFO,
+                "dubhe: going on after round %s of %s, %s; Flower's log counts rounds from 1",
+                self.rounds_done,
+                checkpoint.path,
+                "in the same epoch" if getattr(self.state, "epoch", None) else "in a new epoch",
+            )
         self._looked = True  # not before: what was refused is refused again, and never overwritten
-
-    def _take_up(self, checkpoint: Checkpoint) -> None:
-        wanted = ["state", "model", "generators"]
-        values = check_keys(checkpoint.content, wanted, str(checkpoint.path))
-        model = unpack(values["model"])
-        self.load_state_dict(values["state"], interrupted=checkpoint.left)
-        self._model, self._generators = model, values["generators"]
-        log(
-            INFO,
-            "dubhe: going on after round %s of %s, %s; Flower's log counts rounds from 1",
-            self.rounds_done,
-            checkpoint.path,
-            "in the same epoch" if getattr(self.state, "epoch", None) else "in a new epoch",
-        )
