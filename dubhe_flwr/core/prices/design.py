@@ -80,7 +80,10 @@ class PriceDesign:
         pull = (1.0 + self.local_skew) / (2.0 * (self.num_participants - 1))
         problem = Problem(numbers, self.num_volunteers, num_clients, pull, self.coverage)
         if state.evaluations == 1:
-            kappa = self._kappa(numbers, seen.trace, num_clients)
+            kappa = 0.0  # where clients do not differ
+            if seen.trace >= numbers.least_spread(num_clients):
+                wanted = (1.0 + self.local_skew) / (self.coverage * seen.trace)
+                kappa = max(rounded([wanted])[0], 2.0**-14)
             return first_guess(problem, replace(state, kappa=kappa), seen)
         return shorter_step(problem, state, seen) or newton_step(problem, state, seen)
 
@@ -104,12 +107,6 @@ class PriceDesign:
         level = min(int((logit - lowest) / step), _LEVELS - 2)
         below, above = _sigmoid(lowest + step * level), _sigmoid(lowest + step * (level + 1))
         return above if _sigmoid(logit) - below > dither * (above - below) else below
-
-    def _kappa(self, numbers: PriceNumbers, trace: float, num_clients: int) -> float:
-        """Return the price of s; 0 where clients do not differ."""
-        if trace < numbers.least_spread(num_clients):
-            return 0.0
-        return max(rounded([(1.0 + self.local_skew) / (self.coverage * trace)])[0], 2.0**-14)
 
 
 def _logit(share: float) -> float:
