@@ -137,22 +137,24 @@ class Paper(Rule):
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
         """Compute the probability from the overall registry, after a search if there is one."""
-        slots = self._slots(own.label_counts)
+        slots, num_clients = self._slots(own.label_counts), population.num_clients
+        table = sums.reshape(len(slots), -1)
         if memory is not None:
-            table = sums.reshape(len(slots), -1)
-            _check_expectations(table, population.num_clients)
+            # Rounding shifts each share and each probability by at most half a unit.
+            off = np.abs(table[:, :-1].sum(axis=1) - table[:, -1])
+            if (table[:, -1] <= 0).any() or (off > table.shape[1] * num_clients).any():
+                raise RefusedError("The expectations do not add up.")
             best = best_candidate(table)
             return Settled(memory[best], tuple(self.candidates[best].values()))
-        overall = sums.reshape(len(slots), -1)
-        if (overall.sum(axis=1) != population.num_clients).any():
+        if (table.sum(axis=1) != num_clients).any():
             raise RefusedError("The overall registry is not the sum it is said to be.")
         volunteers = population.num_volunteers
         found = [
             float(participation_probability(row, volunteers)[slot])
-            for row, slot in zip(overall, slots, strict=True)
+            for row, slot in zip(table, slots, strict=True)
         ]
         # A refusal would tell whose category is missing: such a node draws like any other.
-        uniform = min(1.0, volunteers / population.num_clients)
+        uniform = min(1.0, volunteers / num_clients)
         probabilities = tuple(probability or uniform for probability in found)
         if len(slots) == 1:
             return Settled(probabilities[0])
@@ -194,10 +196,3 @@ class Paper(Rule):
             self.codebook.rank(dominating_category(label_counts, self.codebook, sigma))
             for sigma in self.candidates
         ]
-
-
-def _check_expectations(table: NDArray[np.int64], num_clients: int) -> None:
-    # Rounding shifts each share and each probability by at most half a unit.
-    off = np.abs(table[:, :-1].sum(axis=1) - table[:, -1])
-    if (table[:, -1] <= 0).any() or (off > table.shape[1] * num_clients).any():
-        raise RefusedError("The expectations do not add up.")

@@ -122,11 +122,7 @@ class Prices(Rule):
             return Settled(1.0)
         design = self._design(population.num_participants, volunteers)
         try:
-            state = (
-                PriceState.first(numbers)
-                if memory is None
-                else PriceState.from_floats(numbers, memory)
-            )
+            state = PriceState.from_floats(numbers, memory) if memory else PriceState.first(numbers)
             state = advanced(design, numbers, state, sums.tobytes(), num_clients)
         except SettingsError:
             raise RefusedError("The sums are not those of prices.") from None
