@@ -293,20 +293,15 @@ def _read_parquet(path: Path) -> NDArray[Any]:
         table = parquet.read_table(path)
     except ValueError as error:  # pyarrow's own errors are such
         raise DataError(f"{path} is no Parquet file ({error}).") from None
-    columns = [table[name].to_numpy() for name in table.column_names]
-    kept = [
-        column
-        for name, column in zip(table.column_names, columns, strict=True)
-        if column.dtype.kind in "iuf" and not name.startswith("__index")
-    ]
+    names = [name for name in table.column_names if not name.startswith("__index")]
+    columns = [table[name].to_numpy() for name in names]
+    kept = [column for column in columns if column.dtype.kind in "iuf"]
     return np.stack(kept, axis=1) if kept else np.empty((0, 0))
 
 
 def _of_partitions(partitioner: Any, label: str) -> NDArray[np.int64]:
     """Count the labels of all partitions; there are as many classes as the largest one says."""
-    labels = []
-    for partition in range(partitioner.num_partitions):
-        own = partitioner.load_partition(partition)
-        labels.append(np.asarray(_labels(own, label)))
+    partitions = map(partitioner.load_partition, range(partitioner.num_partitions))
+    labels = [np.asarray(_labels(own, label)) for own in partitions]
     num_classes = 1 + max(int(own.max()) for own in labels if own.size)
     return np.stack([count_labels(own, num_classes) for own in labels])
