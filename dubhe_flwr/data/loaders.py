@@ -89,25 +89,25 @@ def _load_mnist(data_dir: Path) -> Dataset:
             raw.mkdir(parents=True)
             for path in folder.glob("*-ubyte*"):
                 shutil.copyfile(path, raw / path.name)
-        train, test = _by_torchvision("MNIST", root, f"MNIST is not in {data_dir}", remedy)
-    return of_pixels("mnist", train.data, train.targets, test.data, test.targets)
+        return _by_torchvision("mnist", root, f"MNIST is not in {data_dir}", remedy)
 
 
 def _load_cifar10(data_dir: Path) -> Dataset:
     root = data_dir / "cifar10" if (data_dir / "cifar10").is_dir() else data_dir
     remedy = f"cifar-10-python.tar.gz and put it into {root}"
-    train, test = _by_torchvision("CIFAR10", root, f"CIFAR-10 is not in {data_dir}", remedy)
-    return of_pixels("cifar10", train.data, train.targets, test.data, test.targets)
+    return _by_torchvision("cifar10", root, f"CIFAR-10 is not in {data_dir}", remedy)
 
 
-def _by_torchvision(kind: str, root: Path, missing: str, wanted: str) -> list[Any]:
-    """Return training and test set, downloaded if they are not there."""
+def _by_torchvision(name: str, root: Path, missing: str, wanted: str) -> Dataset:
+    """Return a data set, downloaded if it is not there."""
     from torchvision import datasets  # noqa: PLC0415
 
+    make = getattr(datasets, name.upper())
     try:
-        return [getattr(datasets, kind)(root, train=part, download=True) for part in (True, False)]
+        train, test = (make(root, train=part, download=True) for part in (True, False))
     except (OSError, RuntimeError) as error:
         raise DataError(f"{missing} and could not be downloaded; fetch {wanted}.") from error
+    return of_pixels(name, train.data, train.targets, test.data, test.targets)
 
 
 def of_pixels(name: str, train: Any, train_labels: Any, test: Any, test_labels: Any) -> Dataset:
@@ -133,13 +133,11 @@ def _normalised(name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
 
 def _find_mnist(data_dir: Path) -> Path | None:
     """Return the folder that holds the four files, packed or not."""
-    for base in (data_dir, data_dir / "mnist"):
-        for folder in (base, base / "MNIST" / "raw"):
-            if all(
-                (folder / file).is_file() or (folder / f"{file}.gz").is_file()
-                for file in _MNIST_FILES
-            ):
-                return folder
+    for place in (".", "MNIST/raw", "mnist", "mnist/MNIST/raw"):
+        folder = data_dir / place
+        either = ((folder / file, folder / f"{file}.gz") for file in _MNIST_FILES)
+        if all(plain.is_file() or packed.is_file() for plain, packed in either):
+            return folder
     return None
 
 
