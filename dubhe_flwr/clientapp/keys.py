@@ -82,15 +82,13 @@ def load_trusted_keys(path: str | Path) -> tuple[Ed25519PublicKey, ...]:
     holds no public Ed25519 key.
     """
     data = _read(path)
-    if blocks := _PEM.findall(data):
-        entries = [(load_pem_public_key, block) for block in blocks]
-    else:
-        lines = [line.strip() for line in data.splitlines()]
-        entries = [
-            (load_ssh_public_key, line) for line in lines if line and not line.startswith(b"#")
-        ]
+    entries = _PEM.findall(data)
+    load: Callable[[bytes], object] = load_pem_public_key if entries else load_ssh_public_key
+    if not entries:
+        lines = (line.strip() for line in data.splitlines())
+        entries = [line for line in lines if line and not line.startswith(b"#")]
     keys = []
-    for number, (load, entry) in enumerate(entries, start=1):
+    for number, entry in enumerate(entries, start=1):
         try:
             key = load(entry)
         except (ValueError, UnsupportedAlgorithm):
