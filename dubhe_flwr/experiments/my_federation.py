@@ -80,12 +80,9 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         "dubhe": Coordinator(simulated),
         "greedy": GreedySelector(simulated.num_participants, weighted, simulated.seed),
     }
-    plans = {
-        name: list(
-            islice(rounds_in_memory(selector, simulated_nodes(counts, settings.key_bits)), _ROUNDS)
-        )
-        for name, selector in selectors.items()
-    }
+    nodes = simulated_nodes(counts, settings.key_bits)
+    rounds = {name: rounds_in_memory(selector, nodes) for name, selector in selectors.items()}
+    plans = {name: list(islice(own, _ROUNDS)) for name, own in rounds.items()}
     everybody = global_distribution(counts)
     return FederationStudy(
         num_clients=len(counts),
