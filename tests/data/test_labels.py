@@ -201,11 +201,7 @@ def test_partitioner() -> None:
         ("a.csv", "4,6\n3,-1", "row 2 has -1.0 samples of class 1"),
         ("a.csv", "4,6\n0,0", "row 2 has no samples; leave such clients out."),
         ("a.csv", "a,b,c\n" + "4,6,10\n0,2,2\n" * 3, "the last column is the sum of all"),
-        (
-            "a.csv",
-            "id,Total,a,b\n7,9,4,5\n",
-            "'total' is no class and no client; leave",
-        ),
+        ("a.csv", "id,Total,a,b\n7,9,4,5\n", "'total' is no class and no client; leave"),
         ("a.csv", "id,a,b\n7,4,5\n9,1,1\nSum,5,6\n", "'sum' is no class and no client; leave"),
         ("a.csv", "3,0;5,0\n1,0;2,0\n", "line 1: '3,0;5,0' is no row of"),
         ("a.csv", "Hospital,5,0,2\nSchool,1,7,0\n", "Hospital,5,0,2, may name the classes or be"),

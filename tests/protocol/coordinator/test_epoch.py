@@ -26,16 +26,6 @@ def sized(epoch: Epoch, num_clients: int, **announced: object) -> Epoch:
 
 
 @pytest.mark.parametrize(
-    ("num_clients", "expected"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (9, 4)]
-)
-def test_an_agent_decrypts_fewer_sums_than_half_the_clients(
-    epoch: Epoch, num_clients: int, expected: int
-) -> None:
-    """As many sums as clients would be a system of equations."""
-    assert sized(epoch, num_clients).sums_per_agent == expected
-
-
-@pytest.mark.parametrize(
     ("selection", "groups", "sums"),
     [
         ((100, 20, None, 5), None, 5), ((100, 20, None, 1), None, 0), ((22, 20, None, 5), None, 5),

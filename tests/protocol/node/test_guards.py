@@ -22,9 +22,11 @@ def registered(num_registered: int) -> Registered:
     return Registered(reading=Reading(bytes(32), num_registered, 0.5))
 
 
-@pytest.mark.parametrize(("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (41, 20)])
+@pytest.mark.parametrize(
+    ("num_registered", "budget"), [(9, 4), (8, 3), (7, 3), (3, 1), (2, 0), (41, 20)]
+)
 def test_sums_below_half_the_clients(num_registered: int, budget: int) -> None:
-    """At once or one by one."""
+    """At once or one by one; as many as clients would be a system of equations."""
     own = registered(num_registered)
     assert spend_sums(own, budget).num_sums == budget
     for _ in range(budget):
