@@ -35,7 +35,7 @@ def rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
 
     Examples
     --------
-    >>> rounds_to(0.9, [0.1, None, 0.92, 0.89])
+    >>> rounds_to(0.9, [0.1, None, 0.9, 0.95])
     2
     """
     numbered = enumerate(accuracy)
