@@ -266,9 +266,11 @@ def log_plan(plan: Plan, seconds: float) -> None:
         if len(plan.participants) == plan.num_registered:
             log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
     for report in plan.stages:
-        for reason, of in report.lost.items():
-            lost = _counted(len(of), "reply", "replies")
-            log(WARNING, "dubhe: %s: %s dropped: %s (%s)", report.stage, lost, reason, _some(of))
+        for reason, ids in report.lost.items():
+            replies = _counted(len(ids), "reply", "replies")
+            log(
+                WARNING, "dubhe: %s: %s dropped: %s (%s)", report.stage, replies, reason, _some(ids)
+            )
     for note in plan.notes:
         log(WARNING, "dubhe: %s", note)
     if plan.fallback:

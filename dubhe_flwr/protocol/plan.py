@@ -58,7 +58,7 @@ class StageReport:
     sent, accepted : int
         Number of requests, and of replies that were used.
     lost : mapping of str to sequence of int
-        Why the others were not, and of which nodes they are.
+        The ids of the nodes whose replies were not used, by the reason.
     bytes_down, bytes_up : int
         Size of the requests and of the accepted replies.
     """
@@ -72,7 +72,7 @@ class StageReport:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many were not, by the reason."""
+        """Number of replies that were not used, by the reason."""
         return {reason: len(nodes) for reason, nodes in self.lost.items()}
 
     @property

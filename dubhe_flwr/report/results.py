@@ -248,8 +248,9 @@ class ComparisonResults(Results):
 
     @property
     def target_accuracy(self) -> float:
-        """What all methods reach: the lowest `final_accuracy`, down to whole percents."""
-        return math.floor(100 * min(of.final_accuracy for of in self.methods.values())) / 100
+        """What all methods reach: the lowest `final_accuracy`, rounded down to a whole percent."""
+        lowest = min(of.final_accuracy for of in self.methods.values())
+        return math.floor(round(100 * lowest, 6)) / 100  # of 0.29, which is 28.999..., 29
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `save` writes, with what follows from all methods together."""

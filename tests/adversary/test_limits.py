@@ -9,10 +9,10 @@ from protocol.nodes import COUNTS, SCALE, federation, next_request, numbers, ref
 
 from dubhe_flwr.errors import MalformedMessageError, RefusedError
 from dubhe_flwr.protocol import ClientSession, Stage
-from dubhe_flwr.protocol.wire.messages import JoinStatus
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Prices
 
+DAY = "max_epochs_per_day or max_draws_per_day of this node's owner is reached"
 REAL: dict[str, Any] = {"simulated": False}
 
 
@@ -89,14 +89,13 @@ def test_a_million_draws_are_refused_before_one_is_made(monkeypatch: pytest.Monk
     monkeypatch.setattr("dubhe_flwr.protocol.node.settle.decrypted_sum", lambda *_: 1 // 0)
     nodes = federation(policy=REAL)
     node_id, request = next_request(nodes, Stage.PARTICIPATE)
-    reply = nodes.handle(node_id, {**request, "num-tries": 2**20})
-    assert (reply["decisions"], reply["unwilling"]) == (bytes(2**17), b"\x80")
+    refuses(nodes, node_id, {**request, "num-tries": 2**20}, RefusedError, DAY)
     session = ClientSession(nodes.policies[node_id], nodes.session(node_id).memory)
     with pytest.raises(RefusedError, match="draws of this epoch are used up"):
         session.handle({**request, "num-tries": 49})
 
 
-def test_in_epochs_without_end_the_node_stays_out_until_tomorrow() -> None:
+def test_epochs_without_end_are_refused_for_the_day() -> None:
     """The server begins an epoch after the other; the node joins 200 times, and again tomorrow."""
     nodes = federation(policy=REAL)
     node_id, request = next_request(nodes, Stage.JOIN)
@@ -104,6 +103,7 @@ def test_in_epochs_without_end_the_node_stays_out_until_tomorrow() -> None:
     for number in range(200):
         session.handle({**request, "epoch": number.to_bytes(16, "big")})
     memory, other = session.memory, {**request, "epoch": b"\xff" * 16}
-    assert session.handle(other)["status"] == JoinStatus.UNWILLING
-    assert session.memory.joined is None
+    with pytest.raises(RefusedError, match=DAY):
+        session.handle(other)
+    assert session.memory is memory
     assert ClientSession(nodes.policies[node_id], memory, today=6).handle(other)["status"] == 0

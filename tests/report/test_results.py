@@ -33,6 +33,8 @@ def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
     target = content["target_accuracy"]  # what random selection has at the end, the least of all
     last = content["methods"]["random"]["final_accuracy"]
     assert last - 0.01 < target <= last
+    exact = {"dubhe": replace(RESULTS.methods["dubhe"], accuracy=(0.1, 0.29))}
+    assert replace(RESULTS, methods=exact).target_accuracy == 0.29
     reached = dubhe["rounds_to_target"]
     assert dubhe["accuracy"][reached - 1] < target <= dubhe["accuracy"][reached]
 

@@ -29,6 +29,7 @@ from vectors.inputs import (
     prime,
 )
 from vectors.steps import (
+    FRANK,
     PINNED,
     after_a_draw,
     answers,
@@ -82,6 +83,9 @@ def _stale() -> Iterator[Case]:
     away = ask("participate", draw(), 4)
     unwilling = {"alias": "1", "unwilling-rounds": [0]}
     yield session("a node that did not join", None, first, refused(away), owner=unwilling)
+    twice = first, refused(ask("join", ANNOUNCED, 4, epoch=OTHER_EPOCH))
+    owner = FRANK | {"max-epochs-per-day": 1}
+    yield session("a second epoch in a day of one", None, *twice, owner=owner)
 
 
 def _keygen() -> Iterator[Case]:
@@ -283,6 +287,10 @@ def _draws() -> Iterator[Case]:
     ]
     parts[1::2] = map(refused, parts[1::2])
     yield session("more draws than 200 in portions", registered(), *parts)
+    owner = FRANK | {"max-draws-per-day": 6}
+    more = ask("participate", draw() | drawing(1, 1), 4)
+    steps = ask("participate", draw()), refused(more)
+    yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
     many = GROUPED | {"max-draws": 200}
     p = 10 / 20
     told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}

@@ -9,10 +9,8 @@ from vectors.inputs import (
     ANNOUNCED,
     CLEAR,
     COUNTS,
-    EPOCH,
     GROUPED,
     NODE,
-    OTHER_EPOCH,
     OTHER_MODULUS,
     OTHER_SIGNER,
     SEARCHED,
@@ -131,13 +129,6 @@ def _joins() -> Iterator[Case]:
     long = OWNER | {"max-key-bits": 10_000}
     yield join("a node refuses longer keys than any", 5, ANNOUNCED | {"key-bits": 8208}, owner=long)
     yield join("a node wants a larger cohort", 5, owner=OWNER | {"min-cohort": 4})
-    real = ANNOUNCED | {"simulated": False}
-    twice = [
-        ask("join", real, 3 + status, epoch=epoch, holds={"status": {"int": status}})
-        for status, epoch in enumerate((EPOCH, OTHER_EPOCH))
-    ]
-    owner = FRANK | {"max-epochs-per-day": 1}
-    yield session("a node stays out of a second epoch in a day of one", None, *twice, owner=owner)
 
 
 def _keys() -> Iterator[Case]:
@@ -240,11 +231,6 @@ def _draws() -> Iterator[Case]:
     yield session(
         "a node draws in an epoch in the clear", registered(CLEAR), drawn(draw(CLEAR), P_OWN)
     )
-    out = {"decisions": ref.bits([False]), "unwilling": ref.bits([True])}
-    more = answers(ask("participate", draw() | drawing(1, 1), 4), out)
-    owner = FRANK | {"max-draws-per-day": 6}
-    name = "a node stays out of a seventh draw in a day of six"
-    yield session(name, registered(), private, more, owner=owner)
     without = overall(ANNOUNCED)
     place = ref.slots_of(ANNOUNCED, COUNTS[1])[0]
     without[0], without[place] = without[0] + without[place], 0

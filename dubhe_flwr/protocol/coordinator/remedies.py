@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dubhe_flwr.protocol.plan import ERROR_REPLY, StageReport
-from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER
+from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, DAYS_LIMIT
 from dubhe_flwr.protocol.wire.messages import JoinStatus, Stage
 
 WAIT: Final = (
@@ -29,6 +29,8 @@ REMEDIES_OF_DECLINED: Final = {
 REMEDIES: Final = {
     ERROR_REPLY: "see a node's log, and whether the ClientApp has DubheMod (with client_fn) or "
     "register_dubhe (with @app.train()); mods that expect a model belong to @app.train(mods=[...])",
+    DAYS_LIMIT: "let the nodes' owners raise max_epochs_per_day and max_draws_per_day (of DubheMod "
+    "or register_dubhe), lower tries, or go on tomorrow (UTC)",
     ALIAS_OF_ANOTHER: "give each node a partition-id of its own, or none",
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **REMEDIES_OF_DECLINED,
@@ -47,6 +49,7 @@ def dropped(reports: Sequence[StageReport]) -> Counter[str]:
 
 def remedy(reports: Sequence[StageReport], remedies: Mapping[str, str] = REMEDIES) -> str | None:
     """Return what helps against the most frequent reason, if each of them has a remedy."""
-    at_join = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
-    hints = [at_join.get(known) for known, _ in dropped(reports).most_common()]
+    known = {f"{reason} at {Stage.JOIN}": hint for reason, hint in remedies.items()}
+    known[f"{DAYS_LIMIT} at {Stage.PARTICIPATE}"] = remedies.get(DAYS_LIMIT, "")
+    hints = [known.get(reason) for reason, _ in dropped(reports).most_common()]
     return hints[0] if hints and all(hints) else None

@@ -6,8 +6,13 @@ from typing import Final
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
-from dubhe_flwr.protocol.node.policy import NodePolicy, logger
-from dubhe_flwr.protocol.wire.messages import ParticipateRequest, SettleRequest, sums_per_agent
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.wire.messages import (
+    DAY_IS_SPENT,
+    ParticipateRequest,
+    SettleRequest,
+    sums_per_agent,
+)
 
 IS_ANOTHER: Final = "The sum is not what it is said to be."  # never which check failed
 _DIGEST_BYTES: Final = 32
@@ -23,23 +28,16 @@ def price_of(joined: Joined, registered: Registered | None, request: Participate
 
 def spend_day(
     policy: NodePolicy, allowance: Allowance, today: int, num_epochs: int = 0, num_draws: int = 0
-) -> Allowance | None:
-    """Charge a request to what the owner allows in a day; None where that is spent, with a line.
-
-    A simulated node is allowed all.
-    """
+) -> Allowance:
+    """Charge a request to what the owner allows in a day; a simulated node is allowed all."""
     if allowance.day != today:
         allowance = Allowance(today)
     num_epochs, num_draws = allowance.num_epochs + num_epochs, allowance.num_draws + num_draws
-    epochs, draws = policy.max_epochs_per_day, policy.max_draws_per_day
-    if (num_epochs > epochs or num_draws > draws) and not policy.simulated:
-        logger.warning(
-            "dubhe: the server asks for more than max_epochs_per_day=%s or max_draws_per_day=%s "
-            "allow; the node stays out until tomorrow (UTC).",
-            *(epochs, draws),
-        )
-        return None
-    return Allowance(today, num_epochs, num_draws)
+    allowance = Allowance(today, num_epochs, num_draws)
+    spent = num_epochs > policy.max_epochs_per_day or num_draws > policy.max_draws_per_day
+    if spent and not policy.simulated:
+        raise RefusedError(DAY_IS_SPENT)
+    return allowance
 
 
 def registration_of(joined: Joined) -> Registered:

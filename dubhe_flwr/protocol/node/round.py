@@ -47,12 +47,6 @@ def participate(
     return write_draws(decisions, unwilling)
 
 
-def stay_out(request: ParticipateRequest) -> ParticipateReply:
-    """Say no to each round, without a draw."""
-    nothing = np.zeros((request.num_rounds, request.num_tries), dtype=bool)
-    return write_draws(nothing, [True] * request.num_rounds)
-
-
 def determine(
     policy: NodePolicy, joined: Joined, request: DetermineRequest, keep: Keep
 ) -> DetermineReply:

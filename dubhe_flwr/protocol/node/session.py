@@ -1,7 +1,6 @@
 """A node's session: from one request to its reply."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from traceback import walk_tb
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import price_of, spend_day
 from dubhe_flwr.protocol.node.memory import Joined, Keep, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
-from dubhe_flwr.protocol.node.round import determine, participate, stay_out
+from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
 from dubhe_flwr.protocol.wire.codec import Fields
 from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
@@ -85,11 +84,8 @@ class ClientSession:
     def _join(self, header: Envelope, request: JoinRequest) -> Message:
         if self.memory.remembers(header.epoch):
             raise StaleMessageError("This node was asked to join that epoch before.")
-        policy, before = self.policy, self.memory.allowance
-        allowance = spend_day(policy, before, self._today, num_epochs=1)
-        if allowance is None:
-            policy, allowance = replace(policy, willing=lambda _round: False), before
-        reply, self.memory = join(policy, self.memory, allowance, header, request)
+        allowance = spend_day(self.policy, self.memory.allowance, self._today, num_epochs=1)
+        reply, self.memory = join(self.policy, self.memory, allowance, header, request)
         return reply
 
     def _answer(self, header: Envelope, request: Message) -> Message:
@@ -98,15 +94,13 @@ class ClientSession:
             raise StaleMessageError("The request belongs to an epoch that this node is not in.")
         if header.sequence <= memory.sequence:
             raise StaleMessageError("The request was answered before.")
-        joined, allowance = memory.joined, memory.allowance
+        joined = memory.joined
         if joined is None:
             raise RefusedError("This node did not join that epoch.")
+        price = 0
         if isinstance(request, ParticipateRequest):
             price = price_of(joined, joined.registered, request)
-            spent = spend_day(self.policy, allowance, self._today, num_draws=price)
-            if spent is None:
-                return stay_out(request)
-            allowance = spent
+        allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=price)
 
         def keep(joined: Joined) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined)

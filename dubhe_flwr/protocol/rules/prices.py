@@ -122,7 +122,9 @@ class Prices(Rule):
             return Settled(1.0)
         design = self._design(population.num_participants, volunteers)
         try:
-            state = PriceState.from_floats(numbers, memory) if memory else PriceState.first(numbers)
+            state = PriceState.first(numbers)
+            if memory is not None:
+                state = PriceState.from_floats(numbers, memory)
             state = advanced(design, numbers, state, sums.tobytes(), num_clients)
         except SettingsError:
             raise RefusedError("The sums are not those of prices.") from None

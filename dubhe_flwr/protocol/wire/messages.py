@@ -19,6 +19,8 @@ __all__ = ["Groups", "JoinRequest", "JoinStatus", "Message", "sums_per_agent"]  
 
 MAX_DRAWS: Final = 2**20
 """Most draws in a message; no more memory is taken before a budget is checked."""
+DAY_IS_SPENT: Final = "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
+"""The one sentence of a refusal that the server understands: the epoch itself is not refused."""
 PUBLIC_KEY_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 _MAX_FINDING: Final = 64

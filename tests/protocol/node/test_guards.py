@@ -45,16 +45,14 @@ class TestSpendDay:
         ("request_", "spent"),
         [({"num_epochs": 1}, Allowance(5, 2)), ({"num_draws": 6}, Allowance(5, 0, 5))],
     )
-    def test_the_next_day_begins_anew(
-        self, request_: Any, spent: Allowance, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """What is too much today is answered tomorrow; a simulated node has no such limit."""
-        assert spend_day(self.POLICY, spent, 5, **request_) is None
-        assert "max_epochs_per_day=2 or max_draws_per_day=10" in caplog.text
+    def test_the_next_day_begins_anew(self, request_: Any, spent: Allowance) -> None:
+        """What is refused today is answered tomorrow; a simulated node has no such limit."""
+        with pytest.raises(RefusedError, match="of this node's owner is reached"):
+            spend_day(self.POLICY, spent, 5, **request_)
         tomorrow = spend_day(self.POLICY, spent, 6, **request_)
         assert tomorrow == spend_day(self.POLICY, Allowance(6), 6, **request_)
         simulated = replace(self.POLICY, simulated=True)
-        assert spend_day(simulated, spent, 5, **request_) is not None
+        assert spend_day(simulated, spent, 5, **request_).day == 5
 
     @pytest.mark.parametrize(("num_clients", "price"), [(9, 1), (16, 2), (24, 3), (100, 3)])
     def test_a_day_and_an_epoch_charge_alike(self, num_clients: int, price: int) -> None:
