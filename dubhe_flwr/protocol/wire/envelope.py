@@ -44,7 +44,6 @@ class Envelope:
 
 
 _HEADER: Final = ("epoch", "stage", "sequence", "version")
-_TYPES: Final = (bytes, str, int, int)
 
 
 def _open(
@@ -69,13 +68,12 @@ def reply_reader(expected: Envelope) -> Callable[[Mapping[str, object]], Message
     It raises a `MalformedMessageError` if the fields are not a reply, and a `StaleMessageError` if
     the reply answers another request, epoch or version.
     """
-    values = expected.epoch, expected.stage, expected.sequence, expected.version
-    kind = REPLIES[expected.stage]
+    header, kind = encode(expected).items(), REPLIES[expected.stage]
 
     def read(fields: Mapping[str, object]) -> Message:
-        # A comparison stands for parsing the header anew each time.
-        header = tuple(map(fields.get, _HEADER))
-        if tuple(map(type, header)) != _TYPES or header != values:
+        # A comparison stands for parsing the header anew each time; True and 1.0 are equal to 1.
+        is_int = type(fields.get("sequence")) is type(fields.get("version")) is int
+        if not (is_int and header <= fields.items()):
             _open(fields, REPLIES)
             raise StaleMessageError("The reply belongs to another epoch, stage or request.")
         return decode(kind, fields, len(_HEADER))
