@@ -32,14 +32,10 @@ def test_the_time_is_that_of_the_action(monkeypatch: pytest.MonkeyPatch) -> None
 
 RESULTS = BenchResults(
     config={"command": "python apps/benchmarks crypto", "date": "today"},
-    figures={
-        "ratio": 150.0, "less": 149.9, "most": 1.1, "over": 1.2, "free": 7.0,
-    },
+    figures={"ratio": 150.0, "less": 149.9, "most": 1.1, "over": 1.2, "free": 7.0},
     bounds={
-        "ratio": ("at least", 150),
-        "less": ("at least", 150),
-        "most": ("at most", 1.1),
-        "over": ("at most", 1.1),
+        "ratio": ("at least", 150), "less": ("at least", 150),
+        "most": ("at most", 1.1), "over": ("at most", 1.1),
         "elsewhere": ("at most", 1),
     },
     measured={"seconds": [1.0]},
@@ -51,11 +47,7 @@ def test_figures_stand_at_the_top_of_the_file(tmp_path: Path) -> None:
     """Under their own names, with what is wanted of them beside."""
     RESULTS.save(tmp_path / "new" / "crypto.json")
     assert json.loads((tmp_path / "new" / "crypto.json").read_text(encoding="utf-8")) == {
-        "ratio": 150.0,
-        "less": 149.9,
-        "most": 1.1,
-        "over": 1.2,
-        "free": 7.0,
+        **RESULTS.figures,
         "wanted": {
             "ratio": {"bound": "at least 150", "kept": True},
             "less": {"bound": "at least 150", "kept": False},

@@ -32,17 +32,16 @@ def test_a_quorum_may_be_above_the_number_of_participants() -> None:
         nodes.play(3, nodes.ids[:9])
 
 
-@pytest.mark.parametrize("limit", ["max_draws_per_day", "max_epochs_per_day"])
-def test_nodes_that_have_done_enough_for_today_end_no_epoch(limit: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "last"), [({"max_draws_per_day": 5}, 2), ({"max_epochs_per_day": 1}, 3)]
+)
+def test_nodes_that_have_done_enough_for_today_end_no_epoch(limit: Any, last: int) -> None:
     """The sentence says whose limit it is; a round may go by chance, which costs none of it."""
-    owner = {"simulated": False, limit: 5 if limit == "max_draws_per_day" else 1}
-    nodes = federation(policy=owner, registration_interval=2)
-    nodes.play(1)
-    last = 2 if limit == "max_draws_per_day" else 3
-    for server_round in range(2, last):
-        nodes.play(server_round)
+    settings: Any = {"policy": {"simulated": False, **limit}, "registration_interval": 2}
+    nodes = federation(**settings)
+    nodes.rounds(1, last - 1)
     with pytest.raises(QuorumError, match=r"12 day's limit of the owner at .*; let the nodes' own"):
         nodes.play(last)
     assert nodes.stages().count("keygen") == 1
-    by_chance = federation(policy=owner, registration_interval=2, on_failure="random")
-    assert [len(plan.participants) for plan in by_chance.rounds(1, 4)] == [4] * 4
+    by_chance = federation(**settings, on_failure="random").rounds(1, 4)
+    assert [len(plan.participants) for plan in by_chance] == [4] * 4
