@@ -51,8 +51,8 @@ def _compare(
 ) -> None:
     """Train with each way of selecting clients, and show which one learns most.
 
-    All methods share the federation, the initial model and the way of training. Each is kept when
-    it is finished: the same command goes on where one was stopped.
+    All methods share the federation, the initial model and the way of training.
+    Each is kept when it is finished; the same command goes on from there.
     """
     if figures:
         require_matplotlib()

@@ -142,7 +142,7 @@ def _draw_by_round(
 ) -> None:
     """Draw a line over the rounds for each name, smoothed where there are many rounds.
 
-    Rounds without a value (None) lie on the line between their neighbours.
+    Rounds without a value (None) lie on the line between their neighbours, and have no marker.
     """
     looks = looks or method_looks(series)
     window = 1
@@ -158,7 +158,7 @@ def _draw_by_round(
             rounds,
             _trailing_mean(values, window),
             **looks[name],
-            markevery=max(1, len(values) // 8),
+            markevery=(known[:: max(1, len(known) // 8)] - first_round).astype(int).tolist(),
             label=method_label(name),
         )
     axes.set_xlabel("Round" if window == 1 else f"Round (bold: mean of the last {window})")

@@ -19,6 +19,7 @@ Looks: TypeAlias = dict[str, dict[str, Any]]
 _KNOWN_LOOKS: Final = {
     "random": ("#D55E00", "--", "x"),
     "dubhe-paper": ("#56B4E9", "-.", "s"),
+    "dubhe-search": ("#8C6D31", "--", "h"),
     "dubhe": ("#0072B2", "-", "o"),
     "greedy": ("#009E73", (0, (6, 1)), "^"),
     "flips": ("#CC79A7", ":", "v"),
@@ -28,6 +29,7 @@ _KNOWN_LOOKS: Final = {
 _LABELS: Final = {
     "dubhe": "Dubhe",
     "dubhe-paper": "Dubhe (paper)",
+    "dubhe-search": "Dubhe, search",
     "greedy": "greedy (oracle)",
     "flips": "FLIPS (oracle)",
     "fedcbs": "Fed-CBS (oracle)",
@@ -35,7 +37,6 @@ _LABELS: Final = {
 }
 _FURTHER_LOOKS: Final = (
     ("#000000", "-", "*"),
-    ("#8C6D31", "--", "h"),
     ("#7A5195", "-.", "d"),
     ("#F0E442", ":", "p"),
 )

@@ -85,11 +85,11 @@ def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
 
 
 def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None:
-    """The line has a point for each round, whether or not the model was evaluated after it."""
+    """The line has a point for each round, and a marker where the model was evaluated."""
     method = replace(method_result("random", 4), accuracy=(0.0, None, None, 0.3, 0.5))
     draw_accuracy(axes, {"random": method})
     (line,) = axes.lines
-    assert xs(line) == [0, 1, 2, 3, 4]
+    assert (xs(line), line.get_markevery()) == ([0, 1, 2, 3, 4], [0, 3, 4])
     np.testing.assert_allclose(ys(line), [0.0, 0.1, 0.2, 0.3, 0.5])
 
 

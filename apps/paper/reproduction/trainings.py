@@ -96,7 +96,7 @@ def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
     given = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
     own = {"learning_rate": 0.1, "num_clients": 150, "num_samples": 32, "seed": seed}
     settings = TrainingCellSettings.for_dataset(
-        "turned-digits", **{"methods": (method.kind,), **own, **given, **method.settings}
+        "turned-digits", **{"methods": (method.kind,), **given, **own, **method.settings}
     )
     return _cell("turned digits-10/1.5", method, settings)
 
