@@ -23,6 +23,7 @@ from dubhe_flwr.cli import app, compare
 from dubhe_flwr.cli.options import writable_file, writable_folder
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.experiments.progress import StudyProgress, compare_progress
+from dubhe_flwr.report.results import MethodResult
 
 SMALL_OPTIONS = [
     option
@@ -244,7 +245,9 @@ def test_a_comparison_that_is_stopped_goes_on(
     assert again.code == 0
     after = json.loads(kept.read_text())["methods"]
     assert set(after) == {"random", "dubhe"}
-    assert all(after[name]["accuracy"] == of["accuracy"] for name, of in before.items())
+    assert all(
+        MethodResult.from_dict(after[n]) == MethodResult.from_dict(before[n]) for n in before
+    )
 
 
 @pytest.mark.parametrize("last", ["random", "dubhe"])

@@ -119,7 +119,7 @@ def draw_shares(
     if num_classes <= _MOST_BARS:
         _draw_bars(axes, proportions, all_clients)
         axes.set_xticks(range(num_classes))
-        axes.set_xlabel("Class (lines: standard deviation over rounds)")
+        axes.set_xlabel("Class (bars in the order of the legend; lines: standard deviation)")
     else:
         _draw_lines(axes, proportions, all_clients)
         _step_evenly(axes.xaxis, integer=True)
@@ -173,7 +173,9 @@ def _draw_bars(
     bar = 0.84 / (len(proportions) + bool(all_clients))
     left = np.arange(len(next(iter(proportions.values())).mean)) - 0.42 + bar / 2
     if all_clients:
-        axes.bar(left, all_clients, bar, color=GLOBAL_COLOUR, label="all clients")
+        axes.bar(
+            left, all_clients, bar, color=GLOBAL_COLOUR, edgecolor="white", label="all clients"
+        )
         left += bar
     looks = method_looks(proportions)
     for position, (name, shares) in enumerate(proportions.items()):
@@ -183,6 +185,7 @@ def _draw_bars(
             bar,
             yerr=shares.sd,
             color=looks[name]["color"],
+            edgecolor="white",  # tells bars apart in black and white
             error_kw={"elinewidth": 0.9, "ecolor": UNIFORM_COLOUR, "capsize": 0},
             label=method_label(name),
         )

@@ -19,8 +19,8 @@ from dubhe_flwr.cli import app as dubhe
 
 TYPER = {"dubhe": dubhe, "flwr": flwr}
 SCRIPTS = {"apps/benchmarks": benchmarks, "apps/paper": paper}
-SYSTEM = {"cat", "cd", "cp", "docker", "export", "git", "mkdir", "openssl"}
-SYSTEM |= {"pip", "python3", "ruff", "ssh-keygen"}
+SYSTEM = {"cat", "cp", "docker", "export", "mkdir", "openssl", "pip", "python3"}
+SYSTEM |= {"ruff", "ssh-keygen"}
 """What belongs to the system, and is not looked at further."""
 
 

@@ -23,16 +23,14 @@ def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
         "name", "num_clients", "num_classes", "num_samples", "rho", "emd", "class_proportions",
     }  # fmt: skip
     dubhe = content["methods"]["dubhe"]
-    summed_up = {"final_accuracy", "mean_emd", "mean_local_emd"}
-    summed_up |= {"rounds_to_target", "server_learns"}
-    assert set(dubhe) == {field.name for field in fields(MethodResult)} | summed_up
+    summed_up = {"final_accuracy", "mean_emd", "mean_local_emd", "rounds_to_target"}
+    assert set(dubhe) == {f.name for f in fields(MethodResult)} | summed_up | {"server_learns"}
     assert len(dubhe["accuracy"]) == dubhe["num_rounds"] + 1
     assert dubhe["mean_local_emd"] == pytest.approx(1.4)
     assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
     assert dubhe["server_learns"] == "yes/no"
-    target = content["target_accuracy"]  # what random selection has at the end, the least of all
-    last = content["methods"]["random"]["final_accuracy"]
-    assert last - 0.01 < target <= last
+    target, last = content["target_accuracy"], content["methods"]["random"]["final_accuracy"]
+    assert last - 0.01 < target <= last  # random selection has the least of all
     exact = {"dubhe": replace(RESULTS.methods["dubhe"], accuracy=(0.1, 0.29))}
     assert replace(RESULTS, methods=exact).target_accuracy == 0.29
     reached = dubhe["rounds_to_target"]

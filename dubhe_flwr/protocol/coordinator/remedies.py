@@ -35,7 +35,7 @@ REMEDIES: Final = {
     JoinStatus.NO_DATA.reason: "let label_counts read the data of the node; it is all zeros",
     **REMEDIES_OF_DECLINED,
 }
-"""By the reason for which nodes are dropped at join."""
+"""By the reason for which nodes are dropped at join; the day's limit counts when they draw too."""
 
 
 def dropped(reports: Sequence[StageReport]) -> Counter[str]:
