@@ -12,7 +12,7 @@ from dubhe_flwr.errors import DubheError
 
 _WELCOME = """\
 [bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
-close to uniform, and nobody sees a client's labels.
+close to uniform, and the server sees no client's label counts.
 
 Begin with a comparison of random selection, Dubhe and a greedy oracle. It
 trains a small model on handwritten digits and takes a minute or two:

@@ -224,7 +224,9 @@ def _read_csv(path: Path) -> NDArray[Any]:
     width = len(rows[0][1]) if rows else 0
     has_words = all(_is_name(name) or not name for name in names)
     if headings:
-        has_names = len(headings) == width - 1 or bool(_OF_NAMES.fullmatch(headings[0]))
+        is_crosstab = not _is_number(headings[0]) and _counts_up(headings[1:])
+        is_named = is_crosstab or bool(_OF_NAMES.fullmatch(headings[0]))
+        has_names = len(headings) == width - 1 or is_named
     else:
         has_names = _counts_up(names)
     skipped = int(has_words or has_names)
@@ -235,6 +237,12 @@ def _read_csv(path: Path) -> NDArray[Any]:
                 f"{width - skipped} numbers; give a line for each client, and in it the samples of "
                 "each class, 0 for none, separated by commas."
             )
+    if not (skipped or _counts_up(headings)) and _may_number_clients(names):
+        raise DataError(
+            f"{path}: the first column, {', '.join(names[:3])}, ..., may number the clients or be "
+            "samples of a class; name it 'client' if it numbers them, else put a column of names "
+            "before it."
+        )
     if rows and headings and len(headings) not in {width, width - 1}:
         raise DataError(f"{path}: {len(headings)} names stand above {width} columns; name each.")
     return np.array([[float(cell) for cell in cells[skipped:]] for _, cells in rows])
@@ -267,6 +275,11 @@ def _is_heading(cells: list[str]) -> bool:
 def _counts_up(cells: list[str]) -> bool:
     """Return whether these are numbers of classes or clients, from 0 or 1 on."""
     return cells in ([str(first + place) for place in range(len(cells))] for first in (0, 1))
+
+
+def _may_number_clients(cells: list[str]) -> bool:
+    """Return whether a column holds another whole number in each line."""
+    return len(cells) > 1 and all(map(str.isdigit, cells)) and len({*cells}) == len(cells)
 
 
 def _is_name(cell: str) -> bool:

@@ -108,23 +108,23 @@ def test_what_are_no_labels_is_said(data: Any, sentence: str) -> None:
         count_labels(data, 4, label="species")
 
 
-TABLE = [[5, 0, 2], [1, 7, 0], [0, 9, 9]]
+TABLE = [[5, 0, 2], [1, 7, 0], [5, 9, 9]]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "5,0,2\n1,7,0\n0,9,9\n",
-        "no,yes,may be\n5,0,2\n1,7,0\n0,9,9",
-        "\ufeff5;0;2\r\n1;7;0\r\n0;9;9\r\n\r\n",
-        ",0,1,2\n0,5,0,2\n1,1,7,0\n2,0,9,9\n",
-        "5 0 2\n1 7 0\n0 9 9\n",
-        'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t0\t9\t9\n',
-        "St Mary at the lake,5,0,2\nsouth,1,7,0\neast,0,9,9\n",
-        "Client,cat,dog,cow\n107,5,0,2\n114,1,7,0\n201,0,9,9\n",
-        'Hospital ID,cat,dog,cow\n"Paris, Nord",5,0,2\n3,1,7,0\n1,0,9,9\n',
-        "\t5\t0\t2\n\t1\t7\t0\n\t0\t9\t9\n",
-        "cat,dog,cow\n107,5,0,2\n114,1,7,0\n101,0,9,9\n",
+        "5,0,2\n1,7,0\n5,9,9\n",
+        "no,yes,may be\n5,0,2\n1,7,0\n5,9,9",
+        "\ufeff5;0;2\r\n1;7;0\r\n5;9;9\r\n\r\n",
+        ",0,1,2\n0,5,0,2\n1,1,7,0\n2,5,9,9\n",
+        "5 0 2\n1 7 0\n5 9 9\n",
+        'id\t"cat"\tdog\tcow\n1\t5\t0\t2.0\n2\t1\t7\t0\n3\t5\t9\t9\n',
+        "St Mary at the lake,5,0,2\nsouth,1,7,0\neast,5,9,9\n",
+        "Client,cat,dog,cow\n107,5,0,2\n114,1,7,0\n201,5,9,9\n",
+        'Hospital ID,cat,dog,cow\n"Paris, Nord",5,0,2\n3,1,7,0\n1,5,9,9\n',
+        "\t5\t0\t2\n\t1\t7\t0\n\t5\t9\t9\n",
+        "cat,dog,cow\n107,5,0,2\n114,1,7,0\n101,5,9,9\n",
     ],
 )
 def test_csv_as_programs_write_it(text: str, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_csv_as_programs_write_it(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [[30, 0], [30, 1], [5, 0, 1], [5, 1, 2]])
 def test_first_client_is_not_taken_for_names(first: list[int], tmp_path: Path) -> None:
     """Few samples that count up look like numbered classes, but the line is a client's."""
-    table = [first, [20] * len(first)]
+    table = [first, [20] * len(first), [20] * len(first)]
     path = tmp_path / "counts.csv"
     path.write_text("\n".join(",".join(map(str, row)) for row in table), encoding="utf-8")
     assert load_label_counts(path).tolist() == table
