@@ -7,6 +7,7 @@ from enum import Enum
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version as version_of
+from itertools import chain
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -15,7 +16,8 @@ from sphinx.pycode import ModuleAnalyzer
 from typer.main import get_command
 
 import dubhe_flwr
-from dubhe_flwr.cli import app as dubhe
+import dubhe_lab
+from dubhe_lab.cli import app as dubhe
 
 project = "dubhe-flwr"
 author = "The dubhe-flwr authors"
@@ -38,13 +40,15 @@ autodoc_default_options = {"members": True, "imported-members": True, "undoc-mem
 numpydoc_show_class_members = False
 default_role = "py:obj"
 nitpicky = True
-nitpick_ignore_regex = [(r"py:obj", r".*"), (r"py:class", r"(?!dubhe_flwr).*")]
+nitpick_ignore_regex = [(r"py:obj", r".*"), (r"py:class", r"(?!dubhe_flwr|dubhe_lab).*")]
 
 
 def _documented_data() -> dict[tuple[str, str], list[str]]:
     """Return the docstrings that stand below constants and types, by module and name."""
     found = {}
-    for module in pkgutil.walk_packages(dubhe_flwr.__path__, "dubhe_flwr."):
+    packages = (dubhe_flwr, dubhe_lab)
+    modules = (pkgutil.walk_packages(each.__path__, f"{each.__name__}.") for each in packages)
+    for module in chain.from_iterable(modules):
         try:
             analyzer = ModuleAnalyzer.for_module(module.name)
             analyzer.analyze()

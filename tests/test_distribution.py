@@ -94,12 +94,25 @@ def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:
 
 
 def test_the_wheel_works_alone(built: Path, tmp_path: Path) -> None:
-    """Without extras, tests or the repository: an app runs, and the command line answers."""
+    """Without tests or the repository an app runs, and nothing of the lab is installed."""
     (wheel,) = built.glob("*.whl")
     run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", cwd=tmp_path)
     bin_ = tmp_path / "venv" / "bin"
     run(UV, "pip", "install", "--quiet", "--python", bin_ / "python", wheel, cwd=tmp_path)
     assert run(bin_ / "python", "-c", APP, cwd=tmp_path).splitlines()[-1] == "3 clients"
+    foreign = "dubhe_lab", "torch", "matplotlib", "sklearn", "pandas"
+    search = f"from importlib.util import find_spec; print([*map(find_spec, {foreign})])"
+    assert run(bin_ / "python", "-c", search, cwd=tmp_path).count("None") == len(foreign)
+
+
+def test_the_lab_works_beside_it(built: Path, tmp_path: Path) -> None:
+    """Without the packages that training needs, the command line studies a federation."""
+    (wheel,) = built.glob("*.whl")
+    run(UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path, ROOT / "apps/lab", cwd=tmp_path)
+    (lab,) = tmp_path.glob("*.whl")
+    run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", cwd=tmp_path)
+    bin_ = tmp_path / "venv" / "bin"
+    run(UV, "pip", "install", "--quiet", "--python", bin_ / "python", wheel, lab, cwd=tmp_path)
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert run(bin_ / "dubhe", "--version", cwd=tmp_path).strip() == f"dubhe-flwr {version}"
     small = ("--num-clients", 30, "--num-participants", 4, "--rounds", 2)

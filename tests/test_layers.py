@@ -14,10 +14,8 @@ LAYERS = (
     ("protocol",),
     ("rules",),
     ("adapter",),
-    ("server", "serverapp", "clientapp", "simulation"),
-    ("baselines", "training", "data", "report", "testing"),
-    ("experiments",),
-    ("cli",),
+    ("server", "serverapp", "clientapp", "simulation", "labels"),
+    ("testing",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SANS_IO = ("errors", "core", "he", "protocol", "rules")
@@ -91,6 +89,14 @@ def test_the_lower_layers_do_no_input_or_output(layer: str) -> None:
     assert not any(found.values()), found
 
 
+def test_the_product_knows_nothing_of_the_lab() -> None:
+    """What runs on servers and nodes imports neither the lab nor a package of the lab."""
+    foreign = {"dubhe_lab", "typer", "rich", "matplotlib", "sklearn", "pandas"}
+    for path in PACKAGE.rglob("*.py"):
+        tops = {name.partition(".")[0] for _, name in imported(ast.parse(path.read_text()))}
+        assert not tops & foreign, path
+
+
 @pytest.mark.parametrize(("side", "other"), [("node", "coordinator"), ("coordinator", "node")])
 def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other: str) -> None:
     """What both need lies in `wire` or `rules`, and these know neither side."""
@@ -105,7 +111,7 @@ def test_a_wrong_import_is_found() -> None:
     """Up, sideways, to nowhere, and hidden in a function."""
     assert upward("core", "from dubhe_flwr.protocol import Plan") == [(1, "dubhe_flwr.protocol")]
     assert upward("server", "def f():\n    import dubhe_flwr.serverapp.dubhe")
-    assert upward("cli", "from dubhe_flwr.novelty import x")
+    assert upward("testing", "from dubhe_flwr.novelty import x")
     assert upward("he", "from dubhe_flwr import protocol")
     assert not upward("protocol", "from dubhe_flwr.core.codebook import Codebook\nimport numpy")
     assert worldly("def f():\n    from time import sleep") != []

@@ -7,11 +7,11 @@ import pytest
 from apis import FIT, TRAIN, Api, in_both_apis
 
 from dubhe_flwr.adapter.arguments import Options, taking
-from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.clientapp import register_dubhe
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.rules import Prices
+from dubhe_lab.baselines import RandomSelector
 
 
 @in_both_apis

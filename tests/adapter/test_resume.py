@@ -22,10 +22,10 @@ from flwr.app import Context
 from flwr.serverapp.strategy import Strategy
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
-from dubhe_flwr.baselines import RandomSelector
 from dubhe_flwr.errors import CheckpointError, SettingsError
 from dubhe_flwr.rules import Paper, Prices
 from dubhe_flwr.simulation import run_on_grid
+from dubhe_lab.baselines import RandomSelector
 
 NUM_ROUNDS = 5
 MANY_NODES = 36

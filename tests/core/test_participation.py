@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.randomness import draw_keys_of, keyed_draws
 from dubhe_flwr.core.registration import overall_registry, participation_probability
-from dubhe_flwr.data import client_distributions, half_normal_proportions
+from dubhe_lab.data import client_distributions, half_normal_proportions
 
 NUM_CLIENTS, NUM_PARTICIPANTS, NUM_DRAWS = 1000, 20, 10_000
 

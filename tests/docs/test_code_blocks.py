@@ -8,17 +8,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import pytest
-from bench.commands import app as benchmarks
 from docs.pages import PAGES, ROOT, blocks, name_of
 from flwr.cli.app import app as flwr
-from reproduction.commands import app as paper
 from typer.main import get_command
 
-from dubhe_flwr.cli import app as dubhe
+from dubhe_lab.cli import app as dubhe
 
 TYPER = {"dubhe": dubhe, "flwr": flwr}
-SCRIPTS = {"apps/benchmarks": benchmarks, "apps/paper": paper}
 SYSTEM = {"cat", "cp", "docker", "export", "mkdir", "openssl", "pip", "python3"}
 SYSTEM |= {"ruff", "ssh-keygen"}
 """What belongs to the system, and is not looked at further."""
@@ -58,14 +56,16 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 def within_uv(words: list[str]) -> list[str]:
     """Return what `uv run` runs; nothing for other uses of uv."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lab = tomllib.loads((ROOT / "apps" / "lab" / "pyproject.toml").read_text())["project"]
     if words[1] != "run":
         return []
     words = words[2:]
     while words[0].startswith("--"):
         option = words.pop(0)
         if option == "--extra":
-            assert words.pop(0) in extras["optional-dependencies"]
+            assert words.pop(0) in lab["optional-dependencies"]
+        elif option == "--package":
+            assert words.pop(0) == lab["name"]
         elif option == "--with":
             words.pop(0)  # a package beside those of the project
         else:
@@ -93,10 +93,11 @@ def options_of(arguments: list[str]) -> list[str]:
 
 def fault_of_typer(command: Any, arguments: list[str]) -> str | None:
     """Return the first command or option that an application does not know."""
-    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
-        if arguments[0] not in command.commands:
+    while hasattr(command, "get_command") and arguments and not arguments[0].startswith("-"):
+        inner = command.get_command(click.Context(command), arguments[0])
+        if inner is None:
             return arguments[0]
-        command = command.commands[arguments[0]]
+        command = inner
         arguments = arguments[1:]
     known = {name for option in command.params for name in option.opts + option.secondary_opts}
     return next((o for o in options_of(arguments) if o not in known | {"--help"}), None)
@@ -104,8 +105,6 @@ def fault_of_typer(command: Any, arguments: list[str]) -> str | None:
 
 def fault_of_script(arguments: list[str]) -> str | None:
     """Return the first option that a script does not have, or a script that is not there."""
-    if arguments[0] in SCRIPTS:
-        return fault_of_typer(get_command(SCRIPTS[arguments[0]]), arguments[1:])
     script = ROOT / arguments[0]
     source = script / "__main__.py" if script.is_dir() else script
     if not source.is_file():
@@ -140,7 +139,7 @@ def test_the_commands_of_a_page_are_there(page: Path) -> None:
 def test_a_wrong_command_is_found() -> None:
     """A command, an option, a folder and a marker that are not there."""
     assert fault(["dubhe", "compete"]) == "compete"
-    assert fault(["python", "apps/paper", "table2", "--scales", "full"]) == "--scales"
+    assert fault(["dubhe", "paper", "table2", "--scales", "full"]) == "--scales"
     assert fault(["dubhe", "study", "--seed", "0"]) is None
     assert fault(["python", "apps/nothing"])
     assert fault(["python", "apps/deployment", "--nodes"]) == "--nodes"

@@ -7,7 +7,8 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from reproduction.trainings import final_accuracy
+
+from dubhe_lab.paper.trainings import final_accuracy
 
 DOCS = Path(__file__).parents[2] / "docs"
 CELLS = sorted((DOCS / "reproduction" / "cells" / "training").glob("*.json"))
@@ -52,6 +53,6 @@ def test_each_measurement_says_where_it_comes_from(path: Path) -> None:
     assert provenance["seed"] in range(5)
     assert provenance["device"]
     assert {"torch", "flwr", "dubhe_flwr"} <= provenance["versions"].keys()
-    commands = ("python apps/paper leaderboard", "dubhe reproduce")
+    commands = ("dubhe paper leaderboard", "dubhe reproduce")
     assert provenance["command"].startswith(commands)
     assert " /" not in provenance["command"]

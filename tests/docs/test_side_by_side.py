@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
-from bench.measuring import markdown_of
 from docs.pages import ROOT
 from matplotlib.figure import Figure
-from reproduction.cells import CellStore
-from reproduction.commands import EXPERIMENTS, sections
-from reproduction.experiment import PaperSettings
 
-from dubhe_flwr.report.picture import Panel
+from dubhe_lab.bench.measuring import markdown_of
+from dubhe_lab.paper.cells import CellStore
+from dubhe_lab.paper.commands import EXPERIMENTS, sections
+from dubhe_lab.paper.experiment import PaperSettings
+from dubhe_lab.report.picture import Panel
 
 FOLDER = ROOT / "docs" / "side_by_side"
 PAGE = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
                 looks[str(line.get_label())].add((line.get_color(), line.get_marker()))
         return b""
 
-    monkeypatch.setattr("reproduction.leaderboard.picture", draw)
+    monkeypatch.setattr("dubhe_lab.paper.leaderboard.picture", draw)
     sections(["leaderboard"], OPTIONS, FOUND)
     shown = [look for label, (look, *others) in looks.items() if label[0] != "_" if not others]
     named = [label for label in looks if label[0] != "_"]

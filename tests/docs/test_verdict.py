@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from bench.measuring import markdown_of
 from docs.pages import ROOT
-from reproduction.cells import CellStore
-from reproduction.commands import EXPERIMENTS, sections
-from reproduction.experiment import PaperSettings
 
-from dubhe_flwr import study
-from dubhe_flwr.experiments.settings import FederationSettings
+from dubhe_lab import study
+from dubhe_lab.bench.measuring import markdown_of
+from dubhe_lab.experiments.settings import FederationSettings
+from dubhe_lab.paper.cells import CellStore
+from dubhe_lab.paper.commands import EXPERIMENTS, sections
+from dubhe_lab.paper.experiment import PaperSettings
 
 FOLDER = ROOT / "docs" / "verdict" / "cells"
 FEDERATION = [own.name for own in FederationSettings.flat_fields()]

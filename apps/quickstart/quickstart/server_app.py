@@ -7,9 +7,8 @@ from flwr.server.strategy import FedAvg
 from flwr.serverapp import ServerApp
 
 from dubhe_flwr.server import Dubhe
-from dubhe_flwr.training.loop import evaluate
-from dubhe_flwr.training.models import get_parameters, set_parameters
-from quickstart.task import new_model, test_data
+from quickstart import model
+from quickstart.data import test_data
 
 
 def server_fn(context: Context) -> ServerAppComponents:
@@ -21,7 +20,7 @@ def server_fn(context: Context) -> ServerAppComponents:
             fraction_evaluate=0.0,
             evaluate_fn=test,
             on_fit_config_fn=lambda server_round: {"server-round": server_round},
-            initial_parameters=ndarrays_to_parameters(get_parameters(new_model())),
+            initial_parameters=ndarrays_to_parameters(model.get_parameters(model.new_model())),
         ),
         num_participants=int(config.get("num-participants", 5)),
         seed=int(config.get("seed", 0)),
@@ -40,9 +39,9 @@ def test(
     _server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
 ) -> tuple[float, dict[str, Scalar]]:
     """Return loss and accuracy of the global model on the server's own images."""
-    model = new_model()
-    set_parameters(model, parameters)
-    loss, accuracy = evaluate(model, *test_data())
+    network = model.new_model()
+    model.set_parameters(network, parameters)
+    loss, accuracy = model.test(network, *test_data())
     return loss, {"accuracy": accuracy}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubhe_flwr.data import count_labels
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.labels import count_labels
 from dubhe_flwr.protocol import NodePolicy
 from dubhe_flwr.protocol.node.policy import is_willing, read_label_counts, warn_once
 from dubhe_flwr.protocol.wire.messages import JoinRequest, JoinStatus

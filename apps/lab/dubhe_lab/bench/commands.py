@@ -1,0 +1,99 @@
+"""`dubhe bench`: what encryption, the protocol, large federations and engines cost."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from dubhe_lab.bench.crypto import CryptoSettings, bench_crypto
+from dubhe_lab.bench.engine import EngineSettings, bench_engine
+from dubhe_lab.bench.measuring import BenchResults
+from dubhe_lab.bench.present import PresentSettings, bench_present
+from dubhe_lab.bench.protocol import ProtocolSettings, bench_protocol
+from dubhe_lab.bench.rounds import RoundsSettings, bench_rounds
+from dubhe_lab.bench.scale import ScaleSettings, bench_scale
+from dubhe_lab.bench.simulation import SimulationSettings, bench_simulation
+from dubhe_lab.bench.start import StartSettings, bench_start
+from dubhe_lab.cli.application import new_application
+from dubhe_lab.cli.options import command, writable_file
+from dubhe_lab.experiments.options import CommandSettings
+
+_Bench: TypeAlias = Callable[[Any], BenchResults]
+
+_BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
+    "crypto": (CryptoSettings, bench_crypto),
+    "protocol": (ProtocolSettings, bench_protocol),
+    "simulation": (SimulationSettings, bench_simulation),
+    "present": (PresentSettings, bench_present),
+    "scale": (ScaleSettings, bench_scale),
+    "engine": (EngineSettings, bench_engine),
+    "rounds": (RoundsSettings, bench_rounds),
+    "start": (StartSettings, bench_start),
+}
+_EPILOG: Final = (
+    "Example: [bold]dubhe bench {name} --json results/{name}.json "
+    "--markdown results/{name}.md[/bold]"
+)
+
+app = new_application(
+    help="Measure what encryption, the protocol, large federations and engines cost.",
+    epilog="Example: [bold]dubhe bench crypto --quick[/bold]",
+    no_args_is_help=True,
+)
+
+
+def _run(
+    bench: _Bench,
+    settings_of: Callable[[bool], CommandSettings],
+    *,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Small sizes and keys: shows that it runs, not how fast."),
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="File to write the results to.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="File to write the tables to.")] = None,
+) -> None:
+    settings = settings_of(quick)
+    writable_file(json)
+    writable_file(markdown)
+    console = Console()
+    with console.status("measuring"):
+        results = bench(settings)
+    for table in (*results.tables, results.figure_table()):
+        console.print(table.for_terminal())
+    if json is not None:
+        results.save(json)
+    if markdown is not None:
+        markdown.write_text(results.markdown(), encoding="utf-8")
+    if written := [escape(str(path)) for path in (json, markdown) if path is not None]:
+        console.print(f"Written: {', '.join(written)}.", highlight=False)
+
+
+def _command(settings: type[CommandSettings], bench: _Bench) -> Callable[..., None]:
+    """Return a command whose defaults are smaller with --quick."""
+    smaller = {
+        own.name: own.metadata["quick"] for own in settings.flat_fields() if "quick" in own.metadata
+    }
+    usual = settings.of().flat()
+
+    def build(**given: Any) -> Callable[[bool], CommandSettings]:
+        own = {name: value for name, value in given.items() if value is not None}
+        return lambda quick: settings.of(**(smaller if quick else {}) | own)
+
+    shown = {
+        name: f"{_text(usual[name])}, or {_text(smaller[name])} with --quick" for name in smaller
+    }
+    return command(partial(_run, bench), settings, build, shown=shown)
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+for _name, (_settings, _bench) in _BENCHMARKS.items():
+    _about = (_bench.__doc__ or "").partition("\n")[0]
+    app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(_command(_settings, _bench))

@@ -1,0 +1,109 @@
+"""How long something takes, and what a benchmark found: figures, bounds and tables."""
+
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import cpu_count
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+from dubhe_lab.experiments.findings import provenance
+from dubhe_lab.report.results import write_json
+from dubhe_lab.report.table import Table
+
+
+def seconds_of(action: Callable[[], object], *, on_the_clock: bool = False) -> float:
+    """Return the CPU time of an action: on a shared machine it says more than the clock."""
+    now = perf_counter if on_the_clock else process_time
+    began = now()
+    action()
+    return now() - began
+
+
+def interleaved(
+    actions: Mapping[str, Callable[[], object]], rounds: int, times: Mapping[str, int] | None = None
+) -> dict[str, list[float]]:
+    """Return the CPU times of actions, in turn: a change of the machine's speed meets all of them.
+
+    `times` says how often an action is timed in each round, if not once.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds):
+        for name, action in actions.items():
+            seconds[name] += [seconds_of(action) for _ in range((times or {}).get(name, 1))]
+    return seconds
+
+
+def environment(packages: Iterable[str]) -> dict[str, Any]:
+    """Return versions of packages, command and date, and the processor."""
+    device = f"{cpu_count()} cores of {_processor()}"
+    return {**provenance(packages), "device": device}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+@dataclass(frozen=True)
+class BenchResults:
+    """All that a benchmark found: what was run, the numbers that count, and what they are from.
+
+    A bound of a figure is ``"at least"`` or ``"at most"``, and a number.
+    """
+
+    config: Mapping[str, Any]
+    figures: Mapping[str, float]
+    measured: Mapping[str, Any]
+    tables: Sequence[Table]
+    bounds: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+
+    def _wanted(self) -> dict[str, dict[str, Any]]:
+        wanted = {}
+        for name, (side, bound) in self.bounds.items():
+            if (value := self.figures.get(name)) is not None:
+                kept = value >= bound if side == "at least" else value <= bound
+                wanted[name] = {"bound": f"{side} {bound:g}", "kept": kept}
+        return wanted
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `save` writes: each figure under its own name."""
+        return {
+            **self.figures,
+            "wanted": self._wanted(),
+            "measured": dict(self.measured),
+            "tables": [markdown_of(table) for table in self.tables],
+            "config": dict(self.config),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the results as JSON."""
+        write_json(path, self.to_dict())
+
+    def figure_table(self) -> Table:
+        """Return the figures beside what is wanted of them."""
+        wanted = self._wanted()
+        told = {n: (of["bound"], "yes" if of["kept"] else "no") for n, of in wanted.items()}
+        rows = [
+            (name, f"{value:.4g}", *told.get(name, ("", "")))
+            for name, value in self.figures.items()
+        ]
+        return Table("Figures", ("figure", "measured", "wanted", "kept"), rows)
+
+    def markdown(self) -> str:
+        """Return command and tables as Markdown."""
+        tables = "\n\n".join(markdown_of(table) for table in (*self.tables, self.figure_table()))
+        return f"```bash\n{self.config['command']}\n```\n\n{tables}\n"
+
+
+def markdown_of(table: Table) -> str:
+    """Return a table as Markdown has it, headed by its caption."""
+    headings = [heading.replace("\n", " ") for heading in table.columns]
+    lines = [f"| {' | '.join(row)} |" for row in (headings, *table.rows)]
+    lines.insert(1, "|---" * len(table.columns) + "|")
+    return "\n".join([table.caption, "", *lines])

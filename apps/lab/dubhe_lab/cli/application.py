@@ -1,0 +1,102 @@
+"""The application `dubhe`: its commands, and what it says without one or after an error."""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+import click
+import typer
+from rich.console import Console
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from dubhe_flwr.errors import DubheError
+from dubhe_lab.cli import compare, study
+
+_WELCOME = """\
+[bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
+close to uniform, and the server sees no client's label counts.
+
+Begin with a comparison of random selection, Dubhe and a greedy oracle. It
+trains a small model on handwritten digits and takes a minute or two:
+
+    [bold]dubhe compare[/bold]
+
+Without training, in less than a minute, and without the packages that training needs:
+
+    [bold]dubhe study[/bold]
+
+All options of a command: [bold]--help[/bold] after it. How to add Dubhe to an app of your own:
+docs/tutorial/add_dubhe.md."""
+
+
+_FURTHER: Final = {"paper": "dubhe_lab.paper.commands", "bench": "dubhe_lab.bench.commands"}
+"""Groups of commands, each the `app` of a module."""
+
+
+class _Dubhe(TyperGroup):
+    """Imports a group of commands only when it is asked for: `dubhe compare` starts sooner."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return [*super().list_commands(context), *_FURTHER]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name in _FURTHER:
+            command = typer.main.get_command(import_module(_FURTHER[name]).app)
+            command.name = name
+            return command
+        return super().get_command(context, name)
+
+
+def new_application(**given: Any) -> typer.Typer:
+    """Return an application without commands, whose help and errors look like those of `dubhe`."""
+    return typer.Typer(
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        suggest_commands=False,  # Click suggests them already
+        **given,
+    )
+
+
+app = new_application(cls=_Dubhe)
+
+
+@app.callback(invoke_without_command=True, epilog="Example: [bold]dubhe compare[/bold]")
+def start(
+    context: typer.Context,
+    *,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Private, unbiased client selection for Flower."""
+    if show_version:
+        typer.echo(f"dubhe-flwr {version('dubhe-flwr')}")
+    elif context.invoked_subcommand is None:
+        Console().print(_WELCOME, highlight=False)
+
+
+app.command("compare", epilog=compare.EPILOG)(compare.compare)
+app.command("study", epilog=study.EPILOG)(study.study)
+
+
+def main() -> None:
+    """Run `dubhe`."""
+    run_application(app)
+
+
+def run_application(application: typer.Typer) -> None:
+    """Run a command line; an error of this package is one sentence and exit code 2."""
+    try:
+        application()
+    except DubheError as error:
+        sentence = str(error)
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package not in {"torch", "torchvision", "sklearn", "PIL"}:
+            raise
+        sentence = f"{package} is missing; run `pip install './apps/lab[torch]'` in a clone."
+    Console(stderr=True).print(f"[red]{escape(sentence)}[/red]", highlight=False, soft_wrap=True)
+    raise SystemExit(2)

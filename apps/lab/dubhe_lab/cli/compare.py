@@ -1,0 +1,92 @@
+"""`dubhe compare`: train with each way of selecting clients."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from dubhe_lab.cli.options import command, writable_folder
+from dubhe_lab.data import DATASETS
+from dubhe_lab.experiments import CompareSettings
+from dubhe_lab.experiments.kept import KeptResults
+from dubhe_lab.experiments.progress import compare_progress
+from dubhe_lab.report.panels import save_figures
+from dubhe_lab.report.picture import require_matplotlib
+from dubhe_lab.report.terminal import summary_sentence, summary_table
+
+EPILOG: Final = (
+    "Example: [bold]dubhe compare --dataset mnist --data-dir data --methods random,dubhe "
+    "--num-rounds 20 --out results/mnist[/bold]"
+)
+
+_SET_BY_METHODS: Final = ("rule", "determination", "thresholds", "reference_set")
+_FOR_STUDIES: Final = ("generator", "group_size", "registration_interval")
+
+
+def _by_dataset() -> dict[str, str]:
+    """Return the defaults that `for_dataset` has, where they are not those of the fields."""
+    of = {name: CompareSettings.for_dataset(name).flat() for name in DATASETS}
+    told = {}
+    for name, usual in CompareSettings().flat().items():
+        values = [values[name] for values in of.values()]
+        if name != "dataset" and any(value != usual for value in values):
+            each = ", ".join(f"{v} for {d}" for v, d in zip(values, of, strict=True))
+            told[name] = each if len(set(values)) > 1 else str(values[0])
+    return told
+
+
+def _compare(
+    settings: CompareSettings,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw figures beside results.json.")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew where the folder holds results.")
+    ] = False,
+) -> None:
+    """Train with each way of selecting clients, and show which one learns most.
+
+    All methods share the federation, the initial model and the way of training.
+    Each is kept when it is finished; the same command goes on from there.
+    """
+    if figures:
+        require_matplotlib()
+    folder = writable_folder(out or Path("results") / f"compare-{settings.dataset}")
+    console = Console()
+    kept = KeptResults(folder / "results.json", settings)
+    if overwrite:
+        kept.path.unlink(missing_ok=True)
+    if finished := kept.finished():
+        there = ", ".join(finished)
+        console.print(f"Trained before, in {kept.path}: {there}.", highlight=False, soft_wrap=True)
+    try:
+        with compare_progress(console, settings) as update:
+            # It needs torch, an extra, and seconds to be imported: the progress is shown before.
+            from dubhe_lab.experiments.compare import compare as run  # noqa: PLC0415
+
+            results = run(settings, update, finished=finished, on_method=kept.keep)
+        if figures:
+            save_figures(results, folder)
+    except KeyboardInterrupt:
+        there = ", ".join(kept.finished()) or "no method yet"
+        sentence = f"Stopped. {kept.path} holds {there}; the same command goes on from there."
+        console.print(sentence, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    console.print(summary_table(results).for_terminal())
+    console.print(summary_sentence(results), highlight=False)
+    what = "Results, and comparison.png to look at first," if figures else "Results"
+    console.print(f"{what} are in {escape(str(folder))}.", highlight=False)
+
+
+compare = command(
+    _compare,
+    CompareSettings,
+    CompareSettings.for_dataset,
+    without=(*_SET_BY_METHODS, *_FOR_STUDIES),
+    shown=_by_dataset(),
+)

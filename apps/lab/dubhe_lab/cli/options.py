@@ -1,0 +1,94 @@
+"""Commands whose options are the fields of settings, and the files that they write."""
+
+import inspect
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import Field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, get_args
+
+import typer
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.experiments.options import CommandSettings
+
+
+def command(
+    run: Callable[..., None],
+    settings: type[CommandSettings],
+    build: Callable[..., Any] | None = None,
+    *,
+    without: Collection[str] = (),
+    shown: Mapping[str, str] | None = None,
+) -> Callable[..., None]:
+    """Return a function that `typer` makes a command of, with an option for each field.
+
+    `run` is called with the settings, and with its own options: its arguments after the first.
+    `build` makes the settings of the fields' values (default: ``settings.of``); fields named by
+    `without` are no option, and for those that are `shown` only `build` knows the default.
+    """
+    fields = {f.name: f for f in settings.flat_fields() if f.name not in without}
+    told = shown or {}
+
+    def call(**given: Any) -> None:
+        values = {name: _value(own, given.pop(name)) for name, own in fields.items()}
+        run((build or settings.of)(**values), **given)
+
+    call.__doc__ = run.__doc__
+    _, *others = inspect.signature(run).parameters.values()
+    own = [_parameter(name, own, told.get(name)) for name, own in fields.items()]
+    call.__signature__ = inspect.Signature([*own, *others])  # type: ignore[attr-defined]
+    return call
+
+
+def _value(own: Field[Any], given: Any) -> Any:
+    parse = own.metadata.get("parse")
+    return parse(own.name, given) if parse is not None and given is not None else given
+
+
+def _parameter(name: str, own: Field[Any], shown: str | None) -> inspect.Parameter:
+    about, default = own.metadata, own.default
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    kind: Any = type(default)
+    if default is None:
+        wanted = next(each for each in get_args(own.type) if each is not type(None))
+        kind = wanted if wanted in {int, float, str} else str
+    if shown is not None:
+        default = None
+    spelt = name.replace("_", "-")
+    usual = f"--{spelt}/--no-{spelt}" if kind is bool else f"--{spelt}"
+    spelling, told = about.get("spelt", (usual,)), shown or about.get("shown") or True
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=typer.Option(default, *spelling, help=about["about"], show_default=told),
+        annotation=kind if default is not None else kind | None,
+    )
+
+
+def writable_folder(folder: Path) -> Path:
+    """Make a folder before the work begins whose results it shall hold, or say why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except FileExistsError as error:
+        raise SettingsError(f"{error.filename} is a file; give the name of a folder.") from None
+    except OSError as error:
+        raise SettingsError(
+            f"{folder} cannot be written ({error.strerror}); give a folder that can."
+        ) from None
+
+
+def writable_file(path: Path | None) -> None:
+    """Make the folder of a file before the work begins whose results it shall hold."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise SettingsError(f"{path} is a folder; give the name of a file in it.")
+    if not path.exists():
+        writable_folder(path.parent)
+    elif not os.access(path, os.W_OK):
+        raise SettingsError(f"{path} cannot be written; give a file that can.")

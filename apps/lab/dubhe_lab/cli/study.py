@@ -1,0 +1,129 @@
+"""`dubhe study`: select clients without training a model."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Final
+
+import click
+import typer
+from click.core import ParameterSource
+from rich.console import Console
+from rich.markup import escape
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.cli.options import command, writable_file
+from dubhe_lab.experiments import StudySettings
+from dubhe_lab.experiments.my_federation import study as federation_study
+from dubhe_lab.experiments.progress import study_progress
+from dubhe_lab.experiments.settings import FederationSettings, SelectionSettings
+from dubhe_lab.experiments.study import study as run
+from dubhe_lab.report.panels import save_study_figure
+from dubhe_lab.report.picture import require_matplotlib
+from dubhe_lab.report.results import StudyResults, write_json
+from dubhe_lab.report.terminal import study_sentence, study_table
+
+EPILOG: Final = (
+    "Example: [bold]dubhe study --determination grouped --json results/grouped.json "
+    "--figure results/grouped.png[/bold]; "
+    "[bold]dubhe study --label-counts counts.csv --num-participants 10[/bold]"
+)
+
+_OF_DRAWN: Final = (
+    *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
+    *("num_rounds", "encrypted", "figure"),
+)
+_OF_OTHER_RULES: Final = {"prices": ["thresholds"], "paper": ["coverage", "local_skew", "target"]}
+
+
+def _study(
+    settings: StudySettings,
+    *,
+    json: Annotated[Path | None, typer.Option(help="File to write the results to.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="PNG file to draw them to.")] = None,
+    label_counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your federation: CSV, NPY or Parquet, a row a client, a column a class."
+        ),
+    ] = None,
+    equal_weights: Annotated[
+        bool,
+        typer.Option(
+            "--equal-weights", help="In your federation: clients count alike, of any size."
+        ),
+    ] = False,
+) -> None:
+    """Select without training, and show how balanced and how varied the selected data is.
+
+    Random selection and a greedy oracle select in the same federation. It is a drawn one, or with
+    --label-counts your own: then a verdict says whether Dubhe helps there.
+    """
+    _check_rule(settings.selection)
+    if label_counts is not None:
+        _study_own(settings, label_counts, json, equal_weights)
+        return
+    if equal_weights:
+        raise SettingsError("In drawn federations all weigh the same; leave --equal-weights out.")
+    if figure is not None:
+        if figure.suffix != ".png":
+            raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
+        require_matplotlib()
+    writable_file(json)
+    writable_file(figure)
+    console, found = Console(), list[StudyResults]()
+
+    def keep(results: StudyResults) -> None:
+        found.append(results)
+        if json is not None:
+            results.save(json)
+
+    try:
+        with study_progress(console, settings) as progress:
+            results = run(settings, progress.select, progress.answer, on_method=keep)
+    except KeyboardInterrupt:
+        there = ", ".join(found[-1].methods) if found else "no method yet"
+        sentence = f"Stopped. {json or 'No file'} holds what was finished: {there}."
+        console.print(sentence, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    if figure is not None:
+        save_study_figure(results, figure)
+    console.print(study_table(results).for_terminal())
+    console.print(study_sentence(results), highlight=False)
+    if written := [escape(str(path)) for path in (json, figure) if path is not None]:
+        console.print(f"Written: {', '.join(written)}.", highlight=False)
+
+
+def _check_rule(selection: SelectionSettings) -> None:
+    """Refuse what the rule does not take."""
+    for name in _OF_OTHER_RULES[selection.rule]:
+        if getattr(selection, name) != getattr(SelectionSettings(), name):
+            raise SettingsError(f"{name} is not for rule={selection.rule}; leave one out.")
+
+
+def _study_own(
+    settings: StudySettings, label_counts: Path, json: Path | None, equal_weights: bool
+) -> None:
+    """Study a federation of which the label counts are known."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if option.name in _OF_DRAWN and given:
+            names = " or ".join((*option.opts, *option.secondary_opts))
+            raise SettingsError(
+                f"{names} is for drawn federations; leave it out with --label-counts."
+            )
+    writable_file(json)
+    if json is not None and json.resolve() == label_counts.resolve():
+        raise SettingsError(f"{json} has the label counts; give --json the name of another file.")
+    protocol = settings.protocol_settings()
+    own = {"equal_weights": equal_weights, "rounds_per_draw": None, "simulation": None}
+    arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)} | own
+    console = Console()
+    with console.status("Clients are selected for 200 rounds"):
+        found = federation_study(label_counts, **arguments)
+    if json is not None:
+        write_json(json, found.to_dict())
+    console.print(found, highlight=False)
+
+
+study = command(_study, StudySettings)

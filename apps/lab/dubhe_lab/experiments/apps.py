@@ -1,0 +1,170 @@
+"""The Flower apps of a comparison: one ClientApp for all methods, a recorded strategy for each."""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.client import Client
+from flwr.clientapp import ClientApp
+from flwr.common import FitIns, FitRes, NDArrays, Parameters, Scalar, ndarrays_to_parameters
+from flwr.server import ClientManager, ServerAppComponents, ServerConfig
+from flwr.server.client_proxy import ClientProxy
+from flwr.server.strategy import FedAvg, FedAvgM, Strategy
+from flwr.serverapp import ServerApp
+from numpy.typing import NDArray
+
+from dubhe_flwr.clientapp import DubheMod
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.server import Selection
+from dubhe_lab.data import Federation
+from dubhe_lab.experiments.findings import selected_data
+from dubhe_lab.experiments.scenario import Scenario
+from dubhe_lab.experiments.settings import CompareSettings
+from dubhe_lab.report.results import MethodResult
+from dubhe_lab.training.models import get_parameters
+
+
+class RecordedSelection(Selection):
+    """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
+
+    `on_round` is told each round and the accuracy after it, None where the strategy does not
+    evaluate the model; round 0 is that of the initial model.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        selector: Selector[Any],
+        *,
+        expected_nodes: int,
+        on_round: Callable[[int, float | None], None],
+    ) -> None:
+        super().__init__(
+            strategy, selector, expected_nodes=expected_nodes, on_selection=self._take_note
+        )
+        self._on_round = on_round
+        self._plans: list[Plan] = []
+        self._evaluations: list[tuple[float | None, float | None]] = []
+        self._selection_seconds = 0.0
+        self._training_seconds = 0.0
+        self._training_began = 0.0
+        self._update_bytes_down = 0
+        self._update_bytes_up = 0
+
+    def _take_note(self, plan: Plan, seconds: float) -> None:
+        self._plans.append(plan)
+        self._selection_seconds += seconds
+
+    def configure_fit(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, FitIns]]:
+        """Select, and take note of what the instructions weigh."""
+        instructions = super().configure_fit(server_round, parameters, client_manager)
+        self._update_bytes_down += _num_bytes(ins.parameters for _, ins in instructions)
+        self._training_began = time.perf_counter()
+        return instructions
+
+    def aggregate_fit(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, FitRes]],
+        failures: list[tuple[ClientProxy, FitRes] | BaseException],
+    ) -> tuple[Parameters | None, dict[str, Scalar]]:
+        """Aggregate, and take note of what the updates weigh; a failed client is an error."""
+        self._training_seconds += time.perf_counter() - self._training_began
+        if failures:
+            raise DubheError(
+                f"Round {server_round}: {len(failures)} of {len(results) + len(failures)} clients "
+                f"failed to train; Flower's log above says why ({failures[0]})."
+            )
+        self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
+        return super().aggregate_fit(server_round, results, failures)
+
+    def evaluate(
+        self, server_round: int, parameters: Parameters
+    ) -> tuple[float, dict[str, Scalar]] | None:
+        """Evaluate, if it is time, and take note of loss and accuracy."""
+        evaluation = super().evaluate(server_round, parameters)
+        loss, accuracy = None, None
+        if evaluation is not None:
+            loss, accuracy = evaluation[0], float(evaluation[1]["accuracy"])
+        self._evaluations.append((loss, accuracy))
+        self._on_round(server_round, accuracy)
+        return evaluation
+
+    def result(self, federation: Federation) -> MethodResult:
+        """Return how the rounds so far went; row i of the federation has the alias i."""
+        selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
+        selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
+        return MethodResult(
+            num_rounds=len(self._plans),
+            accuracy=tuple(accuracy for _, accuracy in self._evaluations),
+            loss=tuple(loss for loss, _ in self._evaluations),
+            **selected_data(self._plans, federation),
+            selection_seconds=self._selection_seconds,
+            training_seconds=self._training_seconds,
+            bytes_up=self._update_bytes_up + selection_bytes_up,
+            bytes_down=self._update_bytes_down + selection_bytes_down,
+            selection_bytes_up=selection_bytes_up,
+            selection_bytes_down=selection_bytes_down,
+        )
+
+
+def build_client_app(
+    settings: CompareSettings, scenario_of: Callable[[CompareSettings], Scenario]
+) -> ClientApp:
+    """Return the app of all nodes, which holds no data: each node makes the scenario it is in."""
+
+    def client(context: Context) -> Client:
+        return scenario_of(settings).client(_partition(context)).to_client()
+
+    def label_counts(context: Context) -> NDArray[np.int64]:
+        return np.asarray(scenario_of(settings).federation.label_counts[_partition(context)])
+
+    least = min(2048, settings.selection.key_bits)
+    mod = DubheMod(label_counts, simulated=True, min_key_bits=least)
+    return ClientApp(client_fn=client, mods=[mod])
+
+
+def build_strategy(
+    selector: Selector[Any], scenario: Scenario, on_round: Callable[[int, float | None], None]
+) -> RecordedSelection:
+    """Return federated averaging over the clients that are selected."""
+
+    def test(
+        server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
+    ) -> tuple[float, dict[str, Scalar]] | None:
+        if not scenario.settings.is_evaluated(server_round):
+            return None
+        loss, accuracy = scenario.test(parameters)
+        return loss, {"accuracy": accuracy}
+
+    momentum = scenario.settings.training.server_momentum
+    averaging = (partial(FedAvgM, server_momentum=momentum) if momentum else FedAvg)(
+        fraction_evaluate=0.0,
+        evaluate_fn=test,
+        on_fit_config_fn=lambda server_round: {"server-round": server_round},
+        fit_metrics_aggregation_fn=lambda _metrics: {},
+        initial_parameters=ndarrays_to_parameters(get_parameters(scenario.new_model())),
+    )
+    return RecordedSelection(
+        averaging, selector, expected_nodes=scenario.federation.num_clients, on_round=on_round
+    )
+
+
+def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
+    """Return the app that runs a strategy."""
+    components = ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
+    return ServerApp(server_fn=lambda _context: components)
+
+
+def _partition(context: Context) -> int:
+    return int(context.node_config["partition-id"])
+
+
+def _num_bytes(all_parameters: Iterable[Parameters]) -> int:
+    return sum(len(tensor) for parameters in all_parameters for tensor in parameters.tensors)

@@ -1,0 +1,89 @@
+"""Compare ways of selecting clients: same federation, same initial model, same training."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import torch
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+from dubhe_flwr.simulation import run_in_process
+from dubhe_lab.experiments.apps import build_client_app, build_server_app, build_strategy
+from dubhe_lab.experiments.findings import federation_summary, provenance
+from dubhe_lab.experiments.scenario import Scenario, scenario_of
+from dubhe_lab.experiments.settings import CompareSettings
+from dubhe_lab.experiments.study import selector_of, tell_nobody
+from dubhe_lab.report.results import ComparisonResults, MethodResult
+from dubhe_lab.training.loop import resolve_device
+
+_PACKAGES: Final = ("dubhe-flwr", "flwr", "torch", "numpy", "phe")
+
+
+def compare(
+    settings: CompareSettings,
+    on_round: Callable[[str, int, float | None], None] = tell_nobody,
+    *,
+    finished: Mapping[str, MethodResult] | None = None,
+    on_method: Callable[[ComparisonResults], None] = tell_nobody,
+    scenario_of: Callable[[CompareSettings], Scenario] = scenario_of,
+) -> ComparisonResults:
+    """Train by federated averaging with each method of selection, and tell how they fared.
+
+    `on_round` is told method, round and accuracy after each round, None without an evaluation;
+    round 0 is the initial model. Accuracies and selected sets repeat with the seed. Methods that
+    are `finished` are taken as they are; `on_method` is told the results after each other one.
+    Another `scenario_of` brings data and clients of its own, and has to remember what it made.
+    """
+    device = resolve_device(settings.machine.device)
+    scenario = scenario_of(settings)
+    client_app = build_client_app(settings, scenario_of)
+    # The first optimizer imports what takes seconds, which are not the first method's training.
+    torch.optim.Adam([torch.zeros(1)])
+    results = ComparisonResults(
+        config={**settings.flat(), "device": str(device), **provenance(_PACKAGES)},
+        federation=federation_summary(scenario.federation),
+        methods=dict(finished or {}),
+    )
+    for method in settings.methods:
+        if method in results.methods:
+            continue
+        selector = selector_of(method, settings, scenario.federation)
+        strategy = build_strategy(selector, scenario, partial(on_round, method))
+        simulate(
+            settings.engine,
+            build_server_app(strategy, settings.num_rounds),
+            client_app,
+            settings.federation.num_clients,
+            on_gpu=device.type == "cuda",
+        )
+        found = strategy.result(scenario.federation)
+        results = replace(results, methods={**results.methods, method: found})
+        on_method(results)
+    return results
+
+
+def simulate(
+    engine: str,
+    server_app: ServerApp,
+    client_app: ClientApp,
+    num_supernodes: int,
+    *,
+    on_gpu: bool = False,
+) -> None:
+    """Run a Flower app to its end; `on_gpu` each of Ray's workers has a quarter of a GPU."""
+    if engine == "inprocess":
+        run_in_process(server_app, client_app, num_supernodes)
+        return
+    from flwr.simulation import run_simulation  # noqa: PLC0415 - needs Ray, an extra
+
+    run_simulation(
+        server_app,
+        client_app,
+        num_supernodes,
+        backend_config={
+            "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.25 if on_gpu else 0.0},
+        },
+    )

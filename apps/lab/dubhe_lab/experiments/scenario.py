@@ -1,0 +1,101 @@
+"""The scenario that all methods share: the same clients with the same samples."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import numpy as np
+import torch
+from flwr.common import NDArrays
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dubhe_flwr.core.randomness import generator
+from dubhe_lab.data import Dataset, Federation, assign_samples, load_dataset
+from dubhe_lab.experiments.settings import CompareSettings
+from dubhe_lab.training.client import TorchClient
+from dubhe_lab.training.loop import adam, evaluate, limited_threads, resolve_device, sgd
+from dubhe_lab.training.models import build_model, set_parameters
+
+_OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
+_SAME_NAMES: Final = ("epochs", "batch_size", "num_threads")
+_dataset = lru_cache(maxsize=1)(load_dataset)  # once for all that is compared on it
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Who holds which samples, as indices (N, N_VC), and what is trained and tested on them."""
+
+    settings: CompareSettings
+    dataset: Dataset
+    federation: Federation
+    samples: NDArray[np.int64]
+
+    def new_model(self) -> nn.Module:
+        """Return a model with the initial parameters, which are those of all methods."""
+        return build_model(
+            self.dataset.image_shape, self.dataset.num_classes, seed=self.settings.federation.seed
+        )
+
+    def client(self, partition: int) -> TorchClient:
+        """Return the client with that partition-id."""
+        training = self.settings.training
+        images, labels = self._train_data
+        own = torch.from_numpy(self.samples[partition]).to(images.device)
+        return TorchClient(
+            self._workbench,
+            (images[own], labels[own]),
+            **{name: getattr(training, name) for name in _SAME_NAMES},
+            optimizer=_OPTIMIZERS[training.optimizer](training.rate),
+            device=self.settings.machine.device,
+            seed=self.settings.federation.seed,
+            alias=str(partition),
+        )
+
+    def test(self, parameters: NDArrays) -> tuple[float, float]:
+        """Return loss and accuracy of a model on all test images."""
+        with limited_threads(self.settings.training.num_threads):
+            set_parameters(self._test_bench, parameters)
+            return evaluate(self._test_bench, *self._test_data)
+
+    @cached_property
+    def _train_data(self) -> tuple[Tensor, Tensor]:
+        """All training samples on the device, where the largest of the data sets fit easily."""
+        return self._on_device(self.dataset.train_images, self.dataset.train_labels)
+
+    @cached_property
+    def _test_data(self) -> tuple[Tensor, Tensor]:
+        return self._on_device(self.dataset.test_images, self.dataset.test_labels)
+
+    def _on_device(self, *arrays: NDArray[Any]) -> tuple[Tensor, Tensor]:
+        device = resolve_device(self.settings.machine.device)
+        images, labels = (torch.from_numpy(array).to(device) for array in arrays)
+        return images, labels
+
+    @cached_property
+    def _workbench(self) -> nn.Module:
+        """The model object that the clients of a process train in, one after another."""
+        return self.new_model()
+
+    @cached_property
+    def _test_bench(self) -> nn.Module:
+        """The server's model object, apart from the clients' since threads may overlap."""
+        return self.new_model().to(resolve_device(self.settings.machine.device))
+
+
+@lru_cache(maxsize=1)
+def scenario_of(settings: CompareSettings) -> Scenario:
+    """Return the scenario of these settings, made once in each process.
+
+    Simulated nodes call this where they run, so that no images travel with their messages.
+    """
+    return scenario_on(_dataset(settings.dataset, settings.machine.data_dir), settings)
+
+
+def scenario_on(dataset: Dataset, settings: CompareSettings) -> Scenario:
+    """Return the scenario of these settings on a data set that was loaded otherwise."""
+    of_clients = settings.federation
+    federation = of_clients.draw(settings.dataset, dataset.num_classes)
+    rng = generator(of_clients.seed, "samples")
+    samples = assign_samples(dataset.train_labels, federation.label_counts, rng)
+    return Scenario(settings, dataset, federation, samples)

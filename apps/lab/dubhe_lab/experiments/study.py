@@ -1,0 +1,155 @@
+"""Study selection alone: who would train, round by round, without any model."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count, islice
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core.distribution import coverage
+from dubhe_flwr.protocol import (
+    Batch,
+    ClientSession,
+    Coordinator,
+    Fields,
+    NodeFailure,
+    NodePolicy,
+    Plan,
+    Selector,
+)
+from dubhe_flwr.protocol.played import answer
+from dubhe_lab.baselines import (
+    FedCbsSelector,
+    FedEntOptSelector,
+    FlipsSelector,
+    GreedySelector,
+    RandomSelector,
+)
+from dubhe_lab.data import Federation
+from dubhe_lab.experiments.findings import federation_summary, provenance, selected_data
+from dubhe_lab.experiments.settings import DUBHE, STUDIED, ExperimentSettings, StudySettings
+from dubhe_lab.report.results import SelectionResult, StudyResults
+
+_PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
+_ORACLES: Final[Mapping[str, Callable[..., Selector[Any]]]] = {
+    "greedy": GreedySelector,
+    "flips": FlipsSelector,
+    "fedcbs": FedCbsSelector,
+    "fedentopt": FedEntOptSelector,
+}
+
+StateT = TypeVar("StateT")
+
+
+def tell_nobody(*_what: object) -> None:
+    """Take what nobody asked for."""
+
+
+def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
+    """Return what selects by one of `METHODS`; oracles see the federation's label shares."""
+    if method in DUBHE:
+        return Coordinator(settings.protocol_settings(method))
+    wanted, seed = settings.selection.num_participants, settings.federation.seed
+    if method == "random":
+        return RandomSelector(wanted, seed)
+    return _ORACLES[method](wanted, federation.label_distributions, seed)
+
+
+def study(
+    settings: StudySettings,
+    on_round: Callable[[str, int], None] = tell_nobody,
+    on_answer: Callable[[str, str, int, int], None] = tell_nobody,
+    *,
+    methods: Sequence[str] = STUDIED,
+    on_method: Callable[[StudyResults], None] = tell_nobody,
+) -> StudyResults:
+    """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
+
+    `on_round` is told method and round after each selection; `on_answer` the method and what
+    `rounds_in_memory` tells; `on_method` the results after each method. The selected sets repeat
+    with the seed, encrypted or not.
+    """
+    settings.protocol_settings().check_federation(settings.federation.num_clients)
+    federation = draw_federation(settings)
+    results = StudyResults(
+        config={**settings.flat(), **provenance(_PACKAGES)},
+        federation=federation_summary(federation),
+        methods={},
+    )
+    for method in methods:
+        selector = selector_of(method, settings, federation)
+        nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
+        rounds = rounds_in_memory(selector, nodes, partial(on_answer, method))
+        plans, began = [], time.perf_counter()
+        for plan in islice(rounds, settings.num_rounds):
+            plans.append(plan)
+            on_round(method, plan.server_round)
+        seconds = time.perf_counter() - began
+        found = _result(plans, federation, seconds, encrypted=settings.encrypted)
+        results = replace(results, methods={**results.methods, method: found})
+        on_method(results)
+    return results
+
+
+def draw_federation(settings: StudySettings) -> Federation:
+    """Return the federation in which a study selects."""
+    return settings.federation.draw("synthetic", max(settings.selection.reference_set))
+
+
+def _result(
+    plans: Sequence[Plan], federation: Federation, seconds: float, *, encrypted: bool
+) -> SelectionResult:
+    selected = [plan.participants for plan in plans]
+    times_selected = np.bincount(np.concatenate(selected))
+    exchanged: dict[str, Any] = {
+        "messages": sum(stage.sent for plan in plans for stage in plan.stages),
+        "bytes_up": sum(plan.bytes_up for plan in plans),
+        "bytes_down": sum(plan.bytes_down for plan in plans),
+    }
+    return SelectionResult(
+        **selected_data(plans, federation),
+        coverage_100=coverage(selected[:100], federation.num_clients),
+        effective_clients=float(times_selected.sum() ** 2 / (times_selected**2).sum()),
+        seconds=seconds,
+        **(exchanged if encrypted else {}),
+    )
+
+
+def simulated_nodes(label_counts: NDArray[np.int64], key_bits: int) -> list[NodePolicy]:
+    """Return a node for each row of label counts, with its number as alias."""
+    return [
+        NodePolicy(
+            label_counts=partial(np.array, own),
+            alias=str(row),
+            simulated=True,
+            min_key_bits=min(NodePolicy.min_key_bits, key_bits),
+        )
+        for row, own in enumerate(label_counts)
+    ]
+
+
+def rounds_in_memory(
+    selector: Selector[StateT],
+    policies: Sequence[NodePolicy],
+    on_answer: Callable[[str, int, int], None] = tell_nobody,
+) -> Iterator[Plan]:
+    """Yield the plan of each round, without end, of the protocol as it is but without Flower.
+
+    The nodes have the ids 0, 1, ..., N-1 and are always there. `on_answer` is told the stage, how
+    many nodes have answered and how many are asked, before each answer.
+    """
+    sessions = [ClientSession(policy) for policy in policies]
+    state = selector.initial_state()
+    for server_round in count(1):
+        state, outcome = selector.begin_round(state, server_round, range(len(sessions)))
+        while isinstance(outcome, Batch):
+            replies: dict[int, Fields | NodeFailure] = {}
+            for node, request in outcome.fields.items():
+                on_answer(outcome.header.stage, len(replies), len(outcome.requests))
+                replies[node] = answer(sessions[node], request)
+            state, outcome = selector.step(state, replies)
+        yield outcome

@@ -1,0 +1,240 @@
+"""What the trainings show: Figures 2, 7, 8 and 9 of the paper, and the letters of FEMNIST."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from statistics import fmean
+from typing import Any, Final
+
+from dubhe_lab.paper.cells import Cell
+from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, spread
+from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.panels import draw_averages
+from dubhe_lab.paper.trainings import ALL, Trainings, accuracies, curves_of, together, trainings
+from dubhe_lab.report.panels import draw_accuracy, draw_shares
+from dubhe_lab.report.picture import Panel, picture
+from dubhe_lab.report.results import ComparisonResults, MethodResult
+from dubhe_lab.report.table import Table
+
+_CAPTION: Final = "Accuracy over the last rounds"
+_SKEWS: Final = {
+    "Global skew": {"full": ("10/1.0", "5/1.0", "2/1.0", "1/1.0"), "small": ("10/1.0", "1/1.0")},
+    "Discrepancy of clients": {
+        "full": ("10/0.0", "10/0.5", "10/1.0", "10/1.5"),
+        "small": ("10/0.0", "10/1.5"),
+    },
+}
+_CURVES: Final = {"MNIST": "2", "CIFAR10": "10"}
+_CURVES_EMDS: Final = {"full": ("0.5", "1.0", "1.5"), "small": ("0.5", "1.5")}
+_RHOS: Final = {"full": ("10", "5", "2", "1"), "small": ("10", "1")}
+_EMDS: Final = {"full": ("0.0", "0.5", "1.0", "1.5"), "small": ("0.0", "1.5")}
+_FEMNIST_IN_PAPER: Final = {"random": 0.310, "dubhe-paper": 0.364, "greedy": 0.374}
+"""Section 6.2: test accuracy on FEMNIST."""
+
+
+def _cells(of_federations: Iterable[Trainings]) -> list[Cell]:
+    return [cell for of in of_federations for cells in of.values() for cell in cells]
+
+
+def _datasets(options: PaperSettings) -> list[str]:
+    """Return which of the two to train on; at small scale the digits stand for both."""
+    wanted = [name for name in _CURVES if name in options.datasets]
+    return wanted if options.is_full else wanted[:1]
+
+
+# Motivation: random selection in federations of different skew (Figure 2).
+
+
+def _motivation(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+    if "CIFAR10" not in options.datasets:
+        return {}
+    return {
+        title: {
+            f"CIFAR10-{skew}": trainings("CIFAR10", skew, options, (Method("random"),))["random"]
+            for skew in skews[options.scale]
+        }
+        for title, skews in _SKEWS.items()
+    }
+
+
+def _report_motivation(options: PaperSettings, found: Found) -> Section:
+    rows, pictures = [], []
+    for title, by_skew in _motivation(options).items():
+        there = {name: cells for name, cells in by_skew.items() if cells[0].key in found}
+        rows += [[title, name, spread(accuracies(c, found))] for name, c in there.items()]
+        if there:
+            # A picture each, since the same colour stands for another federation in each of them.
+            results = {name: found[cells[0].key] for name, cells in there.items()}
+            pictures.append(
+                Picture(
+                    f"motivation-{title.split()[0].lower()}",
+                    f"{title}, random selection. Above: test accuracy. Below: class proportions of "
+                    "the selected data.",
+                    picture(_motivation_panels(title, results)),
+                )
+            )
+    title = "Motivation: random selection under skew"
+    table = Table(_CAPTION, ("", "federation", "accuracy"), rows)
+    return Section("motivation", title, [], [table], pictures)
+
+
+def _motivation_panels(title: str, results: Mapping[str, Any]) -> list[Panel]:
+    methods = {
+        name: MethodResult.from_dict(result["methods"]["random"])
+        for name, result in results.items()
+    }
+    proportions = {name: of.class_proportions for name, of in methods.items()}
+    return [
+        partial(draw_accuracy, methods=methods, title=title),
+        partial(draw_shares, proportions=proportions),
+    ]
+
+
+# Curves: accuracy over the rounds, and both label terms of the bound (Figure 7 and eq. 3).
+
+
+def _curves(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+    return {
+        f"{dataset}-{_CURVES[dataset]}/{emd}": trainings(
+            dataset, f"{_CURVES[dataset]}/{emd}", options
+        )
+        for dataset in _datasets(options)
+        for emd in _CURVES_EMDS[options.scale]
+    }
+
+
+def _report_curves(options: PaperSettings, found: Found) -> Section:
+    federations = _curves(options)
+    rows = [
+        [name, method, spread(accuracies(cells, found))]
+        for name, of in federations.items()
+        for method, cells in of.items()
+    ]
+    table = Table(_CAPTION, ("federation", "method", "accuracy"), rows)
+    pictures = curves_of("curves", federations, found)
+    return Section("curves", "Accuracy over the rounds", [], [table], pictures)
+
+
+# Averages: accuracy over the last rounds in the federations of Table 1 (Figure 8).
+
+
+def _averages(options: PaperSettings) -> dict[tuple[str, str, str], dict[str, list[Cell]]]:
+    return {
+        (dataset, rho, emd): trainings(dataset, f"{rho}/{emd}", options)
+        for dataset in _datasets(options)
+        for rho in _RHOS[options.scale]
+        for emd in _EMDS[options.scale]
+    }
+
+
+def _report_averages(options: PaperSettings, found: Found) -> Section:
+    reached = {
+        skew: {method: accuracies(c, found) for method, c in cells.items()}
+        for skew, cells in _averages(options).items()
+    }
+    rows = [
+        [f"{dataset}-{rho}/{emd}", *(spread(of[str(method)]) for method in ALL)]
+        for (dataset, rho, emd), of in reached.items()
+        if any(of.values())
+    ]
+    return Section(
+        "averages",
+        "Accuracy in the federations of Table 1",
+        [
+            (
+                "The paper shows these as a figure without numbers. Where EMD_avg = 0 or rho = 1 "
+                "there is little to balance, and all ways of selecting should be close."
+            )
+        ],
+        [Table(_CAPTION, ("federation", *map(str, ALL)), rows)],
+        _averages_picture(options, reached),
+    )
+
+
+def _averages_picture(
+    options: PaperSettings, reached: dict[tuple[str, str, str], dict[str, list[float]]]
+) -> list[Picture]:
+    emds = _EMDS[options.scale]
+    panels = []
+    for dataset, rho in dict.fromkeys(key[:2] for key in reached):
+        of_emd = [reached[dataset, rho, emd] for emd in emds]
+        if all(all(of.values()) for of in of_emd):
+            series = {str(m): [fmean(of[str(m)]) for of in of_emd] for m in ALL}
+            title = f"{dataset}, rho = {rho}"
+            distances = [float(emd) for emd in emds]
+            panels.append(partial(draw_averages, distances=distances, series=series, title=title))
+    if not panels:
+        return []
+    caption = "Accuracy over the last rounds, over the discrepancy of the clients."
+    return [Picture("averages", caption, picture(panels))]
+
+
+# FEMNIST: accuracy, and the class proportions of the selected data (Figure 9).
+
+
+def _femnist(options: PaperSettings) -> dict[str, list[Cell]]:
+    wanted = "FEMNIST" in options.datasets
+    return trainings("FEMNIST", "13.64/0.554", options) if wanted else {}
+
+
+def _report_femnist(options: PaperSettings, found: Found) -> Section:
+    cells = _femnist(options)
+    results = together(cells, found)
+    paper = {name: _FEMNIST_IN_PAPER.get(name.partition(",")[0]) for name in cells}
+    rows = [
+        [name, "" if paper[name] is None else f"{paper[name]:.3f}", spread(accuracies(of, found))]
+        for name, of in cells.items()
+    ]
+    return Section(
+        "femnist",
+        "Handwritten letters with their writers",
+        [] if results is None else [_federation(results)],
+        [Table(_CAPTION, ("method", "paper", "accuracy"), rows)],
+        [] if results is None else [_femnist_picture(results)],
+    )
+
+
+def _federation(results: ComparisonResults) -> str:
+    of = results.federation
+    return (
+        f"{of.num_clients} clients of {of.num_samples} samples and {of.num_classes} classes, "
+        f"rho = {of.rho:.2f}, EMD_avg = {of.emd:.3f}. The paper: 8962, 13.64, 0.554."
+    )
+
+
+def _femnist_picture(results: ComparisonResults) -> Picture:
+    proportions = {name: of.class_proportions for name, of in results.methods.items()}
+    everybody = results.federation.class_proportions
+    panels: list[Panel] = [
+        partial(draw_accuracy, methods=results.methods),
+        partial(draw_shares, proportions=proportions, all_clients=everybody),
+    ]
+    caption = (
+        "Above: test accuracy. Below: class proportions of the selected data, mean over the rounds."
+    )
+    return Picture("femnist", caption, picture(panels))
+
+
+MOTIVATION: Final = Experiment(
+    "Accuracy and class proportions of random selection under skew.",
+    lambda options: _cells(_motivation(options).values()),
+    _report_motivation,
+    needs_all=False,
+)
+CURVES: Final = Experiment(
+    "Accuracy over the rounds of each way of selecting, and the terms of the bound.",
+    lambda options: _cells(_curves(options).values()),
+    _report_curves,
+    needs_all=False,
+)
+AVERAGES: Final = Experiment(
+    "Accuracy over the last rounds in the federations of Table 1.",
+    lambda options: _cells(_averages(options).values()),
+    _report_averages,
+    needs_all=False,
+)
+FEMNIST: Final = Experiment(
+    "Accuracy and class proportions on the letters of FEMNIST.",
+    lambda options: _cells([_femnist(options)]),
+    _report_femnist,
+    needs_all=False,
+)

@@ -1,0 +1,177 @@
+"""`dubhe paper`: the tables and figures of the paper, one command each."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from dubhe_lab.cli.application import new_application
+from dubhe_lab.cli.options import command, writable_folder
+from dubhe_lab.paper import (
+    ablation,
+    accuracy,
+    leaderboard,
+    overhead,
+    registry,
+    table2,
+    unbiasedness,
+    verdict,
+)
+from dubhe_lab.paper.cells import CellStore, run_cells
+from dubhe_lab.paper.experiment import Experiment, PaperSettings
+from dubhe_lab.paper.page import Section, render_page
+
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    "motivation": accuracy.MOTIVATION,
+    "curves": accuracy.CURVES,
+    "averages": accuracy.AVERAGES,
+    "femnist": accuracy.FEMNIST,
+    "unbiasedness": unbiasedness.EXPERIMENT,
+    "table2": table2.EXPERIMENT,
+    "registry": registry.EXPERIMENT,
+    "overhead": overhead.EXPERIMENT,
+    "ablation": ablation.EXPERIMENT,
+    "leaderboard": leaderboard.EXPERIMENT,
+    "verdict": verdict.EXPERIMENT,
+}
+"""In the order of the paper, and then what goes past it."""
+
+_Finished: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What `run_cells` returned."""
+
+_ABOUT: Final = (
+    "The tables and figures of Zhang et al., Dubhe: Towards Data Unbiasedness with Homomorphic "
+    "Encryption in Federated Learning Client Selection (ICPP 2021), measured with dubhe-flwr. "
+    "Where the paper gives a number, it stands beside ours."
+)
+_METHODS: Final = (
+    "random, dubhe-paper and greedy are the paper's three ways of selecting, H being the number "
+    "of tries; dubhe is the selection of this package as it comes."
+)
+_SMALL: Final = (
+    "Small scale: a small network on 8 x 8 digits and fewer clients stand for the paper's, for a "
+    "few rounds. The numbers show that everything runs; they are not comparable."
+)
+_EPILOG: Final = (
+    "Example: [bold]dubhe paper {name} --scale full --data-dir data --out results/paper[/bold]"
+)
+
+app = new_application(
+    help="Reproduce the paper: one command for each table or figure, and all.",
+    epilog="Example, in a minute: [bold]dubhe paper registry[/bold]",
+    no_args_is_help=True,
+)
+
+
+def sections(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[Section]:
+    """Return what the experiments make of the finished cells, where they make anything of them."""
+    found = {key: content["result"] for key, content in finished.items()}
+    made = []
+    for name in names:
+        experiment = EXPERIMENTS[name]
+        there = [cell.key in found for cell in experiment.cells(settings)]
+        if all(there) if experiment.needs_all else any(there):
+            made.append(experiment.report(settings, found))
+    return made
+
+
+def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[str]:
+    """Return what a reader has to know before the numbers: their scale, and which are missing."""
+    sentences = [] if settings.is_full else [_SMALL]
+    for name in names:
+        keys = {cell.key for cell in EXPERIMENTS[name].cells(settings)}
+        if missing := len(keys - finished.keys()):
+            sentences.append(
+                f"Not measured yet: {missing} of {len(keys)} measurements of {name}; the same "
+                "command, without --report-only, goes on with them."
+            )
+    return sentences
+
+
+def page(
+    made: Sequence[Section], settings: PaperSettings, finished: _Finished, said: Sequence[str] = ()
+) -> str:
+    """Return the page of some sections, with sentences on what is missing."""
+    sources = [content["provenance"] for content in finished.values()]
+    dates = sorted(source["date"] for source in sources)
+    facts = {
+        "scale": settings.scale,
+        "measurements": str(len(sources)),
+        "seeds": _distinct(source["seed"] for source in sources if source["seed"] is not None),
+        "devices": _distinct(source["device"] for source in sources),
+        "versions": _distinct(
+            f"{name} {number}" for source in sources for name, number in source["versions"].items()
+        ),
+        "commands": _distinct(source["command"] for source in sources),
+        "measured": f"{dates[0]} to {dates[-1]}" if dates else "",
+    }
+    return render_page("Dubhe, reproduced", [_ABOUT, _METHODS, *said], made, facts)
+
+
+def _distinct(values: Iterable[Any]) -> str:
+    return ", ".join(sorted(set(map(str, values))))
+
+
+def _reproduce(
+    name: str,
+    experiments: Sequence[str],
+    settings: PaperSettings,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write to; what is finished there is not measured again.",
+            show_default="results/reproduction-SCALE",
+        ),
+    ] = None,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Measure nothing; show what is finished.")
+    ] = False,
+) -> None:
+    """Measure what is not finished, and show what is."""
+    folder = writable_folder(out or Path("results") / f"reproduction-{settings.scale}")
+    console = Console()
+    store = CellStore(folder / "cells")
+    cells = [cell for each in experiments for cell in EXPERIMENTS[each].cells(settings)]
+    if report_only:
+        finished, missing = store.load_all(cells), list[str]()
+    else:
+        try:
+            finished, missing = run_cells(
+                cells,
+                store,
+                console,
+                machine=settings.machine,
+                skip_missing_data=len(experiments) > 1,
+            )
+        except KeyboardInterrupt:
+            console.print("Stopped; the same command goes on after what is finished.")
+            raise
+    made = sections(experiments, settings, finished)
+    said = [*remarks(experiments, settings, finished), *missing]
+    for section in made:
+        console.print(f"\n[bold]{escape(section.title)}[/bold]", highlight=False)
+        for table in section.tables:
+            console.print(table.for_terminal())
+        for drawn in section.pictures:
+            target = folder / "figures" / f"{drawn.name}.png"
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(drawn.png)
+    for sentence in said:
+        console.print(escape(sentence), highlight=False, soft_wrap=True)
+    report = folder / f"{name}.html"
+    report.write_text(page(made, settings, finished, said), encoding="utf-8")
+    console.print(f"The page is {escape(str(report))}.", highlight=False, soft_wrap=True)
+
+
+for _name, _about, _experiments in (
+    *((name, experiment.about, (name,)) for name, experiment in EXPERIMENTS.items()),
+    ("all", "All of these; what lacks its data set is left out.", tuple(EXPERIMENTS)),
+):
+    app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(
+        command(partial(_reproduce, _name, _experiments), PaperSettings)
+    )

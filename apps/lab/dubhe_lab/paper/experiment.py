@@ -1,0 +1,151 @@
+"""What the user decides about a reproduction, and what each of its experiments is made of."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.experiments.options import CommandSettings, names, numbers, option
+from dubhe_lab.experiments.settings import (
+    DUBHE,
+    MachineSettings,
+    SelectionSettings,
+)
+from dubhe_lab.paper.cells import Cell
+from dubhe_lab.paper.page import Section
+
+_DATASETS: Final = ("MNIST", "CIFAR10", "FEMNIST")
+
+SKEW: Final[Mapping[str, Any]] = {"rho": 10.0, "emd": 1.5}
+"""The federation of the paper's sections 6.3 and 6.4."""
+
+
+def _datasets(field_name: str, text: str) -> tuple[str, ...]:
+    return () if text.lower() == "none" else names(field_name, text.upper())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperSettings(CommandSettings):
+    """What the user decides about a reproduction."""
+
+    scale: str = option(
+        "small", "full: the paper's sizes; small: all of it in minutes.", choices=("small", "full")
+    )
+    datasets: tuple[str, ...] = option(
+        _DATASETS,
+        "Data sets to train on, separated by commas, or none.",
+        choices=_DATASETS,
+        parse=_datasets,
+    )
+    seeds: tuple[int, ...] | None = option(
+        None, "Seeds, separated by commas.", parse=numbers, shown="0, or 0,1,2 where cheap"
+    )
+    tries: tuple[int, ...] | None = option(
+        None, "Values of H in table2.", parse=numbers, shown="the paper's"
+    )
+    num_rounds: int | None = option(
+        None,
+        "Rounds of each training.",
+        least=1,
+        spelt=("--num-rounds", "--rounds"),
+        shown="by scale",
+    )
+    machine: MachineSettings = field(default_factory=MachineSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.seeds or (), default=0) < 0:
+            raise SettingsError(f"seeds={','.join(map(str, self.seeds or ()))} must be from 0 up.")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the paper's sizes are wanted."""
+        return self.scale == "full"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way of selecting: one of `METHODS`, with tries H or prices of its own.
+
+    The name tells the price of local skew, and not that of coverage.
+
+    Examples
+    --------
+    >>> print(Method("dubhe-paper", tries=10), Method("dubhe", local_skew=1.0), sep="; ")
+    dubhe-paper, H=10; dubhe, local skew 1
+    """
+
+    name: str
+    tries: int | None = None
+    local_skew: float | None = None
+    coverage: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name by which a comparison or a study knows it, where `settings` are set."""
+        return "dubhe" if self.name in DUBHE else self.name
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the method sets; nothing for a baseline."""
+        if self.name not in DUBHE:
+            return {}
+        own = {"tries": self.tries, "local_skew": self.local_skew, "coverage": self.coverage}
+        return {**DUBHE[self.name], **{name: of for name, of in own.items() if of is not None}}
+
+    def __str__(self) -> str:
+        tries = "" if self.tries is None else f", H={self.tries}"
+        return f"{self.name}{tries}" + (
+            "" if self.local_skew is None else f", local skew {self.local_skew:g}"
+        )
+
+
+def identity(
+    settings: CommandSettings, method: Method, without: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the config of a cell: the settings, without what the method does not depend on."""
+    unused = set(without)
+    if method.kind != "dubhe":
+        of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
+        unused |= of_dubhe - {"num_participants", "reference_set"}
+    own = {name: value for name, value in settings.flat().items() if name not in unused}
+    return own | {"method": method.kind}
+
+
+Found: TypeAlias = Mapping[str, Any]
+"""Results by `Cell.key`; cells whose data set is missing are not in it."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper: what has to be measured for it, and what it makes of that.
+
+    Some can make nothing of a part of the cells.
+    """
+
+    about: str
+    cells: Callable[[PaperSettings], list[Cell]]
+    report: Callable[[PaperSettings, Found], Section]
+    needs_all: bool = True
+
+
+def finished(cells: Sequence[Cell], found: Found) -> Iterator[Any]:
+    """Return the results of those cells that there are."""
+    return (found[cell.key] for cell in cells if cell.key in found)
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """Return mean and, of more than one value, largest distance from it.
+
+    Examples
+    --------
+    >>> spread([0.1, 0.3]), spread([0.2]), spread([])
+    ('0.200 ± 0.100', '0.200', '')
+    """
+    if not values:
+        return ""
+    mean = sum(values) / len(values)
+    text = f"{mean:.{digits}f}"
+    if len(values) == 1:
+        return text
+    return f"{text} ± {max(abs(value - mean) for value in values):.{digits}f}"

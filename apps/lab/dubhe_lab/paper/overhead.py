@@ -1,0 +1,183 @@
+"""Encryption and the time of selection (paper, 6.1 and 6.4)."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+import phe
+
+from dubhe_flwr.core.distribution import FIXED_POINT_SCALE
+from dubhe_flwr.he.layout import Layout, Slots
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
+from dubhe_lab.experiments.settings import MachineSettings
+from dubhe_lab.paper.cells import Advance, Cell, Measured
+from dubhe_lab.paper.experiment import SKEW, Experiment, Found, Method, PaperSettings
+from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.studies import LETTERS, study_cell
+from dubhe_lab.report.table import Table
+
+_PAPER: Final[dict[str, tuple[str, str, str, str]]] = {
+    "registry of 56": ("0.47-0.49 KB", "29.6-31.28 KB", "6.9 s", "1.9 s"),
+    "registry of 53": ("0.47-0.49 KB", "29.6-31.28 KB", "", ""),
+    "p_l of 52 classes": ("0.68 KB", "29.1 KB", "6.8 s", "1.7 s"),
+}
+"""Section 6.4: plaintext, ciphertext, encryption, decryption; keys of 2048 bits."""
+
+_GREEDY_IN_PAPER: Final[dict[int, float]] = {1000: 0.13, 8962: 1.69}
+"""Section 6.1: time of greedy selection beside all other time, by number of clients."""
+
+_VECTORS: Final = {
+    "registry of 56": (1000, Slots(56, 1)),
+    "registry of 53": (8962, Slots(53, 1)),
+    "p_l of 10 classes": (1000, Slots(10, FIXED_POINT_SCALE)),
+    "p_l of 52 classes": (8962, Slots(52, FIXED_POINT_SCALE)),
+}
+"""What a client encrypts, and the number of clients for which it is laid out."""
+
+_FIELD: Final = "registry"
+_REPETITIONS: Final = {"full": 30, "small": 5}
+_KEY_BITS: Final = 2048
+_TIMED: Final = (Method("dubhe-paper", 10), Method("dubhe"), Method("greedy"))
+
+
+def encryption_cell(repetitions: int, key_bits: int = _KEY_BITS) -> Cell:
+    """Return the cell of the time and size of ciphertexts, medians of some repetitions."""
+    return Cell(
+        "encryption",
+        f"encryption with {key_bits} bits",
+        {"key_bits": key_bits, "repetitions": repetitions},
+        partial(_measure_encryption, key_bits, repetitions),
+        0.7 * repetitions,
+    )
+
+
+def _measure_encryption(
+    key_bits: int, repetitions: int, _machine: MachineSettings, advance: Advance
+) -> Measured:
+    """Time encryption and decryption, packed and element by element."""
+    began = time.perf_counter()
+    key = generate_secret_key(key_bits)
+    result: dict[str, Any] = {"key_generation_seconds": time.perf_counter() - began}
+    for name, (num_clients, slots) in _VECTORS.items():
+        layout = Layout(key_bits, num_clients, {_FIELD: slots})
+        values = np.zeros(slots.number, dtype=np.int64)
+        values[3] = slots.largest
+        result[name] = {
+            "packed": _packed(key, layout, values, repetitions),
+            "by_element": _by_element(key, values.tolist(), max(1, repetitions // 10)),
+        }
+        advance(1 / len(_VECTORS))
+    return Measured(result)
+
+
+def _packed(
+    key: SecretKey, layout: Layout, values: np.ndarray[Any, Any], repetitions: int
+) -> dict[str, Any]:
+    vector = key.encrypt(layout.pack(_FIELD, values))
+    encrypt = partial(_seconds, lambda: key.encrypt(layout.pack(_FIELD, values)))
+    return {
+        "bytes": len(vector),
+        "encrypt_seconds": encrypt(repetitions),
+        "decrypt_seconds": _seconds(lambda: key.decrypt(vector), repetitions),
+    }
+
+
+def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str, Any]:
+    """Do it in the paper's way: `phe`, one ciphertext for each element."""
+    public = phe.PaillierPublicKey(key.public_key.n)
+    p = int.from_bytes(key.to_bytes(), "big")
+    secret = phe.PaillierPrivateKey(public, p, key.public_key.n // p)
+    vector = [public.encrypt(value) for value in values]
+    return {
+        "bytes": len(values) * key.public_key.ciphertext_bytes,
+        "encrypt_seconds": _seconds(lambda: [public.encrypt(v) for v in values], repetitions),
+        "decrypt_seconds": _seconds(lambda: [secret.decrypt(c) for c in vector], repetitions),
+    }
+
+
+def _seconds(action: Callable[[], object], repetitions: int) -> float:
+    taken = []
+    for _ in range(repetitions):
+        began = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - began)
+    return median(taken)
+
+
+def _timed(options: PaperSettings) -> dict[int, dict[str, Cell]]:
+    sizes = {1000: SKEW} | ({8962: LETTERS} if options.is_full else {})
+    return {
+        num_clients: {str(m): study_cell(m, num_rounds=20, **given) for m in _TIMED}
+        for num_clients, given in sizes.items()
+    }
+
+
+def _cells(options: PaperSettings) -> list[Cell]:
+    return [
+        encryption_cell(_REPETITIONS[options.scale]),
+        *(cell for of in _timed(options).values() for cell in of.values()),
+    ]
+
+
+def _report(options: PaperSettings, found: Found) -> Section:
+    encryption = found[encryption_cell(_REPETITIONS[options.scale]).key]
+    return Section(
+        "overhead",
+        "Overhead",
+        [
+            (
+                f"Paillier keys of {_KEY_BITS} bits. The paper encrypts a vector element by "
+                "element; here one ciphertext carries many. All times are of one thread, by "
+                "element with gmpy2, by which phe is several times faster than without."
+            )
+        ],
+        [_ciphertexts(encryption), _times(options, found)],
+    )
+
+
+def _ciphertexts(encryption: dict[str, Any]) -> Table:
+    rows = []
+    for name in (name for name in _VECTORS if name in encryption):
+        _, size, encrypt, decrypt = _PAPER.get(name, ("", "", "", ""))
+        packed, by_element = encryption[name]["packed"], encryption[name]["by_element"]
+        rows.append(
+            [
+                name,
+                *(size, f"{by_element['bytes'] / 1000:.1f} KB", f"{packed['bytes'] / 1000:.2f} KB"),
+                *(encrypt, *(_milliseconds(w["encrypt_seconds"]) for w in (by_element, packed))),
+                *(decrypt, *(_milliseconds(w["decrypt_seconds"]) for w in (by_element, packed))),
+            ]
+        )
+    columns = (
+        heading
+        for what in ("size", "encrypt", "decrypt")
+        for heading in (f"{what}, paper", "by element", "packed")
+    )
+    return Table(
+        "What a client encrypts: size of the ciphertexts, and median times", ("", *columns), rows
+    )
+
+
+def _times(options: PaperSettings, found: Found) -> Table:
+    rows = []
+    for num_clients, cells in _timed(options).items():
+        for name, cell in cells.items():
+            result = found[cell.key]
+            seconds = result["seconds"] / len(result["emd"])
+            paper = f"{_GREEDY_IN_PAPER[num_clients]} x the rest" if name == "greedy" else ""
+            rows.append([f"N = {num_clients}: {name}", paper, _milliseconds(seconds)])
+    return Table(
+        "Time to select K = 20 clients, without encryption, over server and all clients",
+        ("", "paper", "a round"),
+        rows,
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms"
+
+
+EXPERIMENT: Final = Experiment("Time and size of encryption, time of selection.", _cells, _report)

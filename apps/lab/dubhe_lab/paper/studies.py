@@ -1,0 +1,121 @@
+"""Cells without training: who would be selected, and how the clients are registered."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from itertools import chain, combinations
+from typing import Any, Final
+
+from dubhe_flwr.core.distribution import distance_to_uniform
+from dubhe_flwr.core.registration import overall_registry
+from dubhe_flwr.rules import Paper
+from dubhe_lab.experiments.findings import federation_summary
+from dubhe_lab.experiments.settings import DUBHE, MachineSettings, StudySettings
+from dubhe_lab.experiments.study import draw_federation, study
+from dubhe_lab.paper.cells import Advance, Cell, Measured
+from dubhe_lab.paper.experiment import SKEW, Method, PaperSettings, identity
+
+CLIENTS: Final = {"full": 1000, "small": 200}
+"""``N`` by scale."""
+
+LETTERS: Final[Mapping[str, Any]] = {
+    "rho": 13.64,
+    "emd": 0.554,
+    "num_clients": 8962,
+    "num_samples": 32,
+    "reference_set": (1, 52),
+    "thresholds": (0.06,),
+}
+"""A drawn federation like FEMNIST."""
+
+
+def study_cell(method: Method, **given: Any) -> Cell:
+    """Return the cell of a method's selections, with settings by the names of `StudySettings`.
+
+    Examples
+    --------
+    >>> study_cell(Method("greedy"), num_participants=10).name
+    '10/1.5, dirichlet, N=1000, K=10, greedy, seed 0'
+    """
+    settings = StudySettings.of(**{**given, **method.settings})
+    federation, wanted = settings.federation, settings.selection.num_participants
+    slow = {"greedy": wanted, "dubhe": 30}.get(method.kind, 5)
+    return Cell(
+        "study",
+        f"{_skew(settings)}, N={federation.num_clients}, K={wanted}, {method}, "
+        f"seed {federation.seed}",
+        identity(settings, method),
+        partial(_measure_study, settings, method.kind),
+        settings.num_rounds * federation.num_clients * slow / 1e7,
+    )
+
+
+def registry_cell(**given: Any) -> Cell:
+    """Return the cell of the overall registry of a federation.
+
+    Examples
+    --------
+    >>> registry_cell(rho=5).name
+    'registry of 5/1.5, dirichlet, N=1000, seed 0'
+    """
+    settings = StudySettings.of(**{**given, **DUBHE["dubhe-paper"]})
+    federation = settings.federation
+    return Cell(
+        "registry",
+        f"registry of {_skew(settings)}, N={federation.num_clients}, seed {federation.seed}",
+        settings.flat(),
+        partial(_measure_registry, settings),
+        0.1,
+    )
+
+
+def study_cells(
+    method: Method, options: PaperSettings, seeds: tuple[int, ...] = (0,), **given: Any
+) -> list[Cell]:
+    """Return a cell for each seed at rho = 10 and EMD_avg = 1.5; the user's seeds come first."""
+    return [
+        study_cell(method, **{**SKEW, "num_clients": CLIENTS[options.scale], "seed": seed, **given})
+        for seed in options.seeds or (seeds if options.is_full else (0,))
+    ]
+
+
+def _skew(settings: StudySettings) -> str:
+    federation = settings.federation
+    return f"{federation.rho:g}/{federation.emd}, {federation.generator}"
+
+
+def _measure_study(
+    settings: StudySettings, kind: str, _machine: MachineSettings, advance: Advance
+) -> Measured:
+    """Select for as many rounds as the cell has."""
+    results = study(
+        settings,
+        lambda _method, _round: advance(1 / settings.num_rounds),
+        methods=(kind,),
+    )
+    content = results.to_dict()
+    return Measured(
+        {
+            "federation": content["federation"],
+            "global_emd": distance_to_uniform(results.federation.class_proportions),
+            **content["methods"][kind],
+        }
+    )
+
+
+def _measure_registry(
+    settings: StudySettings, _machine: MachineSettings, _advance: Advance
+) -> Measured:
+    """Count the clients of each category."""
+    federation = draw_federation(settings)
+    rule = settings.selection.participation
+    assert isinstance(rule, Paper)  # noqa: S101 - as `registry_cell` sets it
+    (thresholds, *_) = rule.candidates
+    overall, _ = overall_registry(federation.label_counts, rule.codebook, thresholds)
+    classes = range(rule.codebook.num_classes)
+    categories = chain.from_iterable(combinations(classes, i) for i in rule.codebook.reference_set)
+    counts = [
+        {"category": list(category), "clients": int(count)}
+        for category, count in zip(categories, overall, strict=True)
+    ]
+    return Measured({"federation": asdict(federation_summary(federation)), "categories": counts})

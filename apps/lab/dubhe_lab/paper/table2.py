@@ -1,0 +1,158 @@
+"""Multi-time selection: distance and accuracy over the number of tries H (paper, Table 2)."""
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Final, get_args
+
+from dubhe_lab.data import PartitionKind
+from dubhe_lab.paper.cells import Cell
+from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
+from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.studies import CLIENTS, study_cells
+from dubhe_lab.paper.trainings import accuracies, curves_of, trainings
+from dubhe_lab.report.table import Table
+
+_PAPER: Final[Mapping[str, Mapping[str, float]]] = {
+    "EMD*": {"1": 0.2946, "2": 0.2588, "5": 0.2176, "10": 0.1971, "20": 0.1750, "opt": 0.0144},
+    "MNIST": {"1": 0.9662, "2": 0.9668, "5": 0.9665, "10": 0.9684, "20": 0.9678, "opt": 0.9694},
+    "CIFAR10": {"1": 0.4300, "2": 0.4518, "5": 0.4486, "10": 0.4441, "20": 0.4577, "opt": 0.5295},
+}
+"""Table 2: distance and accuracies for each number of tries H, and for greedy selection."""
+
+_TRIES: Final = {"full": (1, 2, 5, 10, 20), "small": (1, 10)}
+_BASELINES: Final = (Method("random"), Method("greedy"), Method("dubhe"))
+_ROUNDS: Final = {"full": 100, "small": 20}
+_SEEDS: Final = (0, 1, 2)
+
+
+def _methods(options: PaperSettings) -> tuple[Method, ...]:
+    tries = options.tries or _TRIES[options.scale]
+    return (*_BASELINES, *(Method("dubhe-paper", number) for number in tries))
+
+
+def _selections(options: PaperSettings, kind: PartitionKind, method: Method) -> list[Cell]:
+    rounds = _ROUNDS[options.scale]
+    return study_cells(method, options, _SEEDS, num_rounds=rounds, generator=kind)
+
+
+def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
+    wanted = [dataset for dataset in ("MNIST", "CIFAR10") if dataset in options.datasets]
+    return {
+        dataset: trainings(dataset, "10/1.5", options, _methods(options), _SEEDS)
+        for dataset in (wanted if options.is_full else wanted[:1])
+    }
+
+
+def _cells(options: PaperSettings) -> list[Cell]:
+    selections = [
+        cell
+        for kind in get_args(PartitionKind)
+        for method in _methods(options)
+        for cell in _selections(options, kind, method)
+    ]
+    # Seed by seed, so that what is there after an interruption covers all methods.
+    trained = [
+        cell
+        for of_dataset in _trainings(options).values()
+        for of_seed in zip(*of_dataset.values(), strict=True)
+        for cell in of_seed
+    ]
+    return [*selections, *trained]
+
+
+def _report(options: PaperSettings, found: Found) -> Section:
+    trained = _trainings(options)
+    return Section(
+        "table2",
+        "Multi-time selection",
+        [
+            (
+                f"Federations of rho = 10 and EMD_avg = 1.5, N = {CLIENTS[options.scale]}, of "
+                "which K = 20 train. EMD* is the mean of ||p_o - p_u||_1 over the rounds. After "
+                "the sign ± stands the largest distance of a seed from the mean of all."
+            )
+        ],
+        [
+            _distances(options, found),
+            *(_accuracies(options, dataset, cells, found) for dataset, cells in trained.items()),
+        ],
+        curves_of("table2", {f"{name}-10/1.5": cells for name, cells in trained.items()}, found),
+    )
+
+
+def _distances(options: PaperSettings, found: Found) -> Table:
+    kinds = get_args(PartitionKind)
+    rows = []
+    for method in _methods(options):
+        results = [list(finished(_selections(options, kind, method), found)) for kind in kinds]
+        rows.append(
+            [
+                str(method),
+                _paper("EMD*", method),
+                *(spread([result["mean_emd"] for result in of]) for of in results),
+                *(spread([result["mean_local_emd"] for result in of], 2) for of in results),
+                *(spread([100 * result["coverage_100"] for result in of], 0) for of in results),
+            ]
+        )
+    return Table(
+        "EMD* of each way of selecting, the other label term of the bound, and the share of "
+        f"clients selected within {_ROUNDS[options.scale]} rounds",
+        (
+            "method",
+            "EMD* paper",
+            *(f"{what} {kind}" for what in ("EMD*", "local", "clients, %") for kind in kinds),
+        ),
+        rows,
+    )
+
+
+def _accuracies(
+    options: PaperSettings, dataset: str, cells: Mapping[str, list[Cell]], found: Found
+) -> Table:
+    reached = {name: accuracies(of, found) for name, of in cells.items()}
+    most = reached["greedy"]
+    rows = [
+        [
+            str(method),
+            _paper(dataset, method),
+            spread(own := reached[str(method)], 4),
+            _share(own, reached["random"], most),
+            _share(own, reached.get("dubhe-paper, H=1", []), most),
+            _paper_share(dataset, method),
+        ]
+        for method in _methods(options)
+    ]
+    return Table(
+        f"{dataset}: accuracy over the last rounds. Share of greedy's gain: 0 % is random, 100 % "
+        "greedy selection. Beta, the paper's measure: 0 % is one try (H=1), 100 % greedy",
+        ("method", "accuracy, paper", "accuracy", "share of greedy's gain", "beta", "beta, paper"),
+        rows,
+    )
+
+
+def _share(own: list[float], least: list[float], most: list[float]) -> str:
+    if not (own and least and most) or fmean(most) == fmean(least):
+        return ""
+    return f"{(fmean(own) - fmean(least)) / (fmean(most) - fmean(least)):.0%}"
+
+
+def _in_paper(row: str, method: Method) -> float | None:
+    return _PAPER[row].get("opt" if method.name == "greedy" else str(method.tries))
+
+
+def _paper(row: str, method: Method) -> str:
+    value = _in_paper(row, method)
+    return "" if value is None else f"{value:.4f}"
+
+
+def _paper_share(dataset: str, method: Method) -> str:
+    of, value = _PAPER[dataset], _in_paper(dataset, method)
+    return "" if value is None else f"{(value - of['1']) / (of['opt'] - of['1']):.1%}"
+
+
+EXPERIMENT: Final = Experiment(
+    "Distance and accuracy for H tries; with --datasets none the distance alone.",
+    _cells,
+    _report,
+    needs_all=False,
+)

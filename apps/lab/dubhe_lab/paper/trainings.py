@@ -1,0 +1,230 @@
+"""Cells with training: one way of selecting in one federation, with one seed."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from statistics import fmean
+from typing import Any, Final, TypeAlias
+
+from dubhe_lab.data import DATASETS
+from dubhe_lab.experiments.options import same
+from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
+from dubhe_lab.paper.cells import Advance, Cell, Measured
+from dubhe_lab.paper.experiment import Found, Method, PaperSettings, finished, identity
+from dubhe_lab.paper.page import Picture
+from dubhe_lab.paper.studies import LETTERS
+from dubhe_lab.report.panels import draw_accuracy, draw_emd
+from dubhe_lab.report.picture import Panel, picture
+from dubhe_lab.report.results import ComparisonResults, FederationSummary, MethodResult
+
+ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
+"""The paper's three ways of selecting and this package's own."""
+
+Trainings: TypeAlias = Mapping[str, list[Cell]]
+"""The cells of each method, one for each seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCellSettings(CompareSettings):
+    """A comparison, also of methods and on data that only the reproduction has."""
+
+    dataset: str = same(CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits"))
+
+
+_SMALL: Final[Mapping[str, Any]] = {
+    "num_clients": 150,
+    "num_samples": 32,
+    "learning_rate": 3e-3,
+    "epochs": 1,
+    # The sets are the same with any keys, and small ones take a tenth of the time.
+    "key_bits": 512,
+}
+_ROUNDS: Final = {"full": 200, "small": 12}
+_LAST_ROUNDS: Final = 50
+_SECONDS_PER_ROUND: Final = {
+    "digits": 0.25,
+    "turned-digits": 0.25,
+    "mnist": 3.5,
+    "cifar10": 60.0,
+    "femnist": 8.0,
+}
+"""On one core, about; only their ratios matter."""
+
+_LETTERS: Final = {**LETTERS, "epochs": 5}
+_FIXED: Final = {"norm": "batch", "precision": "float32"}
+"""Part of every key: how ResNet18 normalised, which others do not, and how numbers are kept."""
+_GROUP_NORM: Final = {"norm": "group"}
+
+_NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "methods")
+
+
+def training_cell(
+    name: str, skew: str, method: Method, seed: int, options: PaperSettings, **given: Any
+) -> Cell:
+    """Return the cell of a training in a data set with rho/EMD_avg, as the paper names them.
+
+    At small scale digits stand for all. Further settings are as in `CompareSettings.for_dataset`.
+    """
+    dataset = name.lower() if options.is_full else "digits"
+    rho, emd = map(float, skew.split("/"))
+    settings = TrainingCellSettings.for_dataset(
+        dataset,
+        **{
+            **(_LETTERS if dataset == "femnist" else {}),
+            **({} if options.is_full else _SMALL),
+            "rho": rho,
+            "emd": emd,
+            "num_rounds": options.num_rounds or _ROUNDS[options.scale],
+            # Of the large ones an evaluation takes as long as the training of a dozen clients.
+            "evaluate_every": 1 if dataset == "digits" else 5,
+            "methods": (method.kind,),
+            # As in the paper; its learning rate is the usual one of Adam.
+            "optimizer": "adam",
+            "seed": seed,
+            **method.settings,
+            **given,
+        },
+    )
+    return _cell(f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}", method, settings)
+
+
+def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
+    """Return the cell of a training on digits that each client turns by an angle of its own.
+
+    Sizes and training are those of `dubhe compare`.
+    """
+    given = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
+    own = {"learning_rate": 0.1, "num_clients": 150, "num_samples": 32, "seed": seed}
+    settings = TrainingCellSettings.for_dataset(
+        "turned-digits", **{"methods": (method.kind,), **given, **own, **method.settings}
+    )
+    return _cell("turned digits-10/1.5", method, settings)
+
+
+def _cell(name: str, method: Method, settings: CompareSettings) -> Cell:
+    return Cell(
+        "training",
+        f"{name}, {method}, seed {settings.federation.seed}",
+        identity(settings, method, _NO_IDENTITY)
+        | _FIXED
+        | (_GROUP_NORM if settings.dataset == "cifar10" else {}),
+        partial(_measure, settings),
+        settings.num_rounds * _SECONDS_PER_ROUND[settings.dataset] * settings.training.epochs,
+    )
+
+
+def trainings(
+    name: str,
+    skew: str,
+    options: PaperSettings,
+    methods: tuple[Method, ...] = ALL,
+    seeds: tuple[int, ...] = (0,),
+    **given: Any,
+) -> dict[str, list[Cell]]:
+    """Return the cells of all methods in one federation; the seeds are those of full scale.
+
+    What else is given is as in `training_cell`.
+    """
+    wanted = options.seeds or (seeds if options.is_full else (0,))
+    return {
+        str(method): [training_cell(name, skew, method, seed, options, **given) for seed in wanted]
+        for method in methods
+    }
+
+
+def final_accuracy(result: Mapping[str, Any]) -> float:
+    """Return the mean accuracy over the last 50 rounds, or the last quarter of fewer than 200.
+
+    All of these were evaluated.
+
+    Examples
+    --------
+    >>> final_accuracy({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
+    0.5
+    """
+    (method,) = result["methods"].values()
+    accuracy = method["accuracy"][1:]
+    return fmean(accuracy[-min(_LAST_ROUNDS, max(1, len(accuracy) // 4)) :])
+
+
+def accuracies(cells: list[Cell], found: Found) -> list[float]:
+    """Return the final accuracy of each seed that is finished."""
+    return [final_accuracy(result) for result in finished(cells, found)]
+
+
+def together(cells: Trainings, found: Found) -> ComparisonResults | None:
+    """Return the first seed of each finished method as one comparison, or None if none is."""
+    methods, federation = {}, None
+    for name, of_seeds in cells.items():
+        result = found.get(of_seeds[0].key)
+        if result is not None:
+            (methods[name],) = result["methods"].values()
+            federation = result["federation"]
+    if federation is None:
+        return None
+    known = {name: MethodResult.from_dict(content) for name, content in methods.items()}
+    return ComparisonResults({}, FederationSummary(**federation), known)
+
+
+def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
+    """Return a picture of the rounds of each federation, of the first seed, or none if none is."""
+    panels = [
+        panel
+        for federation, cells in federations.items()
+        if (results := together(cells, found)) is not None
+        for panel in _curves(federation, results)
+    ]
+    if not panels:
+        return []
+    caption = (
+        "Test accuracy above both label terms of the bound of the weight divergence (eq. 3), "
+        "which rise with the distance of the selected data from uniform and with that of the "
+        "clients from the selected data."
+    )
+    return [Picture(name, caption, picture(panels))]
+
+
+def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
+    methods = results.methods
+    return [
+        partial(draw_accuracy, methods=methods, title=federation),
+        partial(draw_emd, methods=methods),
+        partial(draw_emd, methods=methods, of="local_emd"),
+    ]
+
+
+def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
+    """Train with one way of selecting."""
+    # These need torch, an extra, and seconds to be imported.
+    from dubhe_lab.experiments.compare import compare  # noqa: PLC0415
+    from dubhe_lab.experiments.scenario import scenario_of  # noqa: PLC0415
+    from dubhe_lab.paper import scenarios  # noqa: PLC0415
+
+    def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
+        # Round 0 is the initial model.
+        advance(min(server_round, 1) / settings.num_rounds)
+
+    made = {
+        "cifar10": scenarios.scenario_of_cifar10,
+        "femnist": scenarios.scenario_of_letters,
+        "turned-digits": scenarios.scenario_of_turned_digits,
+    }.get(settings.dataset, scenario_of)
+    results = compare(replace(settings, machine=machine), on_round, scenario_of=made)
+    return Measured(
+        {
+            "federation": asdict(results.federation),
+            "methods": {name: of.to_dict() for name, of in results.methods.items()},
+        },
+        device=device_name(machine),
+        packages=("torch", "torchvision"),
+    )
+
+
+def device_name(machine: MachineSettings) -> str:
+    """Return on what a machine trains."""
+    import torch  # noqa: PLC0415 - an extra
+
+    from dubhe_lab.training.loop import resolve_device  # noqa: PLC0415 - imports torch
+
+    device = resolve_device(machine.device)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

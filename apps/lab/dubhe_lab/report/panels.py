@@ -1,0 +1,227 @@
+"""The figures of an experiment, made from its results alone, and the panels they consist of."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_lab.report.picture import (
+    GLOBAL_COLOUR,
+    UNIFORM_COLOUR,
+    Looks,
+    Panel,
+    method_label,
+    method_looks,
+    picture,
+)
+from dubhe_lab.report.results import (
+    ClassProportions,
+    ComparisonResults,
+    MethodResult,
+    Results,
+    Selected,
+    StudyResults,
+)
+
+if TYPE_CHECKING:  # an extra
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+_NARROW: Final = 7.0
+_WIDEST: Final = 12.0
+_SMOOTHED_FROM: Final = 31
+_MOST_BARS: Final = 20
+
+LabelTerm = Literal["emd", "local_emd"]
+_LABEL_TERMS: Final[Mapping[LabelTerm, tuple[str, str]]] = {
+    "emd": ("How far the selected data is from uniform", "Distance from uniform"),
+    "local_emd": ("How far single clients are from the selected data", "Mean distance"),
+}
+"""Title and axis of the two label terms of the paper's bound."""
+
+
+def save_figures(results: ComparisonResults, folder: Path) -> None:
+    """Write the figures of a comparison as PNG, into a folder that is made if need be.
+
+    ``accuracy.png`` and ``class_proportions.png`` show one finding each, ``comparison.png`` both,
+    and ``emd.png`` the two label terms of the paper's bound (eq. 3).
+    """
+    accuracy = partial(draw_accuracy, methods=results.methods)
+    wide = _width_of_classes(results)
+    figures: dict[str, tuple[float, list[Panel]]] = {
+        "accuracy": (_NARROW, [accuracy]),
+        "class_proportions": (wide, [_shares(results)]),
+        "emd": (_NARROW, _label_terms(results)),
+        "comparison": (wide, [accuracy, _shares(results)]),
+    }
+    for name, (width, panels) in figures.items():
+        _save(panels, width, folder / f"{name}.png")
+
+
+def save_study_figure(results: StudyResults, path: Path) -> None:
+    """Write the figure of a study as PNG: both label terms, and class proportions."""
+    _save([*_label_terms(results), _shares(results)], _width_of_classes(results), path)
+
+
+def _width_of_classes(results: Results) -> float:
+    return min(_WIDEST, max(_NARROW, 0.5 * results.federation.num_classes + 2.0))
+
+
+def _shares(results: Results) -> Panel:
+    proportions = {name: method.class_proportions for name, method in results.methods.items()}
+    everybody = results.federation.class_proportions
+    return partial(draw_shares, proportions=proportions, all_clients=everybody)
+
+
+def _label_terms(results: Results) -> list[Panel]:
+    return [partial(draw_emd, methods=results.methods, of=term) for term in _LABEL_TERMS]
+
+
+def _save(panels: Sequence[Panel], width: float, path: Path) -> None:
+    drawn = picture(panels, width)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(drawn)
+
+
+def draw_accuracy(
+    axes: "Axes",
+    methods: Mapping[str, MethodResult],
+    title: str = "Accuracy over rounds",
+    looks: Looks | None = None,
+) -> None:
+    """Draw the test accuracy over the rounds, smoothed where there are many."""
+    _draw_by_round(axes, {name: of.accuracy for name, of in methods.items()}, 0, looks)
+    label_percents(axes.yaxis)
+    axes.set_ylabel("Test accuracy")
+    axes.set_title(title)
+
+
+def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd") -> None:
+    """Draw the distance of the selected data from uniform, or of the clients from that data."""
+    _draw_by_round(axes, {name: getattr(each, of) for name, each in methods.items()}, 1)
+    axes.set_ylim(bottom=0)
+    title, distance = _LABEL_TERMS[of]
+    axes.set_ylabel(distance)
+    axes.set_title(title)
+
+
+def draw_shares(
+    axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float] = ()
+) -> None:
+    """Draw the class proportions of the selected data, beside those of all clients' data if given.
+
+    As bars, or as lines where there are more classes than a reader tells bars apart.
+    """
+    num_classes = len(next(iter(proportions.values())).mean)
+    if num_classes <= _MOST_BARS:
+        _draw_bars(axes, proportions, all_clients)
+        axes.set_xticks(range(num_classes))
+        axes.set_xlabel("Class (bars in the order of the legend; lines: standard deviation)")
+    else:
+        _draw_lines(axes, proportions, all_clients)
+        _step_evenly(axes.xaxis, integer=True)
+        axes.set_xlabel("Class (bands: standard deviation over rounds)")
+    label_percents(axes.yaxis)
+    axes.axhline(
+        1 / num_classes, color=UNIFORM_COLOUR, linestyle="--", linewidth=1.2, label="uniform"
+    )
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(-0.6, num_classes - 0.4)
+    axes.set_ylabel("Share of the selected data")
+    axes.set_title("Class proportions of the selected data")
+
+
+def _draw_by_round(
+    axes: "Axes",
+    series: Mapping[str, Sequence[float | None]],
+    first_round: int,
+    looks: Looks | None = None,
+) -> None:
+    """Draw a line over the rounds for each name, smoothed where there are many rounds.
+
+    Rounds without a value (None) lie on the line between their neighbours, and have no marker.
+    """
+    looks = looks or method_looks(series)
+    window = 1
+    for name, measured in series.items():
+        rounds = np.arange(first_round, first_round + len(measured))
+        pairs = [pair for pair in zip(rounds, measured, strict=True) if pair[1] is not None]
+        known, reached = np.array(pairs, dtype=np.float64).T
+        values = np.interp(rounds, known, reached)
+        if len(values) - 1 + first_round >= _SMOOTHED_FROM:
+            window = max(2, len(values) // 12)
+            axes.plot(rounds, values, color=looks[name]["color"], alpha=0.28, linewidth=1)
+        axes.plot(
+            rounds,
+            _trailing_mean(values, window),
+            **looks[name],
+            markevery=(known[:: max(1, len(known) // 8)] - first_round).astype(int).tolist(),
+            label=method_label(name),
+        )
+    axes.set_xlabel("Round" if window == 1 else f"Round (bold: mean of the last {window})")
+    _step_evenly(axes.xaxis, integer=True)
+    axes.margins(x=0.015)
+
+
+def _draw_bars(
+    axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
+) -> None:
+    """Draw a bar for each class and name, beside a grey one for all clients if there are any."""
+    bar = 0.84 / (len(proportions) + bool(all_clients))
+    left = np.arange(len(next(iter(proportions.values())).mean)) - 0.42 + bar / 2
+    if all_clients:
+        axes.bar(
+            left, all_clients, bar, color=GLOBAL_COLOUR, edgecolor="white", label="all clients"
+        )
+        left += bar
+    looks = method_looks(proportions)
+    for position, (name, shares) in enumerate(proportions.items()):
+        axes.bar(
+            left + position * bar,
+            shares.mean,
+            bar,
+            yerr=shares.sd,
+            color=looks[name]["color"],
+            edgecolor="white",  # tells bars apart in black and white
+            error_kw={"elinewidth": 0.9, "ecolor": UNIFORM_COLOUR, "capsize": 0},
+            label=method_label(name),
+        )
+
+
+def _draw_lines(
+    axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
+) -> None:
+    if all_clients:
+        classes = range(len(all_clients))
+        axes.bar(classes, all_clients, width=1.0, color=GLOBAL_COLOUR, label="all clients")
+    for name, look in method_looks(proportions).items():
+        mean, sd = np.array(proportions[name].mean), np.array(proportions[name].sd)
+        axes.plot(mean, color=look["color"], label=method_label(name))
+        axes.fill_between(
+            range(mean.size), mean - sd, mean + sd, color=look["color"], alpha=0.2, lw=0
+        )
+
+
+def label_percents(axis: "Axis") -> None:
+    """Label an axis of shares in percent, at even steps and without rounding."""
+    _step_evenly(axis)
+    axis.set_major_formatter(lambda share, _position: f"{round(100 * share, 6):g}%")
+
+
+def _step_evenly(axis: "Axis", **how: Any) -> None:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an extra
+
+    axis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], **how))
+
+
+def _trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
+    """Return the mean of each value and those before it; the first one stays as it is.
+
+    So curves that start together are seen to start together.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    means = [series[max(1, i - window + 1) : i + 1].mean() for i in range(1, series.size)]
+    return np.append(series[:1], means)

@@ -1,0 +1,108 @@
+"""What experiments found, as a table and a sentence for the terminal."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dubhe_lab.report.picture import method_label
+from dubhe_lab.report.results import (
+    ComparisonResults,
+    MethodResult,
+    Results,
+    SelectionResult,
+    StudyResults,
+    rounds_to,
+    server_learns,
+)
+from dubhe_lab.report.table import Table
+
+_MEGABYTE = 1e6
+
+
+def summary_table(results: ComparisonResults) -> Table:
+    """Return a row for each method of a comparison."""
+    num_last = max(len(method.final_accuracies) for method in results.methods.values())
+    target = results.target_accuracy
+    cells: dict[str, Callable[[MethodResult], str]] = {
+        f"Accuracy\n(last {num_last})": lambda of: f"{of.final_accuracy:.1%}",
+        f"Rounds\nto {target:.0%}": lambda of: f"{rounds_to(target, of.accuracy)}",
+        "From\nuniform": lambda of: f"{of.mean_emd:.3f}",
+        "Local\nskew": lambda of: f"{of.mean_local_emd:.2f}",
+        "Cover-\nage": lambda of: f"{of.coverage:.0%}",
+        "Select\n(s)": lambda of: f"{of.selection_seconds / of.num_rounds:.2f}",
+        "Train\n(s)": lambda of: f"{of.training_seconds / of.num_rounds:.2f}",
+        "Select\n(KB)": lambda of: f"{_selection_bytes(of) / of.num_rounds / 1e3:.0f}",
+    }
+    table = _table(results, cells)
+    # The last column tells oracles from the others, so that their names need not.
+    rows = [
+        (row[0].removesuffix(" (oracle)"), *row[1:], server_learns(name))
+        for name, row in zip(results.methods, table.rows, strict=True)
+    ]
+    caption = f"{table.caption}; seconds and KB of a round"
+    return Table(caption, (*table.columns, "Server\nlearns"), rows)
+
+
+def _selection_bytes(of: MethodResult) -> int:
+    return of.selection_bytes_up + of.selection_bytes_down
+
+
+def _table(results: Results, cells: Mapping[str, Callable[[Any], str]]) -> Table:
+    title = f"{results.federation.name}, {results.federation.num_clients} clients"
+    rows = [
+        (method_label(name), *(cell(method) for cell in cells.values()))
+        for name, method in results.methods.items()
+    ]
+    return Table(title, ("Method", *cells), rows)
+
+
+def summary_sentence(results: ComparisonResults) -> str:
+    """Return in one sentence how Dubhe fared beside random, or else which method was best."""
+    methods = results.methods
+    if {"dubhe", "random"} <= methods.keys():
+        dubhe, random = methods["dubhe"], methods["random"]
+        points = 100 * (dubhe.final_accuracy - random.final_accuracy)
+        return (
+            f"With Dubhe the mean accuracy is {dubhe.final_accuracy:.1%} {_over_last(dubhe)}, "
+            f"with random selection {random.final_accuracy:.1%} ({points:+.1f} points); the mean "
+            f"distance of their training data from uniform was {dubhe.mean_emd:.2f} and "
+            f"{random.mean_emd:.2f}."
+        )
+    best, of = max(methods.items(), key=lambda each: each[1].final_accuracy)
+    return f"Best was {method_label(best)}: {of.final_accuracy:.1%} {_over_last(of)}."
+
+
+def study_table(results: StudyResults) -> Table:
+    """Return a row for each method of a study."""
+    cells: dict[str, Callable[[SelectionResult], str]] = {
+        "From\nuniform": lambda of: f"{of.mean_emd:.3f}",
+        "s.d.": lambda of: f"{of.sd_emd:.3f}",
+        "Bias": lambda of: f"{of.bias:.3f}",
+        "Local\nskew": lambda of: f"{of.mean_local_emd:.2f}",
+        "Coverage": lambda of: f"{of.coverage:.0%}",
+        "in 100\nrounds": lambda of: f"{of.coverage_100:.0%}" if len(of.emd) >= 100 else "",
+        "Effective\nclients": lambda of: f"{of.effective_clients:.0f}",
+        "Seconds": lambda of: f"{of.seconds:.1f}",
+    }
+    return _table(results, cells)
+
+
+def study_sentence(results: StudyResults) -> str:
+    """Return what was found in one sentence, and what travelled for it if anything did."""
+    dubhe, random, greedy = (results.methods[name] for name in ("dubhe", "random", "greedy"))
+    found = (
+        f"Over {len(dubhe.emd)} rounds the mean distance of the selected data from uniform was "
+        f"{dubhe.mean_emd:.2f} with Dubhe, {random.mean_emd:.2f} at random and "
+        f"{greedy.mean_emd:.2f} with the oracle; Dubhe selected {dubhe.coverage:.0%} of the "
+        f"clients, the oracle {greedy.coverage:.0%}"
+    )
+    if dubhe.messages is None or dubhe.bytes_up is None or dubhe.bytes_down is None:
+        return f"{found}."
+    return (
+        f"{found}; Dubhe took {dubhe.messages} messages with their replies, "
+        f"{dubhe.bytes_up / _MEGABYTE:.1f} MB up and {dubhe.bytes_down / _MEGABYTE:.1f} MB down."
+    )
+
+
+def _over_last(method: MethodResult) -> str:
+    number = len(method.final_accuracies)
+    return "in the last round" if number == 1 else f"over the last {number} evaluations"

@@ -1,0 +1,101 @@
+"""A Flower client that trains a torch model on its own images."""
+
+from typing import Any, TypeAlias
+
+import torch
+from flwr.client import NumPyClient
+from flwr.common import NDArrays, Scalar
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dubhe_flwr.core.randomness import generator
+from dubhe_lab.training.loop import OptimizerFactory, limited_threads, resolve_device, train
+from dubhe_lab.training.models import get_parameters, set_parameters
+
+Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
+"""Images (M, channels, height, width) and labels (M,), as arrays or tensors."""
+
+
+class TorchClient(NumPyClient):
+    """Local training, the same whatever was computed before it.
+
+    Each training overwrites all of the model, makes a new optimizer and draws from (seed, alias,
+    round). So clients may share one model object, and results do not depend on their order. The
+    round is read from ``config["server-round"]``, or else ``config["server_round"]``; without both
+    a client sees its samples in the same order in every round.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A classifier that returns logits.
+    train_data : tuple of array or Tensor
+        Images of shape (M, channels, height, width) and labels of shape (M,).
+    epochs, batch_size : int
+        ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
+    optimizer : callable, optional
+        Makes the optimizer; `adam` of learning rate 1e-4 without it.
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        Where to compute; ``auto`` takes the GPU if there is one.
+    seed : int, default 0
+        Seed of the run.
+    alias : str, default ""
+        Name of the client that stays the same from run to run, such as its partition-id.
+    num_threads : int, optional
+        CPU threads, without which torch's present number is taken; with the same number, results
+        on a CPU repeat to the last bit.
+
+    Examples
+    --------
+    >>> images, labels = torch.eye(2).reshape(2, 1, 1, 2), torch.tensor([0, 1])
+    >>> model = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+    >>> client = TorchClient(model, (images, labels), device="cpu", alias="3")
+    >>> start = client.get_parameters({})
+    >>> parameters, num_examples, metrics = client.fit(start, {"server-round": 1})
+    >>> len(parameters), num_examples, sorted(metrics)
+    (2, 2, ['loss'])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        train_data: Samples,
+        *,
+        epochs: int = 1,
+        batch_size: int = 8,
+        optimizer: OptimizerFactory | None = None,
+        device: str = "auto",
+        seed: int = 0,
+        alias: str = "",
+        num_threads: int | None = None,
+    ) -> None:
+        self.device = resolve_device(device)
+        self.model = model
+        images, labels = train_data
+        self.train_data = (
+            torch.as_tensor(images, dtype=torch.float32),
+            torch.as_tensor(labels, dtype=torch.int64),
+        )
+        self.settings: dict[str, Any] = {
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "optimizer": optimizer,
+        }
+        self.seed = seed
+        self.alias = alias
+        self.num_threads = num_threads
+
+    def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:  # noqa: ARG002
+        """Return the present parameters and buffers of the model."""
+        return get_parameters(self.model)
+
+    def fit(
+        self, parameters: NDArrays, config: dict[str, Scalar]
+    ) -> tuple[NDArrays, int, dict[str, Scalar]]:
+        """Return the parameters trained further, the number of samples, and the mean ``loss``."""
+        server_round = int(config.get("server-round", config.get("server_round", 0)))
+        draw = generator(self.seed, "training", self.alias, server_round)
+        with limited_threads(self.num_threads):
+            self.model.to(self.device)
+            set_parameters(self.model, parameters)
+            loss = train(self.model, *self.train_data, generator=draw, **self.settings)
+            return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}

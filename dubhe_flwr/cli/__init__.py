@@ -1,5 +1,0 @@
-"""The command line `dubhe`: one module a command, each parses and calls an experiment."""
-
-from dubhe_flwr.cli.application import app, main, new_application, run_application
-
-__all__ = ["app", "main", "new_application", "run_application"]

@@ -1,0 +1,92 @@
+"""Tests of Fed-CBS against worked examples of the paper's formulas."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from dubhe_lab.baselines.fedcbs import (
+    FedCbsSelector,
+    class_imbalance,
+    first_probabilities,
+    next_probabilities,
+)
+from dubhe_lab.baselines.roll_call import Past
+
+COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
+
+
+def test_a_worked_example_of_qcid() -> None:
+    """Sizes weigh: 8 samples of one class and 2 of the other are shares of 0.8 and 0.2."""
+    assert class_imbalance([[8, 0], [6, 2], [4, 4]]).tolist() == [0.5, 0.125, 0.0]
+    assert class_imbalance(np.add([8, 0], [0, 2])) == pytest.approx(0.3**2 + 0.3**2)
+    assert class_imbalance([1, 0, 0, 0]) == pytest.approx(0.75)
+
+
+def test_a_worked_example_of_the_first_client() -> None:
+    """1 / QCID is 2, 8 and 8; in round 10 exploration adds 10 sqrt(3 ln 10 / (2 T))."""
+    in_round_1 = first_probabilities(COUNTS, [1, 4, 1], server_round=1)
+    np.testing.assert_allclose(in_round_1, np.array([1, 4, 4]) / 9)
+    in_round_10 = first_probabilities(COUNTS, [1, 4, 1], server_round=10)
+    weights = np.array([2 + 18.58462, 8 + 9.29231, 8 + 18.58462])
+    np.testing.assert_allclose(in_round_10, weights / weights.sum(), atol=1e-6)
+
+
+def test_a_worked_example_of_the_next_clients() -> None:
+    """(14, 2) has QCID 9/32, (10, 6) has 1/32: as second clients 1 to 81, as third 1 to 729."""
+    second = next_probabilities(COUNTS[1:], COUNTS[0], place=2)
+    np.testing.assert_allclose(second, np.array([1, 81]) / 82)
+    third = next_probabilities(COUNTS[1:], COUNTS[0], place=3)
+    np.testing.assert_allclose(third, np.array([1, 729]) / 730)
+
+
+def test_large_powers_are_probabilities() -> None:
+    """Where QCID^beta has no float, and where a set is balanced."""
+    probabilities = next_probabilities([[9, 1], [1, 9]], [90_000, 90_010], place=500)
+    np.testing.assert_allclose(probabilities, [1.0, 0.0], atol=1e-9)
+    balanced = next_probabilities([[0, 8], [4, 4], [0, 8]], [8, 0], place=500)
+    np.testing.assert_allclose(balanced, [0.5, 0.0, 0.5])
+    assert first_probabilities([[4, 4], [8, 0]], [1, 1], 5)[0] == pytest.approx(1)
+
+
+def test_clients_are_drawn_by_these_probabilities() -> None:
+    """Over 9000 rounds each pair in its order comes as often as by hand, give or take 6 sigma."""
+    selector = FedCbsSelector(2, COUNTS, seed=7)
+    rng, draws = np.random.default_rng(0), 9000
+    drawn = Counter(tuple(selector.choose("012", Past(), rng).tolist()) for _ in range(draws))
+    # (6, 2) and (2, 6) make (8, 8), which is balanced.
+    by_hand = {(0, 1): 1 / 9 / 82, (0, 2): 81 / 9 / 82, (1, 2): 4 / 9, (2, 1): 4 / 9}
+    assert set(drawn) <= set(by_hand)
+    for pair, share in by_hand.items():
+        assert abs(drawn[pair] - draws * share) < 6 * np.sqrt(draws * share * (1 - share))
+
+
+def test_the_power_grows_with_the_place() -> None:
+    """After (4, 4) and then (6, 2), the third is one of two with odds of 1 to 5.619."""
+    selector = FedCbsSelector(3, [[4, 4], [6, 2], [6, 2], [5, 3]], seed=7)
+    rng, third = np.random.default_rng(0), Counter[int]()
+    for _ in range(20_000):
+        chosen = selector.choose("0123", Past(), rng).tolist()
+        assert chosen[0] == 0
+        third[chosen[2]] += chosen[1] == 1
+    # (16, 8) has QCID 1/18 and (15, 9) has 1/32, whose ratio is 16/9; its third power is 5.619.
+    share = 5.619 / 6.619
+    assert abs(third[3] - third.total() * share) < 6 * np.sqrt(third.total() * share * (1 - share))
+
+
+def test_who_was_chosen_seldom_comes_first() -> None:
+    """In round 101, of clients that are alike, the one never chosen: T = 1 against T = 101."""
+    selector = FedCbsSelector(1, [[6, 2]] * 2, seed=7)
+    rng, past = np.random.default_rng(0), Past(100, {"0": 100})
+    drawn = [int(selector.choose("01", past, rng)[0]) for _ in range(2000)]
+    # 8 + 10 sqrt(1.5 ln 101) = 34.3108 against 8 + 10 sqrt(1.5 ln 101 / 101) = 10.6180
+    assert np.mean(drawn) == pytest.approx(34.3108 / 44.9288, abs=6 * np.sqrt(0.18 / 2000))
+
+
+def test_rows_are_looked_up() -> None:
+    """Whatever nodes are there, each row stands for its own labels and its own past."""
+    selector = FedCbsSelector(2, np.eye(4)[[0, 0, 0, 1, 0, 2, 3]], seed=7)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        chosen = selector.choose("123", Past(), rng).tolist()
+        assert 2 in chosen

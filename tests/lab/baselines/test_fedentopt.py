@@ -1,0 +1,33 @@
+"""Tests of FedEntOpt's buffer: who was chosen rests."""
+
+import numpy as np
+import pytest
+from protocol.federation import Federation, node_policies, skewed_counts
+
+from dubhe_lab.baselines import FedEntOptSelector
+from dubhe_lab.baselines.roll_call import Past
+
+
+def test_who_was_chosen_rests() -> None:
+    """Twelve clients, three a round: who was chosen is out for the two rounds that follow."""
+    counts = skewed_counts(12)
+    nodes = Federation(FedEntOptSelector(3, counts, seed=7), node_policies(counts))
+    sets = [set(nodes.play(server_round).aliases) for server_round in range(1, 25)]
+    apart = [
+        later - earlier - 1
+        for earlier in range(24)
+        for later in range(earlier + 1, 24)
+        if sets[earlier] & sets[later]
+    ]
+    assert min(apart) == 2
+
+
+@pytest.mark.parametrize(("there", "free"), [(range(6), {2, 3, 4}), (range(4), {1, 2, 3})])
+def test_half_of_those_who_are_there_rest(there: range, free: set[int]) -> None:
+    """The oldest ones leave the buffer first; those who left keep their place in it."""
+    selector = FedEntOptSelector(1, np.eye(6), seed=7)
+    past = Past(4, {"3": 1, "1": 1, "0": 1, "5": 1})
+    rng = np.random.default_rng(0)
+    aliases = [str(row) for row in there]
+    first = {int(selector.choose(aliases, past, rng)[0]) for _ in range(100)}
+    assert first == free

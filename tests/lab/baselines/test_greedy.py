@@ -1,0 +1,60 @@
+"""Tests of greedy selection against a literal implementation, and of the labels it is given."""
+
+from math import inf, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_flwr.core.distribution import label_distribution
+from dubhe_lab.baselines.oracle import _divergence, greedy_selection
+
+TOLERANCE = 1e-12
+
+
+def divergence(members: list[list[float]]) -> float:
+    """Return KL(p || p_u) of the classes of some rows together, term by term."""
+    total = [sum(of_class) for of_class in zip(*members, strict=True)]
+    shares = [number / sum(total) for number in total]
+    return float(sum(share * log(share * len(shares)) for share in shares if share > 0))
+
+
+@pytest.mark.parametrize("by_counts", [False, True])
+@given(
+    seed=st.integers(0, 2**32),
+    num_clients=st.integers(1, 12),
+    num_classes=st.integers(1, 6),
+    data=st.data(),
+)
+def test_each_choice_is_the_best_of_those_left(
+    by_counts: bool, seed: int, num_clients: int, num_classes: int, data: st.DataObject
+) -> None:
+    """No other free client would bring the union closer to uniform, the first being random."""
+    counts = np.random.default_rng(seed).integers(0, 9, (num_clients, num_classes))
+    counts[:, 0] += counts.sum(axis=1) == 0
+    rows = (counts if by_counts else label_distribution(counts)).tolist()
+    number = data.draw(st.integers(1, num_clients))
+    chosen = greedy_selection(rows, number, np.random.default_rng(seed)).tolist()
+    assert chosen[0] == np.random.default_rng(seed).integers(num_clients)
+    assert len(set(chosen)) == len(chosen) == number
+    for size in range(1, number):
+        before = [rows[row] for row in chosen[:size]]
+        best = inf
+        for row in set(range(num_clients)) - set(chosen[:size]):
+            best = min(best, divergence([*before, rows[row]]))
+        assert divergence([*before, rows[chosen[size]]]) <= best + TOLERANCE
+
+
+def test_a_worked_example_of_the_formula() -> None:
+    """After a client of counts (8, 0), each of the others leads to the entropy found by hand."""
+    others = np.array([[7, 1], [0, 2], [0, 8], [0, 24]])
+    # Shares (15, 1) / 16, (8, 2) / 10, (1, 1) / 2 and (1, 3) / 4:
+    by_hand = [0.233792, 0.500402, 0.693147, 0.562335]
+    np.testing.assert_allclose(-_divergence(np.add([8, 0], others)), by_hand, atol=1e-6)
+
+
+def test_of_equal_ones_the_first() -> None:
+    """Ties go to the lower index."""
+    chosen = greedy_selection([[1, 0], [1, 0], [0, 1], [0, 1]], 3, np.random.default_rng(0))
+    assert chosen.tolist() == [3, 0, 1]

@@ -1,0 +1,72 @@
+"""`dubhe bench` measures, shows and writes what is asked for."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+from command_line import call
+
+from dubhe_lab.bench import scale
+
+run = partial(call, "bench")
+
+OPTIONS = {
+    "crypto": ["--rounds", "1"],
+    "protocol": ["--sizes", "20", "--num-real", "3", "--no-training"],
+    "present": ["--sizes", "10,30", "--max-registered", "10"],
+    "scale": ["--sizes", "40,80", "--num-real", "8"],
+    "simulation": ["--num-rounds", "2"],
+    "engine": ["--num-nodes", "8", "--no-ray"],
+}
+
+
+@pytest.mark.parametrize("name", list(OPTIONS))
+def test_quick_benchmarks_write_figures_and_tables(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In seconds; the file names the command, and the Markdown shows it."""
+    # A process of its own takes seconds to start.
+    monkeypatch.setattr(scale, "_in_fresh_process", lambda measure, *given: measure(*given))
+    files = ["--json", str(tmp_path / "new/a.json"), "--markdown", str(tmp_path / "new/a.md")]
+    ended = run(name, "--quick", *OPTIONS[name], *files)
+    assert ended.code == 0, ended.err
+    assert "Figures" in ended.out
+    content = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))
+    assert {"wanted", "measured", "config"} < set(content)
+    figures = [value for value in content.values() if isinstance(value, float | int)]
+    assert name != "engine" or len(figures) == 3  # without Ray there is no ratio
+    assert name == "scale" or min(figures) > 0  # there are exponents of growth
+    assert content["wanted"] == {}  # sizes and keys are too small to want anything
+    assert content["config"].get("key_bits", 512) == 512
+    markdown = (tmp_path / "new/a.md").read_text(encoding="utf-8")
+    assert markdown.startswith(f"```bash\ndubhe bench {name} --quick")
+    assert "| figure | measured | wanted | kept |" in markdown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("scale --sizes many", "sizes='many' must be numbers separated by commas, as in 1,2,10."),
+        ("crypto --quick --rounds 0", "rounds=0 must be at least 1."),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
+    """Zero does not stand for the usual number."""
+    assert run(*arguments.split()) == (2, "", f"{sentence}\n")
+
+
+@pytest.mark.parametrize("option", ["--json", "--markdown"])
+def test_a_file_that_cannot_be_written_is_refused_before_measuring(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one sentence."""
+    (tmp_path / "file").write_text("")
+
+    def measured(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("dubhe_lab.bench.crypto.interleaved", measured)
+    ended = run("crypto", option, str(tmp_path / "file" / "a"))
+    assert ended.code == 2
+    assert "file is a file; give the name of a folder." in ended.err

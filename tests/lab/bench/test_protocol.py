@@ -1,0 +1,33 @@
+"""Tests of the benchmark of the protocol."""
+
+from typing import Any
+
+import pytest
+
+from dubhe_lab.bench import protocol
+from dubhe_lab.bench.protocol import ProtocolSettings, RoundCost, StageCost
+
+SMALL: dict[str, Any] = {"key_bits": 512, "num_participants": 4, "num_following": 1}
+FIRST = RoundCost(
+    1.0, (StageCost("register", 10, 100, 200, 4.0, 90.0), StageCost("keygen", 1, 1, 1, 0.0, 5.0))
+)
+NEXT = RoundCost(0.5, (StageCost("participate", 10, 10, 20, 0.5, 2.0),))
+
+
+def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
+    """One round registers, 49 follow; all clients' work is counted."""
+    shares = protocol._shares([FIRST, NEXT, NEXT], of_training=10.0)
+    assert shares["selection_share"] == pytest.approx((5 + 95 + 49 * (1 + 2)) / 500)
+    assert shares["server_share"] == pytest.approx(0.1)
+    assert shares["server_share_with_registration"] == pytest.approx((5 + 49) / 500)
+    assert "selection_share" not in protocol._shares([FIRST, NEXT], None)
+
+
+def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share is one of K trainings of a client."""
+    monkeypatch.setattr(protocol, "one_training", lambda: lambda: sum(range(10**6)))
+    results = protocol.bench_protocol(ProtocolSettings(sizes=(20,), **SMALL, num_real=3))
+    trained = results.measured["trained_client_seconds"]
+    assert len(trained) == 4
+    assert results.measured["training_round_seconds"] >= 4 * min(trained)
+    assert results.figures["selection_share_dubhe-paper_n20"] > 0

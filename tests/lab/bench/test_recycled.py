@@ -1,0 +1,58 @@
+"""Tests of a federation whose nodes repeat the answers of a few."""
+
+from typing import Any
+
+import pytest
+
+from dubhe_flwr.protocol import Batch, Plan
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_lab.bench.protocol import measured_rounds, server_and_nodes
+from dubhe_lab.bench.recycled import RecycledNodes
+
+
+def nodes_and_server(method: str, number: int, num_real: int, **given: Any) -> Any:
+    """Return some nodes, and a server that selects six of them under a small key."""
+    return server_and_nodes(method, number, num_real, key_bits=512, num_participants=6, **given)
+
+
+def play(server: Any, nodes: RecycledNodes, num_rounds: int) -> list[Plan]:
+    """Select for some rounds."""
+    state: CoordinatorState = server.initial_state()
+    plans = []
+    for server_round in range(1, num_rounds + 1):
+        state, outcome = server.begin_round(state, server_round, list(nodes.ids))
+        while isinstance(outcome, Batch):
+            state, outcome = server.step(state, nodes.answer(outcome))
+        plans.append(outcome)
+    return plans
+
+
+@pytest.mark.parametrize("method", ["dubhe-paper", "dubhe"])
+@pytest.mark.parametrize("num_real", [7, 50])
+@pytest.mark.parametrize("rounds_per_draw", [1, 3])
+def test_the_protocol_goes_its_whole_way(method: str, num_real: int, rounds_per_draw: int) -> None:
+    """Nothing is dropped or noted: all sums decrypt, and real agents determine."""
+    server, nodes = nodes_and_server(method, 50, num_real, rounds_per_draw=rounds_per_draw)
+    plans = play(server, nodes, 4)
+    assert [note for plan in plans for note in plan.notes] == []
+    for plan in plans:
+        assert len(set(plan.participants)) == 6
+        assert plan.num_registered == 50
+        assert all(stage.accepted == stage.sent for stage in plan.stages)
+    assert len({plan.participants for plan in plans}) == 4
+    stages = [stage.stage for stage in plans[0].stages]
+    assert stages[:3] == ["join", "keygen", "register"]
+    assert stages[-2:] == ["participate", "determine"]
+    # The paper's rule needs no further sum; prices take some until they are settled.
+    assert set(stages[3:-2]) == ({"settle"} if method == "dubhe" else set())
+
+
+def test_time_is_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every node counts as the real ones do on average, and an agent once."""
+    now = iter(range(10_000))
+    monkeypatch.setattr("dubhe_lab.bench.recycled.process_time", lambda: float(next(now)))
+    server, nodes = nodes_and_server("dubhe-paper", 30, 5)
+    costs = measured_rounds(server, nodes, 2)
+    seconds = [[(of.stage, of.client_seconds) for of in cost.stages] for cost in costs]
+    drawn = [("participate", 30.0), ("determine", 1.0)]
+    assert seconds == [[("join", 30.0), ("keygen", 1.0), ("register", 30.0), *drawn], drawn]

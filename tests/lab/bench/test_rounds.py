@@ -1,0 +1,25 @@
+"""Tests of the benchmark of training rounds."""
+
+import pytest
+
+from dubhe_lab.bench import rounds
+from dubhe_lab.bench.rounds import RoundsSettings
+
+
+def test_rounds_are_counted_after_the_first() -> None:
+    """On what is always there; one round of each warms up."""
+    small = {"num_clients": 2, "num_steps": 1, "num_rounds": 2, "repeats": 2}
+    content = rounds.bench_rounds(RoundsSettings(**small, ray=False, pfl=False)).to_dict()
+    seconds = content["measured"]["seconds"]
+    assert {name: len(of) for name, of in seconds.items()} == {"a plain loop": 4, "inprocess": 4}
+    assert content["inprocess_rounds_per_second"] > 0
+
+
+def test_the_rate_is_that_of_the_median_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine is shown as a share of the loop."""
+    monkeypatch.setattr(rounds, "_plain_loop", lambda _: [1.0, 2.0, 9.0])
+    monkeypatch.setattr(rounds, "_flower", lambda _, __: [4.0])
+    found = rounds.bench_rounds(RoundsSettings(repeats=1, ray=True, pfl=False))
+    assert found.figures["plain_loop_rounds_per_second"] == pytest.approx(0.5)
+    assert found.figures["ray_rounds_per_second"] == pytest.approx(0.25)
+    assert [row[2] for row in found.tables[0].rows] == ["100%", "50%", "50%"]

@@ -1,0 +1,127 @@
+"""The record of a selection holds the figures of the clients that it chose."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.common import Code, FitIns, FitRes, Parameters, Status
+from flwr.server.strategy import FedAvg
+
+from dubhe_flwr.errors import DubheError
+from dubhe_flwr.protocol import Plan, StageReport
+from dubhe_lab.baselines import RandomSelector
+from dubhe_lab.data import Federation
+from dubhe_lab.experiments.apps import RecordedSelection
+from dubhe_lab.experiments.findings import federation_summary
+
+FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))
+MODEL = Parameters([b"12345", b"678"], "numpy.ndarray")
+
+
+class Averaging(FedAvg):
+    """Tests the model on the server and instructs two clients."""
+
+    def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> Any:
+        return [(None, FitIns(parameters, {}))] * 2
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
+        return MODEL, {}
+
+    def evaluate(self, server_round: int, parameters: Any) -> Any:
+        return 2.0 - server_round, {"accuracy": server_round / 10}
+
+
+@pytest.fixture
+def told() -> list[tuple[int, float | None]]:
+    """Collect what is told after each evaluation."""
+    return []
+
+
+@pytest.fixture
+def selection(told: list[tuple[int, float | None]]) -> RecordedSelection:
+    """Return a selection that has chosen, trained and evaluated two rounds of two clients."""
+    recorded = RecordedSelection(
+        Averaging(),
+        RandomSelector(2, seed=0),
+        expected_nodes=4,
+        on_round=lambda *round_and_accuracy: told.append(round_and_accuracy),
+    )
+    report = StageReport("participate", 4, 3, {"no reply": [4]}, bytes_down=100, bytes_up=30)
+    plans = [
+        Plan(1, (71, 72), ("0", "3"), stages=(report, report)),
+        Plan(
+            2, (72, 73), ("3", "1"), notes=("Something happened.",), stages=(report,), fallback=True
+        ),
+    ]
+    recorded.evaluate(0, MODEL)
+    for plan in plans:
+        recorded.driver.options.on_selection(plan, 0.5)  # type: ignore[misc]
+        recorded.aggregate_fit(plan.server_round, [updated(), updated()], [])
+        recorded.evaluate(plan.server_round, MODEL)
+    return recorded
+
+
+def updated() -> Any:
+    """Return the result of a client that trained."""
+
+    class Proxy:
+        cid = "71"
+
+    return Proxy(), FitRes(Status(Code.OK, ""), MODEL, 4, {})
+
+
+def test_the_federation_is_described_as_realised() -> None:
+    """Nine of sixteen samples belong to the first class."""
+    summary = federation_summary(FEDERATION)
+    assert (summary.num_clients, summary.num_classes, summary.num_samples) == (4, 2, 4)
+    assert summary.class_proportions == (9 / 16, 7 / 16)
+    assert summary.rho == pytest.approx(9 / 7)
+    assert summary.name.startswith("letters-1.3/")
+
+
+def test_the_record_is_that_of_the_rounds(
+    selection: RecordedSelection, told: list[tuple[int, float | None]]
+) -> None:
+    """Skews of the chosen clients, evaluations, bytes, seconds and notes, computed by hand."""
+    result = selection.result(FEDERATION)
+    # p_o is (7/8, 1/8) in round 1 and (3/8, 5/8) in round 2.
+    assert result.num_rounds == 2
+    assert result.emd == pytest.approx((0.75, 0.25))
+    assert result.local_emd == pytest.approx((0.25, 0.75))
+    assert result.mean_emd == pytest.approx(0.5)
+    assert result.coverage == 0.75
+    assert result.class_proportions.mean == pytest.approx((0.625, 0.375))
+    assert result.class_proportions.sd == pytest.approx((0.25, 0.25))
+    # Round 0 is the initial model.
+    assert result.loss == (2.0, 1.0, 0.0)
+    assert result.accuracy == (0.0, 0.1, 0.2)
+    assert told == [(0, 0.0), (1, 0.1), (2, 0.2)]
+    # A model of 8 bytes from two clients each.
+    assert result.selection_seconds == 1.0
+    assert (result.selection_bytes_up, result.selection_bytes_down) == (90, 300)
+    assert (result.bytes_up, result.bytes_down) == (90 + 2 * 2 * 8, 300)
+    dropped = "Replies dropped at participate: 1 (no reply)."
+    assert result.notes == (
+        *[f"Round 1: {dropped}"] * 2, "Round 2: Something happened.", f"Round 2: {dropped}",
+    )  # fmt: skip
+    assert result.fallback_rounds == (2,)
+
+
+def test_a_round_without_an_evaluation_is_kept_as_none(
+    selection: RecordedSelection,
+    told: list[tuple[int, float | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The series stay as long as the rounds are many."""
+    monkeypatch.setattr(Averaging, "evaluate", lambda *_: None)
+    assert selection.evaluate(3, MODEL) is None
+    result = selection.result(FEDERATION)
+    assert result.accuracy == (0.0, 0.1, 0.2, None)
+    assert result.loss == (2.0, 1.0, 0.0, None)
+    assert told[-1] == (3, None)
+
+
+def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:
+    """The sentence says how many and why."""
+    with pytest.raises(DubheError, match=r"Round 4: 1 of 2 clients failed to train.*no memory"):
+        selection.aggregate_fit(4, [updated()], [MemoryError("no memory")])

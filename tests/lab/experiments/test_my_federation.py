@@ -1,0 +1,202 @@
+"""A study of one's own federation foretells what the encrypted protocol selects, and is right."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import call
+from numpy.typing import NDArray
+
+import dubhe_lab
+from dubhe_flwr.core.distribution import (
+    distance_to_uniform,
+    global_distribution,
+    label_distribution,
+)
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Coordinator, Plan
+from dubhe_flwr.rules import Paper, Prices
+from dubhe_lab import study
+from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
+from dubhe_lab.report.federation import FederationStudy
+
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "my_federation.md"
+
+
+def federation(
+    seed: int, most_clients: int, most_classes: int
+) -> tuple[NDArray[np.int64], int, bool]:
+    """Draw label counts (N, C), K, and whether clients count the same."""
+    rng = np.random.default_rng(seed)
+    number, classes = rng.integers(25, most_clients + 1), rng.integers(2, most_classes + 1)
+    common = rng.dirichlet(np.full(classes, rng.uniform(0.5, 5)))
+    mixes = rng.dirichlet(10 ** rng.uniform(-0.5, 1) * classes * common + 1e-3, size=number)
+    sizes = np.maximum(10, rng.lognormal(4, rng.choice([0, 1]), size=number)).astype(int)
+    counts = np.array([rng.multinomial(n, mix) for n, mix in zip(sizes, mixes, strict=True)])
+    return counts, int(rng.integers(4, number // 3 + 1)), bool(rng.integers(2))
+
+
+def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> Iterator[Plan]:
+    """Yield the rounds of an encrypted run with the settings of a study, but another seed."""
+    settings = replace(found.arguments, seed=seed, simulation="encrypted", rounds_per_draw=1)
+    return rounds_in_memory(Coordinator(settings), simulated_nodes(counts, settings.key_bits))
+
+
+def distances(
+    seed: int, most_clients: int, most_classes: int, num_rounds: int
+) -> tuple[float, float]:
+    """Return the distance that a study foretells, and that of an encrypted run."""
+    counts, wanted, equal = federation(seed, most_clients, most_classes)
+    found = study(counts, num_participants=wanted, equal_weights=equal, key_bits=512, seed=seed)
+    weighted = label_distribution(counts) if equal else counts
+    run = fmean(
+        distance_to_uniform(global_distribution(weighted[list(plan.participants)]))
+        for plan in islice(encrypted(counts, found, seed + 1), num_rounds)
+    )
+    return found.methods["dubhe"].distance, run
+
+
+LARGE = [pytest.param(seed, 300, 20, marks=pytest.mark.slow) for seed in range(100, 140)]
+
+
+@pytest.mark.parametrize(
+    ("seed", "most_clients", "most_classes"), [*((seed, 30, 6) for seed in range(3)), *LARGE]
+)
+def test_it_foretells_the_encrypted_run(seed: int, most_clients: int, most_classes: int) -> None:
+    """Within a tenth, of N, K, C, skew and sizes drawn wide; another seed, so other clients."""
+    foretold, run = distances(seed, most_clients, most_classes, num_rounds=200)
+    assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # of 0 to 2
+
+
+SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
+MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted", "helps", "reason"),
+    [
+        (SKEWED, 5, "much", ""),
+        (MILD[:15], 6, "little", "15 clients are few"),
+        (np.full((6, 30), 3), 3, "not", "is the table transposed?"),
+        (MILD, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
+        ([[10, 10, 9]] * 30, 5, "not", "random selection is balanced enough by itself"),
+        ([[50, 10, 1]] * 30, 5, "not", "Clients hold much the same mix"),
+        (
+            [[50, 10, 0], [10, 50, 0]] * 15,
+            5,
+            "not",
+            "Greedy selection, which sees all labels, comes no closer than 0.67.",
+        ),
+    ],
+    ids=["skewed", "few", "transposed", "near", "balanced", "alike", "absent"],
+)
+def test_the_verdict_says_why(
+    counts: NDArray[np.int64], wanted: int, helps: str, reason: str
+) -> None:
+    """It follows from the numbers alone."""
+    found = study(counts, num_participants=wanted, key_bits=512)
+    assert found.helps == helps, found.points
+    assert reason in found.verdict
+    assert found.verdict.count("Dubhe helps") + found.verdict.count("hardly helps") == 1
+    points = re.search(rf"\| {helps} \|.* \| (.+?) \|\n", PAGE.read_text(encoding="utf-8"))
+    assert points
+    assert f"ten classes, gained {points[1]}." in found.verdict
+
+
+def test_what_it_shows() -> None:
+    """All figures fit a terminal of 80 columns, a page escapes them, and the code can be pasted."""
+    found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0), key_bits=512)
+    assert found.code.endswith(
+        "strategy = Dubhe(\n    FedAvg(),\n    num_participants=5,\n"
+        "    rule=Prices(coverage=1.0),\n    key_bits=512,\n)"
+    )
+    pasted: dict[str, Any] = {}
+    exec(found.code, pasted)  # noqa: S102 - it is to be pasted
+    settings = pasted["strategy"].settings
+    assert settings == found.arguments
+    assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
+    assert "30 clients with 10 to 50 samples, median 39;" in str(found)
+    assert "30 clients with 50 samples each;" in str(replace(found, sizes=(50, 50, 50)))
+    page = found._repr_html_()
+    for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
+        assert told in str(found)
+        assert f"<td>{told}</td>" in page
+    assert found.verdict in page
+    registering, other = found.costs.values()
+    first = next(encrypted(SKEWED, found, 3))
+    assert registering.exchanges == pytest.approx(len(first.stages), abs=1)
+    assert registering.bytes_up == pytest.approx(first.bytes_up, rel=0.2)
+    assert registering.bytes_down == pytest.approx(first.bytes_down, rel=0.1)
+    assert registering.exchanges > other.exchanges == 2
+    assert other.messages == len(SKEWED) + 1
+    assert 0 < other.node_seconds < registering.node_seconds
+
+
+def test_sizes_count_as_the_strategy_weighs_them() -> None:
+    """A large client outweighs small ones, but not where all count the same."""
+    counts = np.concatenate([[[900, 90]], np.tile([[0, 10], [4, 6]], (15, 1))])
+    by_size, alike = (
+        study(counts, num_participants=5, equal_weights=equal, key_bits=512).methods["random"]
+        for equal in (False, True)
+    )
+    assert by_size.distance != alike.distance
+    assert by_size.coverage == alike.coverage == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"num_participants": 40}, "num_participants=40 is above the number of nodes, 30;"),
+        ({"num_participants": 5, "rule": Paper((1, 2, 10))}, "is for 10 classes, and label_counts"),
+        ({"num_participants": 5, "rule": Prices(target=(0.5, 0.3, 0.2))}, "leave target out"),
+        ({"num_partcipants": 5}, "study takes no num_partcipants; did you mean num_participants?"),
+        ({}, "num_participants"),
+    ],
+)
+def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
+    """One sentence each, before anything is selected."""
+    with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
+        study(SKEWED, **given)
+
+
+@pytest.mark.parametrize(
+    ("weights", "verdict"),
+    [((), "Dubhe helps much here."), (("--equal-weights",), "Dubhe helps a little here.")],
+)
+def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> None:
+    """The same figures as the function's, and no option that would be ignored."""
+    file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
+    np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
+    options = ["--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
+    ended = call("study", *options, *weights, "--json", str(found))
+    assert ended.code == 0
+    assert verdict in ended.out
+    content = json.loads(found.read_text())
+    same = study(SKEWED, num_participants=5, key_bits=512, equal_weights=bool(weights)).to_dict()
+    for told in (content, same):
+        for cost in told["costs"].values():
+            del cost["node_seconds"]  # it takes as long as it takes
+    same["sizes"] = list(same["sizes"])
+    assert content == same
+    for option, named in (("--emd", "--emd"), ("--rounds", "--num-rounds or --rounds")):
+        refused = call("study", *options, option, "3")
+        assert refused.code == 2
+        sentence = "is for drawn federations; leave it out with --label-counts."
+        assert f"{named} {sentence}" in refused.err
+    assert "leave --equal-weights out." in call("study", "--equal-weights").err
+    same_file = call("study", *options, "--json", str(file))
+    assert "give --json the name of another file" in same_file.err
+    assert np.loadtxt(file, delimiter=",").shape == SKEWED.shape
+
+
+def test_the_package_imports_nothing_before_it_is_asked() -> None:
+    """`study` at the top costs no seconds until it is used, and a wrong name is an error."""
+    with pytest.raises(AttributeError, match="no attribute 'studies'"):
+        getattr(dubhe_lab, "studies")  # noqa: B009 - mypy knows that there is none

@@ -1,0 +1,70 @@
+"""Settings know their fields, and those of the settings that they hold."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.experiments.options import CommandSettings, names, numbers, option, same
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size(CommandSettings):
+    """Settings that others hold."""
+
+    num_clients: int = option(5, "N.", least=1, quick=2)
+    seed: int | None = option(None, "Seed.", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(CommandSettings):
+    """Settings that hold others."""
+
+    size: Size = field(default_factory=Size)
+    engine: str = option("ray", "Simulator.", choices=("ray", "inprocess"))
+    again: int = same(Size, "num_clients", quick=3)
+    methods: tuple[str, ...] = option(("random",), "Methods.", choices=("random", "dubhe"))
+
+
+def test_they_are_made_of_flat_names() -> None:
+    """And told by them; None stands for the default."""
+    made = Trial.of(num_clients=7, seed=None, engine=None)
+    assert made == Trial(size=Size(num_clients=7))
+    of_own = {"engine": "ray", "again": 5, "methods": ("random",)}
+    assert made.flat() == {"num_clients": 7, "seed": None} | of_own
+    assert [own.name for own in Trial.flat_fields()] == list(made.flat())
+    with pytest.raises(TypeError, match="colour"):
+        Trial.of(colour="red")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"num_clients": 0}, "num_clients=0 must be at least 1."),
+        ({"seed": -1}, "seed=-1 must be at least 0."),
+        ({"again": 0}, "again=0 must be at least 1."),
+        ({"engine": "spark"}, "engine='spark' is unknown; choose one of ray, inprocess."),
+        ({"methods": ("dubhe", "luck")}, "methods='luck' is unknown; choose one of random, dubhe."),
+    ],
+)
+def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
+    """In a sentence with its name, wherever it belongs."""
+    with pytest.raises(SettingsError) as caught:
+        Trial.of(**given)
+    assert str(caught.value) == sentence
+
+
+def test_a_field_can_be_like_another() -> None:
+    """With the same limits and words, but for what is told."""
+    (again,) = (own for own in Trial.flat_fields() if own.name == "again")
+    assert again.metadata["about"] == "N."
+    assert (again.metadata["quick"], again.default) == (3, 5)
+
+
+def test_lists_are_read() -> None:
+    """Of names and of numbers."""
+    assert names("methods", " random, dubhe,") == ("random", "dubhe")
+    assert numbers("seeds", "0, 1") == (0, 1)
+    with pytest.raises(SettingsError, match="seeds='one' must be numbers separated by commas"):
+        numbers("seeds", "one")

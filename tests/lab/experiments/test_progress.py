@@ -1,0 +1,89 @@
+"""What experiments show while they run: on a terminal bars, elsewhere lines."""
+
+from contextlib import suppress
+from io import StringIO
+from logging import INFO, WARNING, getLogger
+
+from rich.console import Console
+from small_comparison import small_settings
+
+from dubhe_lab.experiments import StudySettings
+from dubhe_lab.experiments.progress import compare_progress, flower_log_level, study_progress
+from dubhe_lab.experiments.study import study
+
+
+def test_it_counts_the_rounds_of_all_methods() -> None:
+    """The initial model is no round; the last accuracy stays; Flower's log is quiet meanwhile."""
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    settings = small_settings(methods=("random", "dubhe"))
+    with compare_progress(console, settings) as update:
+        assert not getLogger("flwr").isEnabledFor(INFO)
+        for method in settings.methods:
+            for server_round in range(3):
+                update(method, server_round, 0.75 if server_round < 2 else None)
+    shown = screen.getvalue()
+    assert "4/6" in shown
+    assert "5/6" not in shown
+    assert "Dubhe" in shown
+    assert "accuracy 75.0%" in shown
+
+
+def test_a_file_gets_a_line_now_and_then() -> None:
+    """Without a terminal what begins, then five rounds of each method, and the initial model."""
+    file = StringIO()
+    settings = small_settings(methods=("random", "greedy"), num_rounds=12)
+    with compare_progress(Console(file=file, width=100), settings) as update:
+        for method in settings.methods:
+            for server_round in range(13):
+                update(method, server_round, server_round / 20 if server_round != 9 else None)
+    first, *lines = file.getvalue().splitlines()
+    assert first == "digits: 2 methods, 12 rounds each"
+    assert lines[0] == "random: round 0 of 12  accuracy 0.0%"
+    assert lines[1] == "random: round 3 of 12  accuracy 15.0%"
+    assert lines[3:5] == ["random: round 9 of 12", "random: round 12 of 12  accuracy 60.0%"]
+    assert len(lines) == 10
+
+
+SIZES = {"num_clients": 20, "num_participants": 4, "tries": 4, "group_size": 3, "num_rounds": 2}
+SETTINGS = StudySettings.of(**SIZES, encrypted=True, key_bits=512)
+
+
+def shown_of_study(*, terminal: bool) -> str:
+    """Return what a small study shows."""
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=terminal, width=100)
+    with study_progress(console, SETTINGS) as progress:
+        study(SETTINGS, progress.select, progress.answer)
+    return screen.getvalue()
+
+
+def test_a_terminal_shows_the_rounds_of_each_method() -> None:
+    """Every method has a bar, and all of them end full."""
+    last = shown_of_study(terminal=True).split("random")[-1]
+    assert "Dubhe" in last
+    assert last.count("2/2") == 3
+
+
+def test_a_file_gets_a_line_for_each_long_step() -> None:
+    """The methods, and the exchanges before the first selection; nothing is drawn over."""
+    lines = shown_of_study(terminal=False).splitlines()
+    assert lines[:2] == ["random: hello, 20 to answer", "random selects"]
+    assert lines[2:4] == ["Dubhe: join, 20 to answer", "Dubhe: keygen, 1 to answer"]
+    assert lines[4] == "Dubhe: register, 20 to answer"
+    assert lines[-1].startswith("greedy")
+    assert len(lines) == len(set(lines))
+
+
+def test_the_log_speaks_again_afterwards() -> None:
+    """Also when what ran meanwhile failed."""
+    logger = getLogger("flwr")
+    before = logger.level
+    logger.setLevel(INFO)
+    quiet = False
+    with suppress(KeyError), flower_log_level(WARNING):
+        quiet = logger.isEnabledFor(WARNING) and not logger.isEnabledFor(INFO)
+        raise KeyError
+    assert quiet
+    assert logger.level == INFO
+    logger.setLevel(before)

@@ -1,0 +1,49 @@
+"""All methods meet the same clients, samples and initial model."""
+
+import numpy as np
+import pytest
+from small_comparison import small_settings
+
+from dubhe_lab.experiments.scenario import scenario_of
+from dubhe_lab.training.models import get_parameters
+
+
+def test_clients_hold_the_samples_that_the_federation_counts() -> None:
+    """The labels a client trains on are those of its row of label counts."""
+    scenario = scenario_of(small_settings())
+    for partition in range(24):
+        labels = scenario.client(partition).train_data[1].numpy()
+        counts = np.bincount(labels, minlength=10)
+        np.testing.assert_array_equal(counts, scenario.federation.label_counts[partition])
+
+
+def test_the_seed_fixes_the_scenario() -> None:
+    """Same seed: same samples and model, made once in a process; another seed: others."""
+    settings = small_settings()
+    first = scenario_of(settings)
+    assert scenario_of(small_settings()) is first
+    scenario_of.cache_clear()
+    again = scenario_of(settings)
+    assert again is not first
+    np.testing.assert_array_equal(again.samples, first.samples)
+    other = scenario_of(small_settings(seed=1))
+    assert not np.array_equal(other.samples, first.samples)
+    models = get_parameters(first.new_model()), get_parameters(again.new_model())
+    for one, two in zip(*models, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(
+        get_parameters(first.new_model())[0], get_parameters(other.new_model())[0]
+    )
+
+
+def test_the_test_does_not_touch_the_clients_model() -> None:
+    """The server tests while clients may train: they share no model object."""
+    scenario = scenario_of(small_settings())
+    client = scenario.client(0)
+    before = [array.copy() for array in client.get_parameters({})]
+    zeros = [np.zeros_like(array) for array in before]
+    loss, accuracy = scenario.test(zeros)
+    assert loss == pytest.approx(np.log(10))
+    assert 0.05 < accuracy < 0.15
+    for one, two in zip(client.get_parameters({}), before, strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -1,0 +1,164 @@
+"""Settings of experiments are checked before anything runs."""
+
+from typing import Any
+
+import pytest
+from small_comparison import small_settings
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.rules import Paper, Prices
+from dubhe_lab.experiments import CompareSettings, StudySettings
+
+OF_BOTH = [
+    *(
+        ({f"num_{name}": 0}, f"num_{name}=0 must be at least 1")
+        for name in ("clients", "samples", "rounds", "participants")
+    ),
+    ({"tries": 0}, "tries=0"),
+    ({"num_participants": 2}, "num_participants=2 is below min_cohort=3"),
+    ({"generator": "zipf"}, "generator='zipf' is unknown; choose one of dirichlet, mixture"),
+    ({"rule": "luck"}, "rule='luck' is unknown; choose one of prices, paper"),
+    ({"determination": "luck"}, "determination='luck' is unknown; choose one of auto, tries"),
+    ({"seed": -1}, "seed=-1"),
+    ({"key_bits": 100}, "key_bits=100"),
+    ({"tries": 1001}, "tries=1001"),
+]
+
+
+OF_COMPARISONS = [
+    ({"num_participants": 2000}, "num_participants=2000 is above num_clients=150; select fewer"),
+    ({"dataset": "imagenet"}, r"dataset='imagenet' is unknown; choose one of digits, mnist"),
+    ({"methods": ("random", "luck")}, "methods='luck' is unknown; choose one of random,"),
+    ({"methods": ()}, "at least one method"),
+    ({"methods": ("random", "random")}, "each once"),
+    ({"engine": "spark"}, r"engine='spark' is unknown; choose one of inprocess, ray"),
+    *(({n: 0}, f"{n}=0") for n in ("batch_size", "epochs", "evaluate_every", "num_threads")),
+    ({"learning_rate": 0.0}, "learning_rate=0.0 must be above 0"),
+    ({"learning_rate": float("nan")}, "learning_rate=nan"),
+    ({"learning_rate": float("inf")}, "learning_rate=inf"),
+]
+OF_STUDIES = [
+    ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
+    ({"rule": "paper", "thresholds": (0.7,)}, r"one share for each of the sizes \(1, 2\)"),
+    ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
+    ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
+    ({"rule": "paper", "reference_set": ()}, r"reference_set=\(\) must hold sizes"),
+    ({"registration_interval": 0}, "registration_interval=0 must be at least 1"),
+    ({"registration_interval": 51}, "max_draws_per_epoch=1000"),
+]
+
+
+def comparison(**given: Any) -> CompareSettings:
+    """Return settings of a comparison on digits, where no other data set is given."""
+    return CompareSettings.for_dataset(**{"dataset": "digits", **given})
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "message"),
+    [
+        *((make, *case) for make in (StudySettings.of, comparison) for case in OF_BOTH),
+        *((comparison, *case) for case in OF_COMPARISONS),
+        *((StudySettings.of, *case) for case in OF_STUDIES),
+    ],
+)
+def test_what_cannot_work_is_refused(make: Any, given: dict[str, Any], message: str) -> None:
+    """In a comparison and in a study; the sentence names value and remedy."""
+    with pytest.raises(SettingsError, match=message):
+        make(**given)
+
+
+def test_only_dubhe_needs_keys_and_cohorts() -> None:
+    """Limits of the protocol do not bind the baselines."""
+    settings = small_settings(methods=("random",), num_participants=1, key_bits=1)
+    assert settings.selection.key_bits == 1
+
+
+def test_none_stands_for_the_default_of_the_data_set() -> None:
+    """What the command line was not given does not shadow a default."""
+    found = {
+        name: CompareSettings.for_dataset(name.upper(), num_clients=None).flat()
+        for name in ("digits", "mnist")
+    }
+    assert [of["num_clients"] for of in found.values()] == [150, 1000]
+    assert [of["learning_rate"] for of in found.values()] == [0.1, 0.05]
+    assert [of["num_rounds"] for of in found.values()] == [60, 60]
+    adam = [CompareSettings.for_dataset(name, optimizer="adam").training.rate for name in found]
+    assert adam == [3e-3, 1e-4]
+
+
+def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra the message names it."""
+    monkeypatch.setattr("dubhe_lab.experiments.settings.find_spec", lambda _name: None)
+    with pytest.raises(SettingsError, match=r"apps/lab\[simulation\]"):
+        small_settings(engine="ray")
+
+
+def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
+    """In whatever order that is given; the number of classes has none."""
+
+    def candidates(**given: Any) -> tuple[dict[int, float], ...]:
+        rule = StudySettings.of(rule="paper", **given).protocol_settings().rule
+        assert isinstance(rule, Paper)
+        return rule.candidates
+
+    assert candidates(reference_set=(10, 2, 1), thresholds=(0.1, 0.7)) == ({1: 0.7, 2: 0.1},)
+    assert candidates(reference_set=(10,), thresholds=()) == ({},)
+    assert len(candidates(reference_set=(1, 52))) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "interval"),
+    [
+        ({}, 50),
+        ({"tries": 1}, 50),
+        ({"tries": 40}, 25),
+        ({"tries": 1000}, 1),
+        ({"tries": 40, "determination": "grouped"}, 25),
+        ({"registration_interval": 7}, 7),
+    ],
+)
+def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> None:
+    """The budget of draws holds for any number of tries, with one epoch for few of them."""
+    settings = StudySettings.of(**given)
+    assert settings.flat()["registration_interval"] == interval
+    protocol = settings.protocol_settings()
+    assert protocol.registration_interval == interval
+    most = max(protocol.num_tries(grouped=grouped) for grouped in (False, True))
+    assert interval * most <= protocol.max_draws_per_epoch
+
+
+def test_costs_are_those_of_real_nodes() -> None:
+    """They draw in each round; nodes of a simulation could look ahead."""
+    assert StudySettings.of(encrypted=False).protocol_settings().rounds_in_draw == 1
+
+
+def test_everything_reaches_the_protocol() -> None:
+    """Nothing that can be set is forgotten."""
+    given: dict[str, Any] = {
+        "num_participants": 30,
+        "determination": "grouped",
+        "tries": 7,
+        "group_size": 5,
+        "registration_interval": 9,
+        "key_bits": 1024,
+        "seed": 5,
+    }
+    prices: dict[str, Any] = {"coverage": 0.4, "local_skew": 0.2, "target": (0.1,) * 10}
+    protocol = StudySettings.of(**given, **prices, num_clients=5000).protocol_settings()
+    assert {name: getattr(protocol, name) for name in given} == given
+    assert protocol.rule == Prices(**prices)
+    assert protocol.max_registered == 5000
+    assert protocol.simulation == "plain"
+
+
+def test_a_method_is_the_rule_it_names() -> None:
+    """Whatever the settings of the selection are; all of them stay what they are otherwise."""
+    settings = small_settings(determination="grouped", num_participants=5, tries=7, group_size=4)
+    paper, search, dubhe = (
+        settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")
+    )
+    assert (paper.determination, paper.rule) == ("tries", Paper((1, 2, 10)))
+    assert (search.determination, search.rule) == ("tries", Paper((1, 2, 10), "search"))
+    assert (dubhe.determination, dubhe.rule) == ("grouped", Prices())
+    assert {paper.tries, search.tries, dubhe.tries} == {7}
+    assert (paper.group_size, search.group_size, dubhe.group_size) == (None, None, 4)

@@ -1,0 +1,144 @@
+"""Cells are known by their settings, measured once, and kept completely or not at all."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from dubhe_flwr.errors import DataError
+from dubhe_lab.experiments.settings import MachineSettings
+from dubhe_lab.paper.cells import Advance, Cell, CellStore, Measured, run_cells
+
+
+def never(_machine: MachineSettings, _advance: Advance) -> Measured:
+    """Measure nothing."""
+    raise AssertionError
+
+
+def cell_of(**config: Any) -> Cell:
+    """Return a cell that is never measured."""
+    return Cell("study", "name", config, never)
+
+
+def test_a_cell_is_known_by_kind_and_settings() -> None:
+    """In whatever order they are; whatever differs has a file of its own, whatever its name."""
+    assert cell_of(a=1, b=[2]).key == cell_of(b=[2], a=1).key
+    keys = {
+        Cell(kind, "name", config, never).key
+        for kind in ("study", "registry")
+        for config in ({"a": 1}, {"a": 2}, {"a": 1, "b": 1})
+    }
+    assert len({key.rpartition("-")[2] for key in keys}) == 6
+    key = Cell("training", "CIFAR10-10/1.5, dubhe-paper, H=1: é", {}, never).key
+    assert key.startswith("training/cifar10-10-1.5-dubhe-paper-h=1-")  # a path anywhere
+    assert key.count("/") == 1
+
+
+CELL = Cell("study", "10/1.5, greedy", {"seed": 3}, never)
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    """With the cell itself, so that the file can be read alone."""
+    store = CellStore(tmp_path / "new")
+    assert store.load(CELL) is None
+    store.save(CELL, {"emd": [0.1]}, {"device": "cpu"})
+    content = store.load(CELL)
+    assert content is not None
+    assert content["result"] == {"emd": [0.1]}
+    assert content["provenance"] == {"device": "cpu"}
+    assert content["cell"] == {"kind": "study", "name": CELL.name, "config": {"seed": 3}}
+    assert store.load_all([CELL, Cell("study", "other", {}, never)]) == {CELL.key: content}
+
+
+def test_an_interrupted_save_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a part of the file nor a scratch file is left."""
+    store = CellStore(tmp_path)
+    store.save(CELL, {"emd": 1}, {})
+
+    def interrupt(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            store.save(CELL, {"emd": 2}, {})
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [store.path(CELL).name]
+    assert json.loads(store.path(CELL).read_text(encoding="utf-8"))["result"] == {"emd": 1}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"result": 1}'])
+def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
+    """The remedy is to delete it."""
+    store = CellStore(tmp_path)
+    store.path(CELL).parent.mkdir()
+    store.path(CELL).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match="delete it, and it is measured again"):
+        store.load(CELL)
+
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture
+def measured() -> list[int]:
+    """Return a list of the numbers of the cells that have been measured."""
+    return []
+
+
+def cell(number: int, measured: list[int]) -> Cell:
+    """Return a cell of a data set of its own; 13 stands for missing data."""
+
+    def measure(machine: MachineSettings, advance: Advance) -> Measured:
+        if number == 13:
+            raise DataError("Fetch 13.")
+        measured.append(number)
+        advance(1.0)
+        return Measured({"double": 2 * number, "from": machine.data_dir}, "abacus")
+
+    config = {"number": number, "dataset": str(number), "seed": 5}
+    return Cell("number", f"number {number}", config, measure)
+
+
+def test_a_finished_cell_is_not_measured_again(tmp_path: Path, measured: list[int]) -> None:
+    """Not in the same sweep, and not in the next."""
+    store = CellStore(tmp_path)
+    run_cells([cell(1, measured), cell(2, measured), cell(1, measured)], store, QUIET)
+    finished, missing = run_cells([cell(3, measured), cell(2, measured)], store, QUIET)
+    assert measured == [1, 2, 3]
+    assert {key: content["result"]["double"] for key, content in finished.items()} == {
+        cell(2, measured).key: 4,
+        cell(3, measured).key: 6,
+    }
+    assert missing == []
+
+
+def test_missing_data_is_an_error_or_left_out(tmp_path: Path, measured: list[int]) -> None:
+    """What was finished before stays; if it is left out, a sentence says what to fetch."""
+    store, cells = CellStore(tmp_path), [cell(n, measured) for n in (1, 13, 2)]
+    with pytest.raises(DataError, match="Fetch 13"):
+        run_cells(cells, store, QUIET)
+    assert measured == [1]
+    finished, missing = run_cells(cells, store, QUIET, skip_missing_data=True)
+    assert measured == [1, 2]
+    assert list(finished) == [cells[0].key, cells[2].key]
+    assert missing == ["Fetch 13."]
+
+
+def test_the_file_says_where_the_numbers_come_from(tmp_path: Path, measured: list[int]) -> None:
+    """Seed, versions, device, command, date and time; the data folder is where the user has it."""
+    finished, _ = run_cells(
+        [cell(1, measured)], CellStore(tmp_path), QUIET, machine=MachineSettings(data_dir="data")
+    )
+    (content,) = finished.values()
+    provenance = content["provenance"]
+    assert set(provenance) == {"seed", "device", "versions", "command", "date", "seconds"}
+    assert provenance["seed"] == 5
+    assert provenance["device"] == "abacus"
+    assert {"python", "dubhe_flwr", "numpy", "scipy", "phe", "flwr"} <= set(provenance["versions"])
+    assert provenance["command"].startswith("dubhe")
+    assert content["result"]["from"] == "data"
+    assert "data_dir" not in content["cell"]["config"]

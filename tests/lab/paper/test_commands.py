@@ -1,0 +1,64 @@
+"""`dubhe paper` measures once, shows tables, and writes a page."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+from command_line import call
+
+run = partial(call, "paper")
+
+
+def test_an_experiment_is_measured_once(tmp_path: Path) -> None:
+    """Cells, figures and a page are written; a second call changes no cell."""
+    arguments = ("registry", "--seeds", "3", "--out", str(tmp_path))
+    ended = run(*arguments)
+    assert ended.code == 0
+    assert "Registry sparsity" in ended.out
+    cells = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    assert len(cells) == 6
+    for path in cells:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        assert content["cell"]["config"]["seed"] == 3
+        assert content["provenance"]["command"].startswith("dubhe paper registry --seeds 3")
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert figures == {"registry-dirichlet.png", "registry-mixture.png"}
+    assert (tmp_path / "registry.html").read_text(encoding="utf-8").count("data:image/png") == 2
+    assert run(*arguments).code == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == cells
+
+
+def test_what_is_finished_is_shown_without_measuring(tmp_path: Path) -> None:
+    """Even if that is nothing."""
+    ended = run("all", "--report-only", "--out", str(tmp_path))
+    assert ended.code == 0
+    assert "all.html" in ended.out.replace("\n", "")
+    assert not list(tmp_path.rglob("*.json"))
+    assert "0 of" in (tmp_path / "all.html").read_text(encoding="utf-8")
+
+
+def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
+    """It says what to fetch and where to put it."""
+    folder = str(tmp_path)
+    ended = run("femnist", "--scale", "full", "--data-dir", folder, "--out", folder)
+    assert ended.code == 2
+    assert "preprocess.sh" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--scale tiny", "scale='tiny' is unknown; choose one of small, full."),
+        ("--datasets SVHN", "datasets='SVHN' is unknown; choose one of MNIST, CIFAR10, FEMNIST."),
+        ("--seeds one", "seeds='one' must be numbers separated by commas"),
+        ("--seeds 0,-1", "seeds=0,-1 must be from 0 up."),
+        ("--rounds 0", "num_rounds=0 must be at least 1."),
+        ("--device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
+    """Before anything is written, since a command may take days."""
+    ended = run("table2", *arguments.split())
+    assert ended.code == 2
+    assert sentence in ended.err

@@ -1,0 +1,26 @@
+"""Ways of selecting are data that become settings, and cells know what they depend on."""
+
+import pytest
+
+from dubhe_lab.experiments import METHODS, StudySettings
+from dubhe_lab.paper.experiment import Method, identity
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_a_valid_selection(name: str) -> None:
+    """With and without a number of tries, which baselines do not have."""
+    for method in (Method(name), Method(name, tries=5)):
+        settings = StudySettings.of(**method.settings)
+        is_dubhe = method.kind == "dubhe"
+        assert (settings.selection.tries == 5) == (is_dubhe and method.tries == 5)
+        assert is_dubhe or (method.settings, method.kind) == ({}, name)
+
+
+def test_a_cell_depends_on_what_its_method_uses() -> None:
+    """A baseline on nothing of Dubhe's, so that other defaults leave its cells as they are."""
+    some, other = StudySettings.of(tries=3), StudySettings.of(tries=7, determination="grouped")
+    assert identity(some, Method("greedy")) == identity(other, Method("greedy"))
+    assert identity(some, Method("dubhe")) != identity(other, Method("dubhe"))
+    assert identity(some, Method("dubhe"), ("tries",)).keys().isdisjoint({"tries"})
+    assert {"num_participants", "seed", "rho"} <= identity(some, Method("random")).keys()
+    assert identity(some, Method("dubhe-paper"))["method"] == "dubhe"

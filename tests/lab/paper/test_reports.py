@@ -1,0 +1,116 @@
+"""Every experiment sets what it was given beside the paper's values."""
+
+import pytest
+from reproduction_results import finished
+
+from dubhe_lab.paper.commands import EXPERIMENTS, remarks, sections
+from dubhe_lab.paper.experiment import PaperSettings
+from dubhe_lab.paper.page import Section
+
+
+def section(name: str, options: PaperSettings) -> Section:
+    """Return what an experiment makes of all its cells."""
+    (made,) = sections([name], options, finished(EXPERIMENTS[name].cells(options)))
+    return made
+
+
+def row(made: Section, first: str, table: int = 0) -> list[str]:
+    """Return the row of a table that begins so."""
+    return list(next(of for of in made.tables[table].rows if of[0] == first))
+
+
+@pytest.mark.parametrize("scale", ["small", "full"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
+    """Rows are as long as their headings; figures are drawn where the paper has any."""
+    options = PaperSettings(scale=scale)
+    cells = EXPERIMENTS[name].cells(options)
+    assert cells
+    made = section(name, options)
+    assert made.name == name
+    for table in made.tables:
+        assert table.rows
+        assert {len(of) for of in table.rows} == {len(table.columns)}
+    assert bool(made.pictures) == (name != "overhead")
+
+
+def test_table_2_has_the_paper_s_values() -> None:
+    """Distances, accuracies, and the share of greedy's gain; beta is 0 at H = 1."""
+    made = section("table2", PaperSettings(scale="full", datasets=("MNIST",)))
+    assert row(made, "dubhe-paper, H=20")[1:4] == ["0.1750", "0.300 ± 0.000", "0.300 ± 0.000"]
+    assert row(made, "greedy")[1] == "0.0144"
+    best = row(made, "greedy", table=1)
+    assert best[1] == "0.9694"
+    assert best[3:] == ["100%", "100%", "100.0%"]
+    assert row(made, "random", table=1)[3] == "0%"
+    assert row(made, "dubhe-paper, H=10", table=1)[5] == "68.8%"
+
+
+def test_a_seed_is_complete_before_the_next() -> None:
+    """An interruption leaves methods that can be compared."""
+    options = PaperSettings(scale="full", datasets=("MNIST",), tries=(1, 10), seeds=(4, 5))
+    trained = [c for c in EXPERIMENTS["table2"].cells(options) if c.kind == "training"]
+    assert [cell.config["seed"] for cell in trained] == [4] * 5 + [5] * 5
+
+
+def test_the_fall_is_against_random() -> None:
+    """Of the means; the paper's stands beside it."""
+    made = section("unbiasedness", PaperSettings())
+    assert row(made, "10")[-3:] == ["50.0%", "50.0%", "64.4%"]
+
+
+def test_the_registry_names_the_paper_s_empty_categories() -> None:
+    """Slot 9 is class 9, slot 54 the classes 8 and 9, slot 55 no dominating class."""
+    made = section("registry", PaperSettings())
+    assert row(made, "clients of (9)")[1:] == ["0", "9", "9"]
+    assert row(made, "clients of (8, 9)")[2] == "54"
+    assert row(made, "clients of none dominates")[2] == "55"
+    assert row(made, "8", table=1)[1:3] == ["0.0753", "0.0400"]
+
+
+def test_what_is_finished_can_be_shown_alone() -> None:
+    """Experiments with training show a part of their cells, others nothing; how much is said."""
+    options = PaperSettings()
+    cells = EXPERIMENTS["averages"].cells(options)
+    (made,) = sections(["averages"], options, finished(cells[:1]))
+    assert sum(bool(of[1]) for of in made.tables[0].rows) == 1
+    cells = EXPERIMENTS["unbiasedness"].cells(options)
+    assert not sections(["unbiasedness"], options, finished(cells[:2]))
+    scale, left = remarks(["unbiasedness"], options, finished(cells[:2]))
+    assert scale.startswith("Small scale")
+    assert f"{len(cells) - 2} of {len(cells)} measurements of unbiasedness" in left
+    assert not remarks(
+        ["unbiasedness"],
+        PaperSettings(scale="full"),
+        finished(EXPERIMENTS["unbiasedness"].cells(PaperSettings(scale="full"))),
+    )
+
+
+def test_trainings_are_shared() -> None:
+    """Table 2 and the averages need the same cell of random selection at 10/1.5."""
+    options = PaperSettings(scale="full")
+    keys = [
+        {c.key for c in EXPERIMENTS[name].cells(options) if c.kind == "training"}
+        for name in ("averages", "table2", "motivation", "curves")
+    ]
+    assert all(keys[0] & other for other in keys[1:])
+
+
+def test_the_leaderboard_says_what_a_user_decides_by() -> None:
+    """Rounds until the model is good, or never; only Adam has a setting of its own."""
+    options = PaperSettings(scale="full", datasets=("MNIST",), seeds=(0, 1))
+    found = finished(EXPERIMENTS["leaderboard"].cells(options))
+    for cell in EXPERIMENTS["leaderboard"].cells(options):
+        (method,) = found[cell.key]["result"]["methods"].values()
+        best = 0.89 if "random" in cell.name else 0.9 + cell.config["seed"] / 20
+        method["accuracy"] = [0.1, None, 0.5, best, best]
+    (made,) = sections(["leaderboard"], options, found)
+    assert row(made, "random")[1:4] == ["89.0"] * 3
+    assert row(made, "random", table=1)[1:3] == ["89.0±0.0", "in 0 of 2"]
+    assert row(made, "greedy (oracle)", table=1)[1:3] == ["92.5±2.5", "3"]
+    assert row(made, "Dubhe", table=1)[-1] == "yes/no"
+    own = [{of[0] for of in table.rows} for table in made.tables]
+    assert own[0] == own[1] == own[2] == own[3] - {"Dubhe, local skew 1"} == own[4]
+    assert len(made.pictures) == 3
+    del found[EXPERIMENTS["leaderboard"].cells(options)[0].key]  # then there is no table of all
+    assert sections(["leaderboard"], options, found)[0].tables[0].columns != made.tables[0].columns

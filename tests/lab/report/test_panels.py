@@ -1,0 +1,169 @@
+"""Panels show the numbers of the results, in the right place; figures consist of them."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from comparison_results import RESULTS, STUDY, method_result
+from drawn import bars, heights, xs, ys
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from dubhe_flwr.errors import DubheError
+from dubhe_lab.report.panels import (
+    _trailing_mean,
+    draw_accuracy,
+    draw_emd,
+    draw_shares,
+    label_percents,
+    save_figures,
+    save_study_figure,
+)
+from dubhe_lab.report.results import ClassProportions, MethodResult
+
+
+@pytest.fixture
+def axes() -> Axes:
+    """Return empty axes."""
+    return Figure().subplots()
+
+
+def shares_of(methods: Mapping[str, MethodResult]) -> dict[str, ClassProportions]:
+    """Return the class proportions of each method."""
+    return {name: method.class_proportions for name, method in methods.items()}
+
+
+def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
+    """Each class has one bar for all clients and one a method, of the right height, none hidden."""
+    everybody = RESULTS.federation.class_proportions
+    draw_shares(axes, shares_of(RESULTS.methods), everybody)
+    wanted = [everybody] + [method.class_proportions.mean for method in RESULTS.methods.values()]
+    np.testing.assert_allclose(heights(axes), wanted)
+    edges = sorted(
+        (bar.get_x(), bar.get_x() + bar.get_width()) for group in bars(axes) for bar in group
+    )
+    assert all(right <= left + 1e-9 for (_, right), (left, _) in pairwise(edges))
+    uniform = next(line for line in axes.lines if line.get_label() == "uniform")
+    assert ys(uniform) == [0.1, 0.1]
+
+
+def test_without_all_clients_there_are_the_methods_alone(axes: Axes) -> None:
+    """No grey bar, and the bars of a class still stand beside each other."""
+    draw_shares(axes, shares_of(RESULTS.methods))
+    names = [group.get_label() for group in bars(axes)]
+    assert names == ["random", "Dubhe", "greedy (oracle)"]
+
+
+def test_many_classes_are_lines(axes: Axes) -> None:
+    """Above 20 classes each method is a line within the band of its standard deviation."""
+    shares = tuple((np.arange(1, 53) / np.arange(1, 53).sum()).tolist())
+    proportions = dict.fromkeys(RESULTS.methods, ClassProportions(mean=shares, sd=(0.001,) * 52))
+    draw_shares(axes, proportions, shares)
+    lines = [line for line in axes.lines if line.get_label() != "uniform"]
+    assert [line.get_label() for line in lines] == ["random", "Dubhe", "greedy (oracle)"]
+    np.testing.assert_allclose(ys(lines[1]), shares)
+    assert len(axes.collections) == 3
+    highest = axes.collections[0].get_paths()[0].get_extents().ymax
+    assert highest == pytest.approx(shares[-1] + 0.001)
+    np.testing.assert_allclose(heights(axes), [shares])
+
+
+def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
+    """Few rounds are drawn as they are: one line a method, from round 0."""
+    short = {name: method_result(name, num_rounds=20) for name in RESULTS.methods}
+    draw_accuracy(axes, short)
+    assert len(axes.lines) == len(short)
+    for line, method in zip(axes.lines, short.values(), strict=True):
+        assert (xs(line), ys(line)) == (list(range(21)), list(method.accuracy))
+
+
+def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None:
+    """The line has a point for each round, and a marker where the model was evaluated."""
+    method = replace(method_result("random", 4), accuracy=(0.0, None, None, 0.3, 0.5))
+    draw_accuracy(axes, {"random": method})
+    (line,) = axes.lines
+    assert (xs(line), line.get_markevery()) == ([0, 1, 2, 3, 4], [0, 3, 4])
+    np.testing.assert_allclose(ys(line), [0.0, 0.1, 0.2, 0.3, 0.5])
+
+
+def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
+    """From 31 rounds on there is a light raw line and a bold one, and the label says so."""
+    draw_emd(axes, RESULTS.methods)
+    assert len(axes.lines) == 2 * len(RESULTS.methods)
+    assert "mean of the last 3" in axes.get_xlabel()
+    raw, smoothed = map(ys, axes.lines[:2])
+    np.testing.assert_allclose(raw, RESULTS.methods["random"].emd)
+    assert np.std(smoothed) < np.std(raw)
+    assert xs(axes.lines[0]) == list(range(1, 41))
+
+
+def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
+    """From round 1 on, a line a method."""
+    methods = {"greedy": replace(method_result("greedy", 3), local_emd=(1.0, 1.2, 1.1))}
+    draw_emd(axes, methods, of="local_emd")
+    (line,) = axes.lines
+    assert (xs(line), ys(line)) == ([1, 2, 3], [1.0, 1.2, 1.1])
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60), st.integers(1, 9))
+def test_a_trailing_mean_leaves_the_first_value_as_it_is(values: list[float], window: int) -> None:
+    """Every other one is the plain mean of the last ones, without the first."""
+    wanted = [float(np.mean(values[max(1, i - window + 1) : i + 1])) for i in range(1, len(values))]
+    assert _trailing_mean(values, window) == pytest.approx([values[0], *wanted], abs=1e-6)
+
+
+def test_percents_are_labelled_as_they_are() -> None:
+    """No tick between two whole percents is rounded to one of them."""
+    axes = Figure().subplots()
+    for low, high in ((0.1, 0.28), (0.90, 0.93), (0.0, 1.0), (0.0, 0.002)):
+        axes.set_ylim(low, high)
+        label_percents(axes.yaxis)
+        ticks = axes.get_yticks()
+        shown = [axes.yaxis.get_major_formatter()(tick) for tick in ticks]
+        assert [float(text.rstrip("%")) for text in shown] == pytest.approx(100 * ticks)
+
+
+def check_picture(path: Path) -> None:
+    """Check that a picture is of decent size, with the colour of every method."""
+    pixels = (imread(path)[..., :3] * 255).round().astype(int)
+    assert pixels.shape[0] > 600
+    assert pixels.shape[1] > 1000
+    for colour in ((0, 114, 178), (213, 94, 0), (0, 158, 115)):
+        assert np.count_nonzero((pixels == colour).all(axis=-1)) > 500, (path.name, colour)
+
+
+def test_figures_are_written_and_coloured(tmp_path: Path) -> None:
+    """Four pictures of a comparison."""
+    save_figures(RESULTS, tmp_path / "new")
+    paths = list((tmp_path / "new").iterdir())
+    names = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
+    assert {path.name for path in paths} == names
+    for path in paths:
+        check_picture(path)
+
+
+def test_a_study_is_one_figure(tmp_path: Path) -> None:
+    """Three panels one above the other, in a folder that is made."""
+    save_study_figure(STUDY, tmp_path / "new" / "study.png")
+    check_picture(tmp_path / "new" / "study.png")
+    height, width = imread(tmp_path / "new" / "study.png").shape[:2]
+    assert height > width
+
+
+def test_without_matplotlib_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes before the folder is made."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(DubheError, match=r"\.\[report\]"):
+        save_figures(RESULTS, tmp_path / "new")
+    with pytest.raises(DubheError, match=r"\.\[report\]"):
+        save_study_figure(STUDY, tmp_path / "new" / "study.png")
+    assert not (tmp_path / "new").exists()

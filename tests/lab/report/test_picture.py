@@ -1,0 +1,68 @@
+"""A picture has a panel for each drawing and one legend; colours belong to methods."""
+
+from collections.abc import Sequence
+from functools import partial
+from io import BytesIO
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from matplotlib.legend import Legend
+
+from dubhe_lab.report.picture import method_looks, picture
+
+
+def test_panels_stand_one_above_the_other() -> None:
+    """Each drawing gets axes of its own, and the legend has room below."""
+    places = []
+
+    def draw(axes: Axes) -> None:
+        box = axes.get_subplotspec()
+        assert box is not None
+        places.append((box.rowspan.start, box.colspan.start))
+
+    pixels = imread(BytesIO(picture([draw, draw], 4, 1.2)))
+    assert places == [(0, 0), (1, 0)]
+    assert pixels.shape[:2] == (480, 640)
+    assert np.ptp(pixels) > 0
+
+
+def legend_of(width: float, *panels: Sequence[str]) -> tuple[Legend, Figure]:
+    """Return the legend of a picture whose panels have some labels."""
+    figures = []
+
+    def draw(names: Sequence[str], axes: Axes) -> None:
+        figure = axes.get_figure()
+        assert isinstance(figure, Figure)
+        figures.append(figure)
+        for name in names:
+            axes.plot([0, 1], label=name)
+
+    picture([partial(draw, names) for names in panels], width)
+    (legend,) = figures[0].legends
+    return legend, figures[0]
+
+
+def test_the_legend_names_each_label_once() -> None:
+    """Whichever panels show it."""
+    legend, _ = legend_of(4, ["left", "both"], ["right", "both"])
+    assert [text.get_text() for text in legend.get_texts()] == ["left", "both", "right"]
+
+
+@pytest.mark.parametrize("width", [4, 5.5, 7, 11, 14])
+def test_the_legend_fits_the_picture(width: float) -> None:
+    """As many names beside each other as the picture is wide, however many panels there are."""
+    names = ["random", "Dubhe", "Dubhe (paper), H=10", "greedy (oracle)", "all clients", "uniform"]
+    legend, figure = legend_of(width, names)
+    extent = legend.get_window_extent()
+    assert 0 <= extent.x0 < extent.x1 <= width * figure.dpi
+
+
+def test_a_method_keeps_its_colour_in_every_company() -> None:
+    """Known methods look the same in each figure, and all methods of a figure differ."""
+    together = method_looks(["a", "random", "b", "dubhe", "greedy"])
+    assert len({look["color"] for look in together.values()}) == 5
+    assert together["dubhe"] == method_looks(["dubhe"])["dubhe"]
+    assert together["dubhe"]["color"] == "#0072B2"

@@ -1,0 +1,78 @@
+"""Results hold all that was found, in a file that names it, and the figures that sum it up."""
+
+import json
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from comparison_results import RESULTS, STUDY, method_result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubhe_lab.report.results import ClassProportions, MethodResult, SelectionResult, write_json
+
+
+def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
+    """A reader of the plain JSON finds summaries and series of each method."""
+    path = tmp_path / "new" / "folder" / "results.json"
+    RESULTS.save(path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert set(content) == {"config", "federation", "methods", "target_accuracy"}
+    assert set(content["federation"]) == {
+        "name", "num_clients", "num_classes", "num_samples", "rho", "emd", "class_proportions",
+    }  # fmt: skip
+    dubhe = content["methods"]["dubhe"]
+    summed_up = {"final_accuracy", "mean_emd", "mean_local_emd", "rounds_to_target"}
+    assert set(dubhe) == {f.name for f in fields(MethodResult)} | summed_up | {"server_learns"}
+    assert len(dubhe["accuracy"]) == dubhe["num_rounds"] + 1
+    assert dubhe["mean_local_emd"] == pytest.approx(1.4)
+    assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
+    assert dubhe["server_learns"] == "yes/no"
+    target, last = content["target_accuracy"], content["methods"]["random"]["final_accuracy"]
+    assert last - 0.01 < target <= last  # random selection has the least of all
+    exact = {"dubhe": replace(RESULTS.methods["dubhe"], accuracy=(0.1, 0.29))}
+    assert replace(RESULTS, methods=exact).target_accuracy == 0.29
+    reached = dubhe["rounds_to_target"]
+    assert dubhe["accuracy"][reached - 1] < target <= dubhe["accuracy"][reached]
+
+
+def test_what_is_not_a_file_is_written_to_as_it_is(tmp_path: Path) -> None:
+    """Such as a pipe or `/dev/stdout`, in whose place no file is put."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_json(pipe, {"rounds": 3})
+    assert json.loads(os.read(reader, 100)) == {"rounds": 3}
+    assert pipe.is_fifo()
+    os.close(reader)
+
+
+def test_the_names_in_a_file_stay() -> None:
+    """Whoever reads one finds what was there before."""
+    assert {field.name for field in fields(MethodResult)} == {
+        "num_rounds", "accuracy", "loss", "emd", "local_emd", "coverage", "class_proportions",
+        "selection_seconds", "training_seconds", "bytes_up", "bytes_down", "selection_bytes_up",
+        "selection_bytes_down", "notes", "fallback_rounds",
+    }  # fmt: skip
+    assert {field.name for field in fields(SelectionResult)} == {
+        "emd", "local_emd", "class_proportions", "coverage", "coverage_100", "effective_clients",
+        "seconds", "messages", "bytes_up", "bytes_down", "notes", "fallback_rounds",
+    }  # fmt: skip
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
+def test_final_accuracy_is_the_mean_of_the_last_five_rounds(accuracies: list[float]) -> None:
+    """It never counts the initial model, however few rounds there are."""
+    result = replace(method_result("dubhe"), accuracy=tuple(accuracies))
+    last = accuracies[max(1, len(accuracies) - 5) :]
+    assert result.final_accuracy == pytest.approx(sum(last) / len(last))
+
+
+def test_summaries_of_a_study_follow_from_the_rounds() -> None:
+    """Mean and spread over the rounds; the bias is that of the mean distribution."""
+    proportions = ClassProportions(mean=(0.6, 0.4), sd=(0.2, 0.2))
+    result = replace(STUDY.methods["dubhe"], emd=(0.1, 0.2, 0.6), class_proportions=proportions)
+    assert result.mean_emd == pytest.approx(0.3)
+    assert result.sd_emd == pytest.approx((0.14 / 3) ** 0.5)
+    assert result.bias == pytest.approx(0.2)

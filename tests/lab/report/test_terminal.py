@@ -1,0 +1,88 @@
+"""Table and sentence of an experiment say what its results say."""
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from comparison_results import RESULTS, STUDY
+from rich.console import Console
+
+from dubhe_lab.report.table import Table
+from dubhe_lab.report.terminal import study_sentence, study_table, summary_sentence, summary_table
+
+DUBHE = STUDY.methods["dubhe"]
+
+
+def shown(table: Table) -> str:
+    """Return what a terminal of 80 columns shows, in which nothing is cut off."""
+    screen = StringIO()
+    Console(file=screen, width=80).print(table.for_terminal())
+    assert "…" not in screen.getvalue()
+    return screen.getvalue()
+
+
+def cells(table: Table, method: str) -> list[str]:
+    """Return what a terminal shows in the row of a method, which is one line."""
+    return next(line for line in shown(table).splitlines() if method in line).split()
+
+
+def test_the_table_of_a_comparison() -> None:
+    """All methods and figures, however large."""
+    large = {
+        name: replace(method, training_seconds=100_000.0, selection_bytes_up=4_000_000_000)
+        for name, method in RESULTS.methods.items()
+    }
+    table = summary_table(replace(RESULTS, methods=large))
+    dubhe = RESULTS.methods["dubhe"]
+    wanted = [f"{dubhe.final_accuracy:.1%}", "12", f"{dubhe.mean_emd:.3f}", "1.40", "97%", "0.05"]
+    assert cells(table, "Dubhe") == ["Dubhe", *wanted, "2500.00", "100000", "yes/no"]
+    assert cells(table, "random")[-1] == "nothing"
+    assert cells(table, "greedy")[::9] == ["greedy", "labels"]
+    for text in ("(last 5)", "to 58%", "digits-10/1.5, 150 clients"):
+        assert text in shown(table)
+
+
+def test_the_sentence_compares_dubhe_with_random() -> None:
+    """Both accuracies and their difference, whichever is larger."""
+    sentence = summary_sentence(RESULTS)
+    assert f"{RESULTS.methods['dubhe'].final_accuracy:.1%} over the last 5 evaluations" in sentence
+    assert "(+" in sentence
+    swapped = {"random": RESULTS.methods["dubhe"], "dubhe": RESULTS.methods["random"]}
+    assert "(-" in summary_sentence(replace(RESULTS, methods=swapped))
+    one = {name: replace(m, accuracy=(0.1, 0.5)) for name, m in RESULTS.methods.items()}
+    assert "50.0% in the last round" in summary_sentence(replace(RESULTS, methods=one))
+
+
+def test_without_the_two_it_names_the_best() -> None:
+    """There is always a sentence."""
+    alone = {name: RESULTS.methods[name] for name in ("random", "greedy")}
+    assert summary_sentence(replace(RESULTS, methods=alone)).startswith("Best was greedy")
+
+
+def test_the_table_of_a_study() -> None:
+    """All methods and figures."""
+    table = study_table(STUDY)
+    figures = [f"{value:.3f}" for value in (DUBHE.mean_emd, DUBHE.sd_emd, DUBHE.bias)]
+    assert cells(table, "Dubhe") == ["Dubhe", *figures, "1.40", "75%", "123", "1.5"]
+    assert "random" in shown(table)
+    assert "greedy" in shown(table)
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, False), (3, True)])
+def test_early_coverage_is_shown_where_there_are_so_many_rounds(times: int, told: bool) -> None:
+    """Fewer than 100 rounds tell nothing of 100."""
+    method = replace(DUBHE, emd=DUBHE.emd * times, local_emd=DUBHE.local_emd * times)
+    assert ("50%" in shown(study_table(replace(STUDY, methods={"dubhe": method})))) is told
+
+
+def test_the_sentence_of_a_study_compares_the_methods() -> None:
+    """Distances and coverage, and what travelled where anything did."""
+    sentence = (
+        "Over 40 rounds the mean distance of the selected data from uniform was 0.23 with Dubhe, "
+        "0.65 at random and 0.05 with the oracle; Dubhe selected 75% of the clients, the oracle 75%"
+    )
+    assert study_sentence(STUDY) == f"{sentence}."
+    sent = replace(DUBHE, messages=1234, bytes_up=2_500_000, bytes_down=3_000_000)
+    assert study_sentence(replace(STUDY, methods={**STUDY.methods, "dubhe": sent})) == (
+        f"{sentence}; Dubhe took 1234 messages with their replies, 2.5 MB up and 3.0 MB down."
+    )

@@ -1,0 +1,288 @@
+"""The command line answers with what was found, or with one sentence."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import call
+from small_comparison import SMALL
+from typer.main import get_command
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.bench.commands import app as benchmarks
+from dubhe_lab.cli import app, compare
+from dubhe_lab.cli.options import writable_file, writable_folder
+from dubhe_lab.experiments.progress import StudyProgress, compare_progress
+from dubhe_lab.paper.commands import app as paper
+from dubhe_lab.report.results import MethodResult
+
+SMALL_OPTIONS = [
+    option
+    for name, value in SMALL.items()
+    for option in (f"--{name.replace('_', '-')}", str(value))
+]
+FIGURES = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
+
+
+def test_compare_writes_results_and_figures(tmp_path: Path) -> None:
+    """All options reach the comparison; the table and a sentence are shown."""
+    arguments = ["--methods", "random, dubhe", "--seed", "3", "--rounds", "2"]
+    ended = call("compare", *SMALL_OPTIONS, *arguments, "--out", str(tmp_path / "here"))
+    assert ended.code == 0
+    assert {"uniform", "Local", "skew"} <= set(ended.out.split())
+    assert "With Dubhe the mean accuracy is" in ended.out.replace("\n", " ")
+    content = json.loads((tmp_path / "here/results.json").read_text(encoding="utf-8"))
+    assert set(content["methods"]) == {"random", "dubhe"}
+    wanted = {**SMALL, "num_rounds": 2, "seed": 3}
+    assert {name: content["config"][name] for name in wanted} == wanted
+    assert content["config"]["command"].startswith("dubhe compare --num-clients 24")
+    assert {path.name for path in (tmp_path / "here").glob("*.png")} == FIGURES
+
+
+def test_without_figures_matplotlib_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results go to a folder named after the data set."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["--methods", "random", "--rounds", "1", "--no-figures"]
+    assert call("compare", *SMALL_OPTIONS, *arguments).code == 0
+    written = [path.name for path in (tmp_path / "results/compare-digits").iterdir()]
+    assert written == ["results.json"]
+
+
+STUDY = (
+    "--num-clients 40 --num-participants 6 --rho 5 --emd 1.0 --generator mixture --rule paper "
+    "--determination grouped --tries 4 --group-size 3 --thresholds 0.6,0.2 --reference-set 1,2,8 "
+    "--num-samples 16 --num-rounds 3 --registration-interval 2 --seed 5 --key-bits 512"
+)
+
+
+@pytest.mark.parametrize("mode", ["--plain", "--encrypted"])
+def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
+    """All options reach the study; the table and a sentence are shown."""
+    files = ["--json", str(tmp_path / "new/a.json"), "--figure", str(tmp_path / "new/a.png")]
+    options = STUDY.split()
+    ended = call("study", *options, mode, *files)
+    assert ended.code == 0
+    shown = " ".join(ended.out.split())
+    assert "Over 3 rounds the mean distance" in shown
+    assert ("MB down" in shown) == (mode == "--encrypted")
+    config = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))["config"]
+    for name, value in zip(options[::2], options[1::2], strict=True):
+        setting = config[name.removeprefix("--").replace("-", "_")]
+        told = ",".join(map(str, setting)) if isinstance(setting, list) else str(setting)
+        assert told.removesuffix(".0") == value.removesuffix(".0"), name
+    assert config["encrypted"] == (mode == "--encrypted")
+    assert (tmp_path / "new/a.png").stat().st_size > 10_000
+
+
+def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without files no matplotlib is needed, and the folder stays empty."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["--num-clients", "40", "--num-participants", "6", "--rounds", "2"]
+    assert call("study", *arguments).code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("compare --dataset nothing", "dataset='nothing' is unknown; choose one of digits, mnist"),
+        ("compare --engine [bold]", "engine='[bold]' is unknown"),
+        ("compare --device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
+        ("compare --emd 5", "emd 5.0; give"),
+        ("compare --rho 0.5", "rho is 0.5;"),
+        ("study --thresholds 0.7;0.1", "thresholds='0.7;0.1' must be numbers separated by commas"),
+        ("study --thresholds serch", "as in 0.7,0.1, or search."),
+        ("study --json /dev/null/a.json", "/dev/null is a file; give the name of a folder."),
+        ("study --thresholds 0.7,0.1", "thresholds is not for rule=prices; leave one out."),
+        ("study --rule paper --coverage 1", "coverage is not for rule=paper; leave one out."),
+        ("compare --target 0.5,0.5", "target has 2 shares for 10 classes; give one for each."),
+        ("study --reference-set 1,two", "reference_set='1,two' must be numbers"),
+        ("study --figure a.jpg", "figure='a.jpg' has to end in .png."),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
+    """Exit code 2, the remedy on stderr, no traceback."""
+    ended = call(*arguments.split())
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_missing_package_names_its_extra() -> None:
+    """Without torch the base install says what to install."""
+    script = (
+        "import sys; sys.modules['torch'] = None; sys.argv = ['dubhe', 'compare']; "
+        "from dubhe_lab.cli import main; main()"
+    )
+    ended = subprocess.run(  # noqa: S603 - this interpreter, in a process of its own
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == ("torch is missing; run `pip install './apps/lab[torch]'` in a clone.\n")
+
+
+def test_figures_are_missed_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing matplotlib is told at once and not after minutes."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ended = call("compare", "--out", str(tmp_path / "out"))
+    assert ended.code == 2
+    assert "pip install ./apps/lab" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_alone_it_shows_where_to_begin() -> None:
+    """`dubhe` is no error and names the commands."""
+    ended = call()
+    assert ended.code == 0
+    assert "dubhe compare" in ended.out
+    assert "dubhe study" in ended.out
+
+
+APPLICATIONS = {"dubhe": app, "dubhe paper": paper, "dubhe bench": benchmarks}
+
+
+def commands(name: str, command: Any = None) -> Iterator[Any]:
+    """Yield the words and the command of each command of an application, of itself first."""
+    command = command or get_command(APPLICATIONS[name])
+    yield pytest.param(name, command, id=name)
+    for child in getattr(command, "commands", {}):
+        yield from commands(f"{name} {child}", command.commands[child])
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), [each for name in APPLICATIONS for each in commands(name)]
+)
+def test_help_has_an_example_and_says_what_options_are(
+    words: str, command: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A whole command line, and for each option some words that stand for something."""
+    command.main(["--help"], standalone_mode=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert re.search(f"Example[^:]*: {words}", shown)
+    for option in command.params:
+        assert len((option.help or "").split()) >= 2, option.name
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
+    """Nobody loses the results of a run to a file where a folder should be."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="is a file; give the name of a folder"):
+        writable_folder(tmp_path / "file")
+    assert writable_folder(tmp_path / "new" / "folder").is_dir()
+    with pytest.raises(SettingsError, match="is a folder; give the name of a file"):
+        writable_file(tmp_path)
+
+
+def test_what_others_may_write_is_refused_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is opened to see it, and is there afterwards only if it was before."""
+    (tmp_path / "there").write_text("kept")
+    writable_file(tmp_path / "there")
+    writable_file(tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there").read_text() == "kept"
+
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    with pytest.raises(SettingsError, match="give a file that can"):
+        writable_file(tmp_path / "there")
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Let Ctrl-C be heard; a shell ignores it for what runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("heard")
+@pytest.mark.parametrize("moment", range(1, 31))
+def test_a_comparison_that_is_stopped_goes_on(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in any round loses no finished method, and the rest is trained by the next call."""
+    arguments = ["compare", *SMALL_OPTIONS, "--methods", "random,dubhe", "--no-figures", "--plain"]
+    arguments += ["--out", str(tmp_path), "--rounds", "14"]
+
+    @contextmanager
+    def stopping(*given: Any) -> Iterator[Callable[..., None]]:
+        with compare_progress(*given) as update:
+            told = count(1)
+
+            def tell(*what: Any) -> None:
+                update(*what)
+                if next(told) == moment:
+                    signal.raise_signal(signal.SIGINT)
+
+            yield tell
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compare, "compare_progress", stopping)
+        ended = call(*arguments)
+    assert ended.code == 130, ended.err
+    assert "the same command goes on from there." in ended.out
+    kept = tmp_path / "results.json"
+    before = json.loads(kept.read_text())["methods"] if kept.exists() else {}
+    assert ("random" in before) == (moment > 15)  # its rounds, and the initial model
+    again = call(*arguments)
+    assert again.code == 0
+    after = json.loads(kept.read_text())["methods"]
+    assert set(after) == {"random", "dubhe"}
+    assert all(
+        MethodResult.from_dict(after[n]) == MethodResult.from_dict(before[n]) for n in before
+    )
+
+
+@pytest.mark.parametrize("last", ["random", "dubhe"])
+def test_a_study_that_is_stopped_keeps_what_is_finished(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each method is in the file when it is finished, and Ctrl-C says which ones are."""
+
+    def stop(_progress: StudyProgress, method: str, _server_round: int) -> None:
+        if method == last:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StudyProgress, "select", stop)
+    path = tmp_path / "found.json"
+    ended = call("study", "--num-clients", "40", "--num-rounds", "2", "--json", str(path))
+    assert ended.code == 130
+    there = json.loads(path.read_text())["methods"] if path.exists() else {}
+    assert list(there) == ([] if last == "random" else ["random"])
+    finished = ", ".join(there) or "no method yet"
+    assert f"Stopped. {path} holds what was finished: {finished}." in ended.out
+
+
+def test_results_of_other_settings_are_not_overwritten(tmp_path: Path) -> None:
+    """Nor a file of another kind, but with `--overwrite`; what is asked for more is added."""
+    base = ["compare", *SMALL_OPTIONS, "--rounds", "1", "--no-figures", "--out", str(tmp_path)]
+    assert call(*base, "--methods", "random").code == 0
+    assert call(*base, "--methods", "greedy").code == 0
+    kept = tmp_path / "results.json"
+    assert list(json.loads(kept.read_text())["methods"]) == ["random", "greedy"]
+    refused = call(*base, "--methods", "random", "--seed", "4")
+    assert refused.code == 2
+    assert "holds results of other settings (seed); give another --out, or --overwrite." in (
+        refused.err
+    )
+    kept.write_text("mine")
+    assert "does not hold results of a comparison" in call(*base).err
+    assert call(*base, "--methods", "random", "--seed", "4", "--overwrite").code == 0
+    assert list(json.loads(kept.read_text())["methods"]) == ["random"]

@@ -1,0 +1,58 @@
+"""Tests of device, random numbers and threads."""
+
+from contextlib import suppress
+
+import pytest
+import torch
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.training.loop import isolated_rng, limited_threads, resolve_device
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(("available", "kind"), [(True, "cuda"), (False, "cpu")])
+def test_auto_takes_gpu_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, available: bool, kind: str
+) -> None:
+    """The device is the GPU where torch sees one, the CPU elsewhere."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    assert resolve_device("auto").type == kind
+
+
+@pytest.mark.parametrize(("count", "device"), [(0, "cuda"), (0, "cuda:0"), (1, "cuda:1")])
+def test_missing_gpu_is_refused(monkeypatch: pytest.MonkeyPatch, count: int, device: str) -> None:
+    """And a word that is no device, each with the remedy."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(SettingsError, match=rf"'{device}', but torch sees {count} .*device='auto'"):
+        resolve_device(device)
+    for word in ("gpu", "", "cuda:x", "cuda:-1"):
+        with pytest.raises(SettingsError, match="is unknown; choose auto, cpu or cuda"):
+            resolve_device(word)
+
+
+def test_rng_is_seeded_and_put_back() -> None:
+    """Numbers inside follow the seed; those outside go on, whatever is drawn or fails inside."""
+    torch.manual_seed(1)
+    undisturbed = torch.rand(4)
+    torch.manual_seed(1)
+    with isolated_rng(CPU, seed=7):
+        first = torch.rand(3)
+    with pytest.raises(RuntimeError, match="negative"), isolated_rng(CPU, seed=7):
+        torch.rand(-1)
+    assert torch.equal(torch.rand(4), undisturbed)
+    with isolated_rng(CPU, seed=7):
+        assert torch.equal(torch.rand(3), first)
+    with isolated_rng(CPU, seed=8):
+        assert not torch.equal(torch.rand(3), first)
+
+
+def test_threads_are_limited_and_put_back() -> None:
+    """The wanted number of threads holds inside and the old one outside, also after an error."""
+    before = torch.get_num_threads()
+    with suppress(KeyError), limited_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+        raise KeyError
+    assert torch.get_num_threads() == before
+    with limited_threads(None):
+        assert torch.get_num_threads() == before

@@ -1,0 +1,128 @@
+"""Tests of local training and evaluation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.training.loop import evaluate, sgd, train
+from dubhe_lab.training.models import get_parameters
+
+
+class Recorder(nn.Module):
+    """Notes the images that each forward pass is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 2)
+        self.batches: list[list[float]] = []
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.batches.append(images.flatten().tolist())
+        return torch.as_tensor(self.layer(images))
+
+
+def samples(count: int) -> tuple[Tensor, Tensor]:
+    """Return images 0, 1, ... of one pixel, and labels in turns."""
+    return torch.arange(float(count))[:, None], torch.arange(count) % 2
+
+
+def with_dropout() -> nn.Module:
+    """Return a model of fixed parameters that drops half of its inputs."""
+    layer = nn.Linear(8, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.linspace(-1, 1, 16).reshape(2, 8))
+        layer.bias.zero_()
+    return nn.Sequential(nn.Dropout(0.5), layer)
+
+
+@given(count=st.integers(1, 30), epochs=st.integers(1, 3), batch_size=st.integers(1, 12))
+def test_each_pass_sees_every_sample_once(count: int, epochs: int, batch_size: int) -> None:
+    """A pass cuts a new order of all samples into batches of the wanted size."""
+    model = Recorder()
+    rng = np.random.default_rng(7)
+    train(model, *samples(count), generator=rng, epochs=epochs, batch_size=batch_size)
+    steps = -(-count // batch_size)
+    assert len(model.batches) == epochs * steps
+    for epoch in range(epochs):
+        batches = model.batches[epoch * steps : (epoch + 1) * steps]
+        assert sorted(pixel for batch in batches for pixel in batch) == list(range(count))
+        assert all(len(batch) == batch_size for batch in batches[:-1])
+
+
+def test_equals_plain_loop() -> None:
+    """Parameters and loss are those of the loop that one would write by hand."""
+    images, labels = torch.randn(24, 8), torch.arange(24) % 2
+    ours, plain = nn.Linear(8, 2), nn.Linear(8, 2)
+    plain.load_state_dict(ours.state_dict())
+    how: dict[str, Any] = {"epochs": 2, "batch_size": 8, "optimizer": sgd(0.3)}
+    loss = train(ours, images, labels, generator=np.random.default_rng(7), **how)
+
+    generator = np.random.default_rng(7)
+    generator.integers(2**63)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.3)
+    losses = []
+    for _ in range(2):
+        for batch in torch.from_numpy(generator.permutation(24)).reshape(3, 8):
+            optimizer.zero_grad()
+            step_loss = cross_entropy(plain(images[batch]), labels[batch])
+            step_loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(step_loss.item())
+    assert torch.equal(ours.weight, plain.weight)
+    assert loss == pytest.approx(np.mean(losses))
+
+
+def test_dropout_follows_the_generator() -> None:
+    """Dropout repeats with the generator, differs with another, and is on after an evaluation."""
+    images, labels = torch.ones(16, 8), torch.zeros(16, dtype=torch.int64)
+    results: list[np.ndarray] = []
+    for seed in (1, 1, 2):
+        model = with_dropout().eval()
+        train(model, images, labels, generator=np.random.default_rng(seed), optimizer=sgd())
+        results.append(get_parameters(model)[0])
+    assert np.array_equal(results[0], results[1])
+    assert not np.array_equal(results[0], results[2])
+
+
+def test_default_optimizer_is_the_papers() -> None:
+    """Without a factory, Adam with learning rate 1e-4 is taken: its first step is that long."""
+    model = nn.Linear(8, 2)
+    before = get_parameters(model)[0]
+    train(model, torch.randn(4, 8), torch.tensor([0, 1, 0, 1]), generator=np.random.default_rng(7))
+    assert np.abs(get_parameters(model)[0] - before) == pytest.approx(1e-4, rel=0.01)
+
+
+@given(count=st.integers(1, 40), batch_size=st.integers(1, 50))
+def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> None:
+    """Loss and accuracy are those of all samples at once, and dropout is off."""
+    generator = torch.Generator().manual_seed(count)
+    images = torch.randn(count, 8, generator=generator)
+    labels = torch.randint(0, 2, (count,), generator=generator)
+    model = with_dropout()
+    logits = model[1](images).detach()  # type: ignore[index]
+    loss, accuracy = evaluate(model, images, labels, batch_size=batch_size)
+    assert loss == pytest.approx(float(cross_entropy(logits, labels)), rel=1e-4)
+    assert accuracy == pytest.approx(float((logits.argmax(1) == labels).float().mean()))
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "sentence"),
+    [
+        (0, {}, "0 samples, epochs=1"),
+        (4, {"epochs": 0}, "4 samples, epochs=0"),
+        (4, {"batch_size": 0}, "batch_size=0"),
+    ],
+)
+def test_what_cannot_train_is_refused(count: int, given: dict[str, Any], sentence: str) -> None:
+    """No samples, no pass or an empty batch; nor evaluate nothing."""
+    with pytest.raises(SettingsError, match=sentence):
+        train(nn.Linear(1, 2), *samples(count), generator=np.random.default_rng(7), **given)
+    with pytest.raises(SettingsError, match="no samples to evaluate"):
+        evaluate(nn.Linear(1, 2), *samples(0))
