@@ -1,6 +1,7 @@
-"""Participation rules: how likely a node volunteers."""
+"""Participation rules, and determination: how likely a node is to volunteer, and who is chosen."""
 
 from dubhe_flwr.he.layout import Slots
+from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.rules.paper import Paper
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import (
@@ -14,7 +15,9 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 __all__ = [
+    "Determination",
     "Frame",
+    "Groups",
     "Own",
     "Paper",
     "Population",
@@ -22,6 +25,7 @@ __all__ = [
     "Rule",
     "Settled",
     "Slots",
+    "Tries",
     "Unsettled",
     "register_rule",
 ]

@@ -19,7 +19,7 @@ from dubhe_flwr import server, serverapp
 from dubhe_flwr.adapter.wrapped import layers
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.protocol import Plan
-from dubhe_flwr.rules import Paper
+from dubhe_flwr.rules import Paper, Tries
 from dubhe_flwr.simulation import InProcessGrid, run_on_grid
 
 NUM_NODES = 24
@@ -30,7 +30,7 @@ SELECTION: dict[str, Any] = {
     "equal_weights": True,
     "simulation": "encrypted",
     "rounds_per_draw": 1,
-    "tries": 4,
+    "determination": Tries(4),
     "key_bits": 512,
     "seed": 7,
 }

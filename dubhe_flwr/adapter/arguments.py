@@ -100,11 +100,10 @@ class DubheArguments(Options, Settings):
     def description(self) -> list[str]:
         """Return the lines that tell an operator how Dubhe selects."""
         registration = f"Registration every {self.registration_interval} rounds"
-        tries = "" if self.tries is None else f" | tries (H): {self.tries}"
         return [
             f"Rule: {self.rule.describe()}",
-            f"Determination: {self.determination}{tries}",
-            f"{registration} | rounds in a draw: {self.rounds_in_draw}",
+            f"Determination: {self.determination or 'tries or groups, as suits the federation'}",
+            f"{registration} | rounds in a draw: {self.rounds_per_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
             f"Simulation: {self.simulation or 'no'} | seed: {self.seed}",
         ]

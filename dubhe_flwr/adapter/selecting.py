@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from logging import ERROR, INFO, WARNING
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -252,8 +251,6 @@ class SelectingByDubhe(Selecting[StrategyT]):
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
         self.settings = DubheArguments(**arguments)
-        if self.settings.rounds_per_draw is None and type(self).eligible is not Selecting.eligible:
-            self.settings = replace(self.settings, rounds_per_draw=1)
         self._wrap(strategy, Coordinator(self.settings), self.settings)
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol.node.memory import Memory
+from dubhe_flwr.protocol.node.memory import Joined, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -39,18 +39,31 @@ class PlayedNodes:
         return {**received, **{n: answer(s, fields[n]) for n, s in played.items()}}
 
     def _take_up(self, batch: Batch, received: Replies) -> None:
-        """Join the epoch for the nodes that told their label counts; each keeps its memory."""
-        read = reply_reader(batch.header)
+        """Remember the nodes that told their label counts, each as it is after it joined."""
+        read, header = reply_reader(batch.header), batch.header
         for node_id, fields in received.items():
             if isinstance(fields, NodeFailure):
                 continue
             with suppress(ProtocolError):  # the server drops such a reply, too
                 reply: Any = read(fields)  # the header fixes the kind
                 if reply.label_counts is not None:
+                    request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
-                    session = ClientSession(_policy(reply), before.memory if before else Memory())
-                    session.handle(batch.fields[node_id])
-                    self._sessions[node_id] = session
+                    joined = None if before is None else before.memory.joined
+                    remembered = () if joined is None else joined.left_to(request)
+                    memory = Memory(
+                        sequence=header.sequence,
+                        epochs=header.epoch,
+                        joined=Joined(
+                            header.epoch,
+                            header.sequence,
+                            request,
+                            delivery_key=b"",  # nothing is sealed for it
+                            label_counts=reply.label_counts,
+                            remembered=remembered,
+                        ),
+                    )
+                    self._sessions[node_id] = ClientSession(_policy(reply), memory)
 
 
 def _policy(reply: JoinReply) -> NodePolicy:

@@ -13,13 +13,13 @@ from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
+from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
-from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, Groups, JoinRequest
+from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
 from dubhe_flwr.protocol.wire.terms import terms_of
 
-Determination = Literal["auto", "tries", "grouped"]
 OnFailure = Literal["raise", "random"]
 Simulation = Literal["plain", "encrypted"]
 
@@ -28,12 +28,9 @@ _MANY: Final = 20  # times as many choices as tries
 _USUAL_GROUP: Final = 4
 _ENOUGH_GROUPS: Final = 5
 _ENOUGH_VOLUNTEERS: Final = 100
-_USUAL_TRIES: Final = 20
-_DRAWN_AHEAD: Final = 20  # rounds, in a simulation
+_LARGEST_POOL: Final = 20
 _LEAST: Final = {
     "num_participants": 1,
-    "tries": 1,
-    "group_size": 1,
     "registration_interval": 1,
     "rounds_per_draw": 1,
     "min_cohort": 2,
@@ -44,11 +41,10 @@ _LEAST: Final = {
     "seed": 0,
 }
 _CHOICES: Final = {
-    "determination": get_args(Determination),
     "on_failure": get_args(OnFailure),
     "simulation": (None, *get_args(Simulation)),
 }
-_OPTIONAL: Final = frozenset({"tries", "group_size", "rounds_per_draw", "quorum", "seed"})
+_OPTIONAL: Final = frozenset({"quorum", "seed"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,18 +57,14 @@ class Settings:
         ``K``: clients that train in a round.
     rule : Rule (default: Prices())
         How likely a node volunteers; see `dubhe_flwr.rules`.
-    determination : "auto", "tries" or "grouped" (default: "auto")
-        What an agent chooses from: the best of `tries` selections, or the best groups of a pool of
-        volunteers, ``tries * K`` on average. "auto" groups where there are at least 300 nodes, ten
-        times as many as participants, and the groups leave many more choices than tries.
-    tries : int, optional (default: 20; with groups what the rule wants, or 100 / K up to 20)
-        ``H``: tentative selections of a round, of which the agent picks the best, or with groups
-        as many times K volunteers. With 1 there is no determination.
-    group_size : int, optional (default: K // 5, from `min_cohort` to 4)
-        ``g``: fewest clients in a group.
+    determination : Tries or Groups, optional (default: the one that suits the federation)
+        What an agent chooses from: the best of H tentative selections, `Tries(20)`, or the best
+        groups of a pool of volunteers, `Groups(4)`. By default groups are formed where there are at
+        least 300 nodes, ten times as many as participants, and they leave many more choices than
+        tries. With `Tries(1)` there is no determination.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
-    rounds_per_draw : int, optional (default: 1; in a simulation 20)
+    rounds_per_draw : int (default: 1)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
         With another number the same simulated nodes are selected, unless nodes come or go.
     max_registered : int (default: 2000)
@@ -102,8 +94,8 @@ class Settings:
     seed : int, optional (default: from the operating system)
         Makes the server's choices repeat, and with `simulation` the draws of the nodes, too.
     simulation : "plain" or "encrypted", optional (default: None, for real nodes)
-        The nodes are simulated, and were told so themselves (`simulated=True`): they draw by keys
-        that the server gives them, so that a run repeats. With "plain" nothing is encrypted: nodes
+        The nodes are simulated, and were told so themselves (`simulated=True`): the seed of the
+        server fixes their draws, so that a run repeats. With "plain" nothing is encrypted: nodes
         tell their label counts when they join, and the server's process then plays those without
         `willing`, even if they fail meanwhile. Both select the same clients until a run is resumed.
 
@@ -121,11 +113,9 @@ class Settings:
 
     num_participants: int
     rule: Rule = field(default_factory=Prices)
-    determination: Determination = "auto"
-    tries: int | None = None
-    group_size: int | None = None
+    determination: Determination | None = None
     registration_interval: int = 50
-    rounds_per_draw: int | None = None
+    rounds_per_draw: int = 1
     max_registered: int = 2000
     equal_weights: bool = False
     min_cohort: int = 3
@@ -152,6 +142,11 @@ class Settings:
             raise SettingsError(
                 f"rule={self.rule!r} is not a participation rule; give one made from a class of "
                 "dubhe_flwr.rules, such as Prices()."
+            )
+        if not isinstance(self.determination, Determination | None):
+            raise SettingsError(
+                f"determination={self.determination!r} must be Tries(20), Groups(4) or the like, "
+                "from dubhe_flwr.rules."
             )
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
@@ -181,25 +176,6 @@ class Settings:
         """The quorum."""
         return self.min_cohort if self.quorum is None else self.quorum
 
-    @property
-    def clients_in_group(self) -> int:
-        """``g``: usually 4, and fewer where that leaves fewer than five groups to a round."""
-        usual = min(_USUAL_GROUP, self.num_participants // _ENOUGH_GROUPS)
-        return max(self.min_cohort, usual) if self.group_size is None else self.group_size
-
-    def num_tries(self, *, grouped: bool) -> int:
-        """Return ``H``, in a federation in which groups are determined or not."""
-        usual = _USUAL_TRIES
-        if grouped:  # the pool of a small K is larger than the rule wants, for a choice
-            usual = max(self.rule.pool, min(usual, -(-_ENOUGH_VOLUNTEERS // self.num_participants)))
-        return usual if self.tries is None else self.tries
-
-    @property
-    def rounds_in_draw(self) -> int:
-        """``T``. The nodes of a simulation neither come nor go, so that it can look ahead."""
-        usual = 1 if self.simulation is None else _DRAWN_AHEAD
-        return usual if self.rounds_per_draw is None else self.rounds_per_draw
-
     def check_federation(self, num_nodes: int) -> None:
         """Refuse to begin with fewer nodes than shall train."""
         if self.num_participants > num_nodes:
@@ -208,24 +184,32 @@ class Settings:
                 f"{num_nodes}; select fewer, or let more be there."
             )
 
-    def groups(self, num_nodes: int) -> bool:
-        """Return whether groups are determined in a federation of that size."""
-        if self.determination != "auto":
-            return self.determination == "grouped"
-        size = self.clients_in_group
-        volunteers = expected_volunteers(
-            self.num_participants, self.num_tries(grouped=True), num_nodes
-        )
-        choices = comb(volunteers // size, self.num_participants // size)
+    def determination_among(self, num_nodes: int) -> Determination:
+        """Return what is determined among so many nodes."""
+        if self.determination is not None:
+            return self.determination
+        usual, groups = Tries(), self._usual_groups
+        volunteers = expected_volunteers(self.num_participants, groups.pool, num_nodes)
+        choices = comb(volunteers // groups.size, self.num_participants // groups.size)
         # Where half of all would volunteer the best of some tries is as close to the target.
         least = max(_LARGE * self.num_participants, 3 * _ENOUGH_VOLUNTEERS)
-        return choices >= _MANY * self.num_tries(grouped=False) and num_nodes >= least
+        pays = choices >= _MANY * usual.number and num_nodes >= least
+        return groups if pays else usual
 
-    def announced(self, num_nodes: int) -> JoinRequest:
-        """Return what so many nodes are told of the settings when they are asked to join."""
-        groups = None
-        if self.groups(num_nodes):
-            groups = Groups(self.clients_in_group, self.num_tries(grouped=True))
+    @property
+    def _usual_groups(self) -> Groups:
+        """Groups of 4, or fewer where that leaves fewer than five groups to a round."""
+        size = min(_USUAL_GROUP, self.num_participants // _ENOUGH_GROUPS)
+        pool = min(_LARGEST_POOL, -(-_ENOUGH_VOLUNTEERS // self.num_participants))
+        return Groups(max(self.min_cohort, size), max(self.rule.pool, pool))
+
+    def announced(self, num_nodes: int, seed: int) -> JoinRequest:
+        """Return what nodes are told of the settings when they are asked to join.
+
+        The seed is the run's; only simulated nodes are told.
+        """
+        determination = self.determination_among(num_nodes)
+        group_size = determination.size if isinstance(determination, Groups) else None
         return JoinRequest(
             rule=self.rule.name,
             rule_settings=self.rule.to_json(),
@@ -234,10 +218,11 @@ class Settings:
             max_clients=self.max_registered,
             min_cohort=self.min_cohort,
             max_draws=self.max_draws_per_epoch,
-            groups=groups,
-            simulated=self.simulation is not None,
+            pool=determination.pool,
+            group_size=group_size,
             weighted=not self.equal_weights,
             encrypted=self.simulation != "plain",
+            simulation_seed=None if self.simulation is None else seed,
         )
 
     def _check_sizes(self) -> None:
@@ -257,22 +242,19 @@ class Settings:
                     f"{name}={number} is above max_registered={self.max_registered}; raise "
                     "max_registered."
                 )
-        if self.determination == "tries":
-            if self.group_size is not None:
-                raise SettingsError(
-                    f"group_size={self.group_size} has no use with determination='tries'; leave "
-                    "out one of the two."
-                )
-        elif not self.min_cohort <= self.clients_in_group <= self.num_participants:
+        groups = self.determination
+        if isinstance(groups, Groups) and not (
+            self.min_cohort <= groups.size <= self.num_participants
+        ):
             raise SettingsError(
-                f"group_size={self.group_size} must be from min_cohort={self.min_cohort} to "
+                f"Groups(size={groups.size}) must be from min_cohort={self.min_cohort} to "
                 f"num_participants={self.num_participants}."
             )
 
     def _check_terms(self) -> None:
         """Refuse what the nodes would refuse, as far as it is known before they say ``C``."""
         try:
-            terms_of(self.announced(self.max_registered), self.rule.num_classes or 2)
+            terms_of(self.announced(self.max_registered, seed=0), self.rule.num_classes or 2)
         except TypeError as error:
             raise SettingsError(
                 f"JSON does not hold the settings of {self.rule}: {error}."
@@ -287,21 +269,22 @@ class Settings:
             )
 
     def _check_draws(self) -> None:
-        kinds = {"tries": [False], "grouped": [True]}.get(self.determination, [False, True])
-        tries = max(self.num_tries(grouped=grouped) for grouped in kinds)
-        rounds = self.rounds_in_draw
-        if self.determination != "grouped" and tries * rounds > MAX_DRAWS:
-            raise SettingsError(
-                f"tries={tries} in each of rounds_per_draw={rounds} rounds "
-                f"are more than {MAX_DRAWS} draws in one message; lower one of them."
-            )
-        draws, budget = tries * self.registration_interval, self.max_draws_per_epoch
-        if draws > budget:
-            raise SettingsError(
-                f"tries={tries} in each of registration_interval={self.registration_interval} "
-                f"rounds make {draws} draws, above max_draws_per_epoch={budget}; lower one of "
-                "them or accept the price in privacy by raising the budget."
-            )
+        chosen = self.determination
+        possible = (Tries(), self._usual_groups) if chosen is None else (chosen,)
+        rounds, interval = self.rounds_per_draw, self.registration_interval
+        for each in possible:
+            if each.num_draws * rounds > MAX_DRAWS:
+                raise SettingsError(
+                    f"{each} in each of rounds_per_draw={rounds} rounds makes more than "
+                    f"{MAX_DRAWS} draws in one message; lower one of them."
+                )
+            draws, budget = each.num_draws * each.pool * interval, self.max_draws_per_epoch
+            if draws > budget:
+                raise SettingsError(
+                    f"{each} in each of registration_interval={interval} rounds makes {draws} "
+                    f"draws, above max_draws_per_epoch={budget}; lower one of them or accept the "
+                    "price in privacy by raising the budget."
+                )
 
 
 def most_registered(key_bits: int) -> int:

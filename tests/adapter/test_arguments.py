@@ -32,7 +32,7 @@ from dubhe_lab.baselines import RandomSelector
         ({"expected_nodes": 2.5}, "expected_nodes=2.5 must be a whole number from 0 up"),
         ({"checkpoint_dir": 5}, "checkpoint_dir=5 must be the path of a folder"),
         ({"min_cohort": 21}, "num_participants=20 is below min_cohort=21"),
-        ({"triess": 5}, r"RecordedDubhe takes no triess; did you mean tries\?"),
+        ({"quorums": 5}, r"RecordedDubhe takes no quorums; did you mean quorum\?"),
         ({"wait_timout": 5}, r"takes no wait_timout; did you mean wait_timeout\?"),
         ({"zzz": 5}, "RecordedDubhe takes no zzz; choose from num_participants, rule"),
         ({"local_skew": 1}, r"it is the rule's, as in rule=Prices\(local_skew=\.\.\.\)\."),
@@ -55,8 +55,8 @@ def test_what_is_missing_or_too_much_is_named(api: Api) -> None:
         api.ours.Dubhe(api.wrapped(), 20)
     with pytest.raises(SettingsError, match=r"Selection was called wrongly: missing .*'selector'"):
         api.ours.Selection(api.wrapped())
-    with pytest.raises(SettingsError, match="Selection takes no tries; choose from equal_weights"):
-        api.ours.Selection(api.wrapped(), RandomSelector(3), tries=3)
+    with pytest.raises(SettingsError, match="Selection takes no quorum; choose from equal_weights"):
+        api.ours.Selection(api.wrapped(), RandomSelector(3), quorum=3)
 
 
 @in_both_apis
@@ -65,7 +65,7 @@ def test_help_and_editors_see_all_arguments(api: Api) -> None:
     parameters = signature(api.ours.Dubhe).parameters
     settings, options = signature(Settings).parameters, signature(Options).parameters
     assert set(parameters) == {"strategy", *settings, *options}
-    assert parameters["tries"].default == settings["tries"].default
+    assert parameters["quorum"].default == settings["quorum"].default
     assert list(signature(api.ours.Selection).parameters) == ["strategy", "selector", *options]
     assert {"app", "label_counts", "willing"} < set(signature(register_dubhe).parameters)
 

@@ -23,7 +23,7 @@ from flwr.serverapp.strategy import Strategy
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Groups, Paper, Prices, Tries
 from dubhe_flwr.simulation import run_on_grid
 from dubhe_lab.baselines import RandomSelector
 
@@ -64,8 +64,8 @@ def check_same_as_uninterrupted(
         {"rounds_per_draw": 3},
         {"rule": Prices()},
         {"rule": SEARCH},
-        {"determination": "grouped", "group_size": 3, "tries": 3},
-        {"registration_interval": 3, "tries": 3},
+        {"determination": Groups(3, 3)},
+        {"registration_interval": 3, "determination": Tries(3)},
         None,
     ],
     ids=["paper", "ahead", "prices", "search", "grouped", "registering anew", "at random"],

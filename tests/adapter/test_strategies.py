@@ -278,17 +278,6 @@ def test_what_a_wrapped_strategy_does_by_itself_is_said(
     ]
 
 
-@in_both_apis
-def test_an_own_eligible_is_asked_before_each_draw(api: Api) -> None:
-    """Of rounds drawn ahead it would leave out those that were drawn."""
-    own = type("Own", (api.ours.Dubhe,), {"eligible": lambda _self, _round, node_ids: node_ids})
-    of_simulation = {"num_participants": 6, "simulation": "plain"}
-    for kind, options, rounds in ((own, {}, 1), (own, {"rounds_per_draw": 5}, 5)):
-        strategy = kind(api.wrapped(), **of_simulation, **options)
-        assert strategy.settings.rounds_in_draw == rounds
-    assert api.ours.Dubhe(api.wrapped(), **of_simulation).settings.rounds_in_draw > 1
-
-
 def test_results_of_strangers_do_not_crash_aggregation() -> None:
     """A result of a client outside the plan is aggregated last, as the wrapped strategy would."""
     strategy, grid = FIT.dubhe(), FIT.grid()
@@ -323,7 +312,7 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
         "\t├──> Dubhe around DifferentialPrivacyServerSideFixedClipping around FedAvg:",
         "\t│\t├── Participants (K): 6 | equal weights: True | evaluation on: all",
         f"\t│\t├── Rule: {rule}",
-        "\t│\t├── Determination: auto | tries (H): 4",
+        "\t│\t├── Determination: Tries(number=4, pool=1)",
         "\t│\t├── Registration every 50 rounds | rounds in a draw: 1",
         "\t│\t├── Key: 512 bits | smallest cohort: 3",
         "\t│\t└── Simulation: encrypted | seed: 7",

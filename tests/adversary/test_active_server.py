@@ -81,7 +81,7 @@ class Server:
 @pytest.mark.parametrize("rule", [Prices(), Paper((1, 2, C), {1: 0.7, 2: 0.2})])
 def test_an_active_server_reads_any_client_in_one_epoch(rule: Any) -> None:
     """24 answers of two agents tell each share of a client of four classes within 1/128."""
-    settings = {"rule": rule, "num_participants": K, "determination": "tries", "tries": 4}
+    settings = {"rule": rule, "num_participants": K, "tries": 4}
     nodes = dubhe(COUNTS, **settings)
     nodes.play(1)
     server = Server(nodes, victim=7)

@@ -16,7 +16,7 @@ from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 
-GROUPED = {"determination": "grouped", "group_size": 3}
+GROUPED = {"group_size": 3}
 SIZES = "The sums are not of as many clients"
 
 
@@ -51,7 +51,7 @@ def test_no_sum_of_other_sizes_than_tries_or_groups(covered: list[int], options:
 
 def test_groups_of_two_sizes() -> None:
     """Of twelve clients an agent answers groups of 3 and 4, for K = 7, in which nobody is twice."""
-    options = {"num_participants": 7, "determination": "grouped", "group_size": 3}
+    options = {"num_participants": 7, "group_size": 3}
     nodes, agent, request = asking([3, 4], num_clients=12, **options)
     assert nodes.handle(agent, request)["chosen"] == np.arange(2, dtype=">i8").tobytes()
     nodes, agent, request = asking([3, 3, 4], num_clients=12, **options)
@@ -61,7 +61,7 @@ def test_groups_of_two_sizes() -> None:
 @pytest.mark.parametrize(("covered", "num_spoilt"), [([3, 4], 2), ([3, 4], 1), ([3, 3], 0)])
 def test_one_sentence_whatever_does_not_add_up(covered: list[int], num_spoilt: int) -> None:
     """Of groups of 3 and 4 none is good, or the fours are missing: nothing says which it was."""
-    options = {"num_participants": 7, "determination": "grouped", "group_size": 3}
+    options = {"num_participants": 7, "group_size": 3}
     nodes, agent, request = asking(covered, num_clients=12, **options)
     sums: Any = request["sums"]
     start = num_spoilt * len(sums) // 2
@@ -71,7 +71,7 @@ def test_one_sentence_whatever_does_not_add_up(covered: list[int], num_spoilt: i
 
 def test_an_honest_server_asks_for_no_more() -> None:
     """All twelve volunteer, and would make up two groups of five. Two clients would be left."""
-    nodes = federation(determination="grouped", group_size=3, num_participants=5)
+    nodes = federation(group_size=3, num_participants=5)
     alter(nodes, "participate", lambda reply: {**reply, "decisions": b"\xff"})
     plans = [nodes.play(server_round) for server_round in (1, 2)]
     assert [(plan.num_registered, len(plan.participants)) for plan in plans] == [(12, 5)] * 2

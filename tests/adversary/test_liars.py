@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from protocol.federation import counts_with_rare_classes, dubhe
 
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Determination, Groups, Paper, Prices, Tries
 
 COUNTS = counts_with_rare_classes(100)
 K, ROUNDS = 10, 30
 LIAR = 3
 
 
-def played(rule: Any, determination: str, lie: Any) -> Any:
+def played(rule: Any, determination: Determination, lie: Any) -> Any:
     """Return a federation in the clear in which one client may alter what it answers."""
-    options: dict[str, Any] = {"tries": 10} if determination == "tries" else {}
     nodes = dubhe(
         COUNTS,
         rule=rule,
@@ -23,7 +22,6 @@ def played(rule: Any, determination: str, lie: Any) -> Any:
         num_participants=K,
         simulation="plain",
         max_registered=200,
-        **options,
     )
     liar = nodes.ids[LIAR]
     nodes.alter_reply = lambda stage, node, reply: lie(stage, reply) if node == liar else reply
@@ -47,14 +45,16 @@ def spoiling(stage: str, reply: Any) -> Any:
 @pytest.mark.parametrize(
     ("rule", "determination", "trained"),
     [
-        (Paper((1, 2, 10)), "tries", 28),
-        (Paper((1, 2, 10)), "grouped", 11),
-        (Prices(), "tries", 24),
-        (Prices(), "grouped", 9),
+        (Paper((1, 2, 10)), Tries(10), 28),
+        (Paper((1, 2, 10)), Groups(3, 20), 11),
+        (Prices(), Tries(10), 24),
+        (Prices(), Groups(3, 10), 9),
     ],
     ids=lambda value: str(getattr(value, "name", value)),
 )
-def test_a_client_that_always_says_yes(rule: Any, determination: str, trained: int) -> None:
+def test_a_client_that_always_says_yes(
+    rule: Any, determination: Determination, trained: int
+) -> None:
     """Where 3 of 30 rounds are fair it trains in so many: nothing proves a draw."""
     plans = played(rule, determination, always).rounds(1, ROUNDS)
     # What an operator can look at: the names of those who train, over some rounds.
@@ -73,7 +73,7 @@ def test_one_that_spoils_its_label_distribution_as_well(
     shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     distances = []
     for lie in (lambda _stage, reply: reply, spoiling):
-        plans = played(rule, "tries", lie).rounds(1, ROUNDS)
+        plans = played(rule, Tries(10), lie).rounds(1, ROUNDS)
         chosen = [shares[list(map(int, plan.aliases))].mean(axis=0) for plan in plans]
         distances.append(np.mean([np.abs(mean - 0.1).sum() for mean in chosen]))
     assert distances == pytest.approx([honest, spoilt], abs=0.01)

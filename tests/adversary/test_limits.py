@@ -59,7 +59,7 @@ def test_a_huge_message_is_refused_before_it_is_unpacked(
 
 def test_no_array_is_as_long_as_the_server_says() -> None:
     """It announces K = 300 million in groups of 3, which took the agent 1.7 GB; 184 bytes do it."""
-    options = {"rule": Prices(), "determination": "grouped", "group_size": 3}
+    options = {"rule": Prices(), "group_size": 3}
     nodes = dubhe(COUNTS, num_participants=4, max_registered=20, policy=REAL, **options)
     nodes.alter_request = lambda stage, _node, request: (
         {**request, "num-participants": 3 * 10**8} if stage == "join" else request

@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.node import guards
 
 IS_ANOTHER = r"^The sum is not what it is said to be\.$"
-DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1, "draw-keys": bytes(32)}
+DRAW = {"first-round": 1, "num-rounds": 1, "num-tries": 1}
 Nodes = Federation[CoordinatorState]
 Change = Callable[[Nodes, int, Fields, Any], Any]
 

@@ -7,23 +7,20 @@ import pytest
 from protocol.federation import joined
 from protocol.nodes import COUNTS, NUM_CLIENTS, federation, next_request, set_policy
 
-from dubhe_flwr.core.randomness import generator_of
 from dubhe_flwr.errors import QuorumError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.node.settle import own_of
-from dubhe_flwr.protocol.wire.messages import RegisterRequest
-from dubhe_flwr.rules import Prices
 
 PRIVATE_DRAWS = "dubhe_flwr.protocol.node.round.private_draws"
 SEED = 7_654_321_987_654_321
 
 
-@pytest.mark.parametrize("simulation", [None, "encrypted", "plain"])
-@pytest.mark.parametrize("determination", ["tries", "grouped"])
-def test_the_servers_seed_is_never_announced(determination: str, simulation: Any) -> None:
-    """By the seed an agent could tell who is in which group or try; it is in no message."""
-    options = {"determination": determination, "num_participants": 3, "simulation": simulation}
-    nodes = federation(seed=SEED, policy={"simulated": simulation is not None}, **options)
+@pytest.mark.parametrize("settings", [{}, {"group_size": 3}], ids=["tries", "groups"])
+def test_the_servers_seed_is_never_announced(settings: dict[str, Any]) -> None:
+    """By the seed an agent could tell who is in which group or try; no message has it."""
+    nodes = federation(
+        seed=SEED, policy={"simulated": False}, num_participants=3, simulation=None, **settings
+    )
     nodes.play(1)
     nodes.play(2)
     told: list[Any] = [e.request for e in nodes.exchanges]
@@ -38,29 +35,13 @@ def test_the_servers_seed_is_never_announced(determination: str, simulation: Any
     assert nodes.state.run.seed == SEED
 
 
-def test_a_simulated_node_is_told_nobody_elses_keys() -> None:
-    """So that no agent of a simulation knows the draws of others."""
-    nodes = federation(seed=SEED, rule=Prices(), num_participants=3)
-    nodes.play(1)
-    told: dict[int, set[bytes]] = {node_id: set() for node_id in nodes.ids}
-    for each in nodes.exchanges:
-        keys: Any = each.request.get("draw-keys", b"")
-        told[each.node_id].update(keys[at : at + 16] for at in range(0, len(keys), 16))
-    assert min(map(len, told.values())) >= 3
-    assert len(set().union(*told.values())) == sum(map(len, told.values()))
-
-
 @pytest.mark.parametrize(("simulated", "seed"), [(False, 7), (True, 7), (True, None)])
 def test_draws_are_private_unless_both_sides_say_otherwise(
     simulated: bool, seed: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real node draws from its own system, also one that could be simulated or is given keys."""
+    """A real node draws from its own system, also one that could be simulated."""
     monkeypatch.setattr(PRIVATE_DRAWS, np.zeros)
     nodes = federation(policy={"simulated": simulated}, seed=seed, simulation=None)
-    given = {} if simulated else {"draw-keys": bytes(32)}
-    nodes.alter_request = lambda stage, _, request: (
-        {**request, **given} if stage == Stage.PARTICIPATE else request
-    )
     nodes.play(1)
     replies: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.PARTICIPATE]
     assert [reply["decisions"] for reply in replies] == [b"\xf0"] * NUM_CLIENTS
@@ -88,7 +69,6 @@ def test_what_is_rounded_is_rounded_by_the_nodes_own_system() -> None:
     nodes.handle(node_id, request)
     place = joined(nodes, node_id)
     assert place.registered is not None
-    given, policy = RegisterRequest(draw_keys=bytes(16)), nodes.policies[node_id]
-    drawn = {own_of(policy, place, place.registered, given).rng.random() for _ in range(3)}
+    policy = nodes.policies[node_id]
+    drawn = {own_of(policy, place, place.registered, 0).rng.random() for _ in range(3)}
     assert len(drawn) == 3
-    assert generator_of(bytes(16)).random() not in drawn

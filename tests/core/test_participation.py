@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from dubhe_flwr.core.codebook import Codebook
-from dubhe_flwr.core.randomness import draw_keys_of, keyed_draws
+from dubhe_flwr.core.randomness import simulated_draws
 from dubhe_flwr.core.registration import overall_registry, participation_probability
 from dubhe_lab.data import client_distributions, half_normal_proportions
 
@@ -47,10 +47,7 @@ def test_categories_are_drawn_equally_often() -> None:
     probability = participation_probability(overall, NUM_PARTICIPANTS)
     assert probability.max() < 1.0, "no category may be capped, or fewer than K are expected"
     times = [
-        (
-            keyed_draws(draw_keys_of(7, str(client), 1, 1, 20), 1, NUM_DRAWS // 20, 20)
-            < probability[slot]
-        ).sum()
+        (simulated_draws(7, str(client), 1, NUM_DRAWS // 20, 20) < probability[slot]).sum()
         for client, slot in enumerate(slots)
     ]
     assert sum(times) / NUM_DRAWS == pytest.approx(NUM_PARTICIPANTS, rel=0.02)

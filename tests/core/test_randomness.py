@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubhe_flwr.core.randomness import draw_keys_of, generator, keyed_draws, private_draws
+from dubhe_flwr.core.randomness import generator, private_draws, simulated_draws
 
 Path = tuple[str | int, ...]
 
@@ -28,11 +28,11 @@ def test_equal_paths_and_only_they_share_numbers(
 
 def test_more_tries_and_rounds_keep_the_first_draws() -> None:
     """Few draws are the first of many, for comparisons over H and for any T."""
-    many = keyed_draws(draw_keys_of(7, "3", 1, 1, 70), 1, 9, 70)
+    many = simulated_draws(7, "3", 1, 9, 70)
     assert many.shape == (9, 70)
     assert len(np.unique(many)) == many.size
     for first_round, num_rounds, tries in ((1, 9, 2), (4, 1, 33), (5, 3, 70), (9, 1, 1)):
-        few = keyed_draws(draw_keys_of(7, "3", 2, 3, tries), first_round, num_rounds, tries)
+        few = simulated_draws(7, "3", first_round, num_rounds, tries)
         rounds = slice(first_round - 1, first_round - 1 + num_rounds)
         assert few.tolist() == many[rounds, :tries].tolist()
 

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from random import Random
 from typing import Any, Final
 
+from determined import determined
 from protocol.federation import Federation, Reply
 
 from dubhe_flwr.errors import DubheError
@@ -151,7 +152,7 @@ class Told(Federation[CoordinatorState]):
             "rounds_per_draw": 1,
         }
         usual = {"max_registered": 100, "equal_weights": True}
-        return Coordinator(Settings(rule=rule, **fixed | usual | options))
+        return Coordinator(Settings(**determined(rule=rule, **fixed | usual | options)))
 
     def _policy(self, row: int) -> NodePolicy:
         """Return a node's part; the one place where policies are made."""

@@ -18,12 +18,12 @@ _ONE_OR_ALL: Final[dict[str, Any]] = {"reference_set": (1, 10), "thresholds": {1
 
 
 def _tries(tries: int, num_participants: int = 4, **more: Any) -> dict[str, Any]:
-    usual = {**_GIVEN, "registration_interval": 3, "determination": "tries"}
+    usual = {**_GIVEN, "registration_interval": 3}
     return {**usual, "num_participants": num_participants, "tries": tries, **more}
 
 
 def _groups(tries: int, num_participants: int, group_size: int, **more: Any) -> dict[str, Any]:
-    more = {"determination": "grouped", "group_size": group_size, **more}
+    more = {"group_size": group_size, **more}
     return _tries(tries, num_participants, **more)
 
 
@@ -63,7 +63,6 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "all are wanted": _run(_tries(4, 9)),
     "all but one are wanted": _run(_tries(4, 8)),
     "all but two are wanted": _run(_tries(4, 7)),
-    "determination by size, few": _run(_tries(5, 4, determination="auto")),
     # Categories
     "ten classes": _run(_tries(4, **_TEN), num_nodes=12),
     "ten classes, one or all": _run(_tries(4, **_ONE_OR_ALL), num_nodes=12),
@@ -88,9 +87,6 @@ _SETTINGS: Final[dict[str, Scenario]] = {
     "groups, hardly enough nodes": _run(_groups(5, 6, 3), num_nodes=10),
     "groups, no others": _run(_groups(5, 6, 3), num_nodes=7),
     "groups, many draws": _run({**_G, "rounds_per_draw": 2}, num_nodes=20),
-    "determination by size, many": _run(
-        _tries(10, 9, determination="auto", group_size=3, **_TEN), num_nodes=60, num_rounds=3
-    ),
     # Registrations and draws
     "two rounds a draw": _run(_tries(4, rounds_per_draw=2), num_rounds=7),
     "three rounds a draw": _run(

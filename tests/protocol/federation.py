@@ -6,6 +6,7 @@ from functools import cache, partial
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
+from determined import determined
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.randomness import generator
@@ -33,7 +34,7 @@ StateT = TypeVar("StateT")
 Reply = Mapping[str, object] | NodeFailure
 Nodes = Sequence[int] | None
 
-TRIES: Final[dict[str, Any]] = {"determination": "tries", "tries": 10}
+TRIES: Final[dict[str, Any]] = {"tries": 10}
 """What the paper determines."""
 
 KEY_BITS = 512
@@ -183,7 +184,7 @@ def dubhe(
     usual = {"key_bits": KEY_BITS, "seed": 7, "simulation": simulation, "max_registered": 100}
     usual |= {"rounds_per_draw": 1}  # as with real nodes
     usual |= {"equal_weights": True}
-    coordinator = Coordinator(Settings(**TRIES | usual | rule | settings))
+    coordinator = Coordinator(Settings(**determined(**TRIES | usual | rule | settings)))
     return Federation(coordinator, node_policies(label_counts, **policy))
 
 

@@ -25,7 +25,7 @@ SETTINGS: dict[str, Any] = {
     "max_registered": 30,
 }  # fmt: skip
 SEARCH: dict[str, Any] = {"thresholds": "search"}
-GROUPS: dict[str, Any] = {"determination": "grouped", "group_size": 3, "num_participants": 4}
+GROUPS: dict[str, Any] = {"group_size": 3, "num_participants": 4}
 PLAIN: dict[str, Any] = {"simulation": "plain"}
 
 

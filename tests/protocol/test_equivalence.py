@@ -35,14 +35,13 @@ class Case:
     registration_interval: int = 2
     rounds_per_draw: int = 1
     style: int = 0
-    determination: Any = "tries"
-    group_size: int = 3
+    group_size: int | None = None  # tries, if None
     equal_weights: bool = True
 
     def federation(self, simulation: str) -> Federation[CoordinatorState]:
         """Return nodes and a server."""
         names = {*Settings.__dataclass_fields__, "reference_set", "thresholds"}
-        names -= {"group_size"} if self.determination == "tries" else set()
+        names |= {"tries"} if self.group_size is None else {"tries", "group_size"}
         chosen: dict[str, Any] = {name: v for name, v in vars(self).items() if name in names}
         return dubhe(
             self.label_counts(0), simulation=simulation, max_registered=self.num_clients, **chosen
@@ -151,14 +150,13 @@ def cases(draw: st.DrawFn) -> Case:
         registration_interval=draw(st.integers(1, NUM_ROUNDS)),
         rounds_per_draw=draw(st.integers(1, NUM_ROUNDS)),
         style=draw(st.integers(0, 2)),
-        determination=draw(st.sampled_from(["tries", "grouped"])),
-        group_size=draw(st.integers(3, num_participants)),
+        group_size=draw(st.none() | st.integers(3, num_participants)),
         equal_weights=draw(st.booleans()),
     )
 
 
 @settings(max_examples=50)
-@example(Case((2,), {}, 12, 5, 2, 0, 1, determination="grouped", equal_weights=False))
+@example(Case((2,), {}, 12, 5, 2, 0, 1, group_size=3, equal_weights=False))
 @given(case=cases())
 def test_encryption_changes_nothing(case: Case) -> None:
     """Registry, probabilities, selections, the best and participants agree, bit for bit."""
@@ -178,7 +176,7 @@ PAPER: Any = {"reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1}}
         Case((2,), {}, 100, 10, 100, seed=5, style=0),
         Case((2,), {}, 5, 3, 2, seed=0, style=0),  # a sum over all but two is refused
         Case((1, 2, 10), "search", 90, 10, 4, seed=7, style=1),
-        Case((1, 2, 10), "search", 80, 20, 4, 6, style=1, determination="grouped", group_size=4),
+        Case((1, 2, 10), "search", 80, 20, 4, 6, style=1, group_size=4),
     ],
     ids=lambda case: f"N={case.num_clients}",
 )
@@ -189,9 +187,9 @@ def test_encryption_changes_nothing_in_larger_federations(case: Case) -> None:
 
 @pytest.mark.parametrize("rounds_per_draw", [1, 3])
 @pytest.mark.parametrize("thresholds", [{1: 0.6, 2: 0.3}, "search"])
-@pytest.mark.parametrize("determination", ["tries", "grouped"])
-def test_in_all_combinations(rounds_per_draw: int, thresholds: Any, determination: str) -> None:
+@pytest.mark.parametrize("group_size", [None, 3])
+def test_in_all_combinations(rounds_per_draw: int, thresholds: Any, group_size: int | None) -> None:
     """A hundred clients with a choice of many groups: the same sets, however they are found."""
-    case = Case((1, 2, 5), thresholds, 100, 13, 6, seed=9, style=1, determination=determination)
+    case = Case((1, 2, 5), thresholds, 100, 13, 6, seed=9, style=1, group_size=group_size)
     check(replace(case, registration_interval=3, rounds_per_draw=rounds_per_draw))
     check(replace(case, equal_weights=False, rounds_per_draw=rounds_per_draw))

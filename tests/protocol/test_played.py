@@ -16,7 +16,7 @@ COUNTS = skewed_counts(30)
 SETTINGS: dict[str, dict[str, Any]] = {
     "prices": {"rule": Prices(), "num_participants": 6},
     "weighted": {"rule": Prices(), "num_participants": 6, "equal_weights": False},
-    "groups": {"rule": Prices(), "num_participants": 9, "determination": "grouped"},
+    "groups": {"rule": Prices(), "num_participants": 9, "group_size": 3, "tries": 12},
     "search": {"rule": Paper((1, 4), "search"), "num_participants": 5, "rounds_per_draw": 2},
 }
 

@@ -33,7 +33,7 @@ TRIES: dict[str, Any] = {
     "num_participants": 4, "reference_set": (1, 2, 10), "thresholds": {1: 0.6, 2: 0.3}, "tries": 5,
     "registration_interval": 3, "rounds_per_draw": 2,
 }  # fmt: skip
-GROUPS = TRIES | {"determination": "grouped", "num_participants": 3, "group_size": 3}
+GROUPS = TRIES | {"num_participants": 3, "group_size": 3}
 SEARCH: dict[str, Any] = {"thresholds": "search", "reference_set": (1, 10)}
 KINDS = {
     "tries": TRIES,
@@ -71,7 +71,7 @@ def replies_of(nodes: Nodes, *stages: str) -> list[Any]:
 
 def shapes(nodes: Nodes) -> list[Any]:
     """Return stage, node, names, types and sizes; groups follow from decisions, which are seen."""
-    grouped = epoch_of(nodes).announced.groups is not None
+    grouped = epoch_of(nodes).announced.group_size is not None
 
     def shape(fields: Any, *, of_groups: bool = False) -> list[Any]:
         return [

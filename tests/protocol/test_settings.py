@@ -11,8 +11,8 @@ from protocol.nodes import Exchanges
 
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest
-from dubhe_flwr.rules import Paper, Prices, register_rule
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.rules import Groups, Paper, Prices, Tries, register_rule
 
 RULE = Paper((1, 2, 10))
 VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
@@ -36,34 +36,32 @@ class Settings32(Exchanges):
 def test_defaults() -> None:
     """Twenty tries or groups of four, a small quorum, and real nodes."""
     settings = Settings(**VALID)
-    assert [settings.num_tries(grouped=grouped) for grouped in (False, True)] == [20, 20]
-    assert Settings(num_participants=20).num_tries(grouped=True) == Prices().pool == 5
-    assert (settings.registration_interval, settings.rounds_in_draw) == (50, 1)
+    assert settings.determination_among(299) == Tries(20)
+    assert settings.determination_among(300) == Groups(4, Paper((1, 2, 10)).pool)
+    assert Settings(num_participants=20).determination_among(300) == Groups(4, Prices().pool)
+    assert (settings.registration_interval, settings.rounds_per_draw) == (50, 1)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
-    assert (settings.determination, settings.clients_in_group) == ("auto", 4)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
     assert (settings.max_draws_per_epoch, settings.on_failure) == (1000, "raise")
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
-    assert Settings(**VALID, simulation="plain").rounds_in_draw == 20
 
 
 @pytest.mark.parametrize(
-    ("num_participants", "min_cohort", "group_size", "tries"),
+    ("num_participants", "min_cohort", "group_size", "pool"),
     [
         *((3, 2, 2, 20), (4, 3, 3, 20), (10, 3, 3, 10), (15, 2, 3, 7)),
         *((19, 3, 3, 6), (20, 3, 4, 5), (40, 6, 6, 5)),
     ],
 )
 def test_small_selections_have_smaller_groups_and_larger_pools(
-    num_participants: int, min_cohort: int, group_size: int, tries: int
+    num_participants: int, min_cohort: int, group_size: int, pool: int
 ) -> None:
     """So that an agent has a choice; what is set holds."""
     sizes: dict[str, Any] = {"num_participants": num_participants, "min_cohort": min_cohort}
-    usual = Settings(**sizes)
-    assert (usual.clients_in_group, usual.num_tries(grouped=True)) == (group_size, tries)
-    assert usual.num_tries(grouped=False) == 20
-    own = Settings(**sizes, group_size=min_cohort, tries=7)
-    assert (own.clients_in_group, own.num_tries(grouped=True)) == (min_cohort, 7)
+    usual = Settings(**sizes).determination_among(10**6)
+    assert usual == (Groups(group_size, pool) if num_participants > 4 else Tries())
+    own = Groups(min_cohort, pool=7)
+    assert Settings(**sizes, determination=own).determination_among(10) == own
 
 
 @pytest.mark.parametrize(
@@ -71,7 +69,7 @@ def test_small_selections_have_smaller_groups_and_larger_pools(
     [
         ({}, 299, False), ({}, 300, True),
         *(({"num_participants": 40}, number, number == 400) for number in (399, 400)),
-        ({"determination": "tries"}, 1000, False), ({"determination": "grouped"}, 20, True),
+        ({"determination": Tries()}, 1000, False), ({"determination": Groups()}, 20, True),
         # Half of a small federation would volunteer, and one group leaves fewer choices than tries.
         *(({"num_participants": 10}, number, number == 300) for number in (299, 300)),
         *(({"num_participants": k}, 1000, k > 5) for k in (5, 8, 100)),
@@ -82,10 +80,10 @@ def test_groups_where_they_leave_many_choices(
 ) -> None:
     """By itself from ten times as many nodes as participants on; the nodes are told."""
     settings = Settings(**VALID | change)
-    announced = settings.announced(num_nodes)
-    assert settings.groups(num_nodes) == grouped
-    groups = Groups(settings.clients_in_group, settings.num_tries(grouped=True))
-    assert announced.groups == (groups if grouped else None)
+    told = settings.determination_among(num_nodes)
+    assert isinstance(told, Groups) == grouped
+    announced = settings.announced(num_nodes, seed=1).determination
+    assert announced == (told if grouped else Tries(20))
 
 
 def test_what_is_announced_is_what_was_set() -> None:
@@ -93,7 +91,7 @@ def test_what_is_announced_is_what_was_set() -> None:
     settings = Settings(
         num_participants=4,
         rule=Paper((1, 3), {1: 0.5}),
-        tries=6,
+        determination=Tries(6),
         registration_interval=7,
         min_cohort=2,
         key_bits=512,
@@ -102,7 +100,9 @@ def test_what_is_announced_is_what_was_set() -> None:
         seed=5,
     )
     rule = '{"reference_set": [1, 3], "thresholds": {"1": 0.5}}'
-    assert settings.announced(10) == JoinRequest("paper", rule, 4, 512, 80, 2, 90, weighted=True)
+    assert settings.announced(10, seed=5) == JoinRequest(
+        "paper", rule, 4, 512, 80, 2, 90, weighted=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,10 @@ def test_what_is_announced_is_what_was_set() -> None:
 def test_what_is_announced_of_a_simulation(
     simulation: Any, simulated: bool, encrypted: bool
 ) -> None:
-    """Whether there is one and whether it encrypts, and never the seed."""
-    announced, other = (
-        Settings(**VALID, seed=seed, simulation=simulation).announced(100) for seed in (5, 6)
-    )
+    """Whether there is one and whether it encrypts; real nodes are never told the seed."""
+    announced = Settings(**VALID, seed=5, simulation=simulation).announced(100, seed=5)
     assert (announced.simulated, announced.encrypted) == (simulated, encrypted)
-    assert announced == other
+    assert announced.simulation_seed == (5 if simulated else None)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +124,7 @@ def test_what_is_announced_of_a_simulation(
         *(
             ({name: least - 1}, f"{name}={least - 1} must be at least {least}, and below 2")
             for name, least in (
-                *(("num_participants", 1), ("tries", 1), ("group_size", 1), ("quorum", 1)),
+                *(("num_participants", 1), ("quorum", 1)),
                 *(("registration_interval", 1), ("rounds_per_draw", 1), ("min_cohort", 2)),
                 *(("max_registered", 1), ("key_bits", 512), ("max_draws_per_epoch", 1)),
                 ("seed", 0),
@@ -136,14 +134,14 @@ def test_what_is_announced_of_a_simulation(
         *(
             ({name: value}, f"{name}={value!r} must be a whole number")
             for name, value in (
-                *(("quorum", 3.0), ("tries", 2.5), ("num_participants", "20")),
-                *(("key_bits", None), ("seed", 7.0), ("group_size", 4.0)),
-                *(("tries", True), ("quorum", False)),
+                *(("quorum", 3.0), ("num_participants", "20")),
+                *(("key_bits", None), ("seed", 7.0), ("rounds_per_draw", None)),
+                ("quorum", False),
             )
         ),
         *(
             ({name: np.int64(9)}, f"{name}=.*9.* must be a whole number, an int of Python")
-            for name in ("tries", "seed", "rounds_per_draw", "registration_interval", "key_bits")
+            for name in ("seed", "rounds_per_draw", "registration_interval", "key_bits")
         ),
         *(
             ({"max_unregistered": value}, f"max_unregistered={value!r} must be a share from 0 to 1")
@@ -151,24 +149,26 @@ def test_what_is_announced_of_a_simulation(
         ),
         ({"rule": (1, 2, 10)}, r"rule=\(1, 2, 10\) is not a participation rule; .*Prices\(\)"),
         ({"rule": Paper}, "is not a participation rule"),
-        ({"determination": ""}, r"determination='' must be one of \('auto', 'tries', 'grouped'\)"),
+        ({"determination": "tries"}, r"determination='tries' must be Tries\(20\), Groups\(4\)"),
         ({"on_failure": "ignore"}, "on_failure='ignore' must be one of .*'raise', 'random'"),
         ({"simulation": "yes"}, r"simulation='yes' must be one of \(None, 'plain', 'encrypted'\)"),
         ({"num_participants": 2}, "num_participants=2 is below min_cohort=3, the fewest"),
         ({"quorum": 2}, "quorum=2 is below min_cohort=3; raise it"),
         ({"max_registered": 19}, "num_participants=20 is above max_registered=19; raise max_reg"),
         ({"quorum": 2001}, "quorum=2001 is above max_registered=2000; raise max_registered"),
-        ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
-        ({"group_size": 21}, "group_size=21 must be .* to num_participants=20"),
-        ({"determination": "tries", "group_size": 4}, "group_size=4 has no use with .*tries"),
-        ({"max_draws_per_epoch": 999}, "make 1000 draws, above max_draws_per_epoch=999; lower one"),
+        ({"determination": Groups(2)}, r"Groups\(size=2\) must be from min_cohort=3"),
+        ({"determination": Groups(21)}, r"size=21\) must be .* to num_participants=20"),
         (
-            {"determination": "grouped", "max_draws_per_epoch": 999},
-            "make 1000 draws, above max_draws_per_epoch=999; lower one",
+            {"max_draws_per_epoch": 999},
+            "makes 1000 draws, above max_draws_per_epoch=999; lower one",
         ),
         (
-            {"tries": 2**11, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
-            "rounds_per_draw=1024 rounds are more than 1048576 draws in one message",
+            {"determination": Groups(4, 20), "max_draws_per_epoch": 999},
+            "makes 1000 draws, above max_draws_per_epoch=999; lower one",
+        ),
+        (
+            {"determination": Tries(2**11), "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
+            "rounds_per_draw=1024 rounds makes more than 1048576 draws in one message",
         ),
         ({"key_bits": 1000}, "key_bits=1000 is not a multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
@@ -178,10 +178,10 @@ def test_what_is_announced_of_a_simulation(
         ({"rule": Prices(), "key_bits": 16384}, "keys of 8192 bits"),
         ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch cannot work"),
         (
-            {"rule": Settings32(share=np.float32(0.5)), "determination": "tries"},
+            {"rule": Settings32(share=np.float32(0.5)), "determination": Tries()},
             "JSON does not hold the settings of Settings32",
         ),
-        ({"rule": Settings32(), "max_draws_per_epoch": 1000}, "tries=50 .* make 2500 draws"),
+        ({"rule": Settings32(), "max_draws_per_epoch": 1000}, "pool=50.* makes 2500 draws"),
         ({"max_registered": 95_326}, "at most 95325 nodes can register with key_bits=2048"),
     ],
 )
@@ -197,20 +197,23 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
         {"num_participants": 3}, {"num_participants": 2, "min_cohort": 2}, {"quorum": 3},
         {"quorum": 2000}, {"max_registered": 20}, {"max_unregistered": 0},
         {"max_unregistered": 1.0}, {"max_draws_per_epoch": 1000}, {"max_registered": 95_325},
-        {"rule": Settings32(), "determination": "tries"},
+        {"rule": Settings32(), "determination": Tries()},
         {"max_registered": 95_326, "simulation": "plain"}, {"key_bits": 512}, {"seed": 2**63 - 1},
-        {"determination": "grouped", "tries": 100, "max_draws_per_epoch": 5000},
-        *({"determination": "grouped", "group_size": size} for size in (3, 20)),
-        {"tries": 2**10, "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
+        {"determination": Groups(4, 100), "max_draws_per_epoch": 5000},
+        *({"determination": Groups(size)} for size in (3, 20)),
         {
-            "determination": "grouped", "tries": 2**11, "rounds_per_draw": 2**10,
+            "determination": Tries(2**10), "rounds_per_draw": 2**10,
+            "max_draws_per_epoch": 2**20,
+        },
+        {
+            "determination": Groups(4, 2**11), "rounds_per_draw": 2**10,
             "max_draws_per_epoch": 2**20,
         },
     ],
 )  # fmt: skip
 def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
     """The limits themselves are within."""
-    assert Settings(**VALID | change).announced(100)
+    assert Settings(**VALID | change).announced(100, seed=1)
 
 
 def test_trusted_keys_are_checked_and_not_announced() -> None:
@@ -219,7 +222,7 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
     settings = Settings(**VALID, trusted_keys=iter(keys))
     assert settings.trusted is not None
     assert len(settings.trusted) == len(Settings(**VALID, trusted_keys=keys).trusted or ()) == 3
-    assert settings.announced(100) == Settings(**VALID).announced(100)
+    assert settings.announced(100, seed=1) == Settings(**VALID).announced(100, seed=1)
     for wrong in ([], [*keys, keys[0]], ["node.pub"]):
         with pytest.raises(SettingsError, match="trusted_keys"):
             Settings(**VALID, trusted_keys=wrong)  # type: ignore[arg-type]

@@ -22,9 +22,9 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     "join request": [
         {"rule": None}, {"rule": b"paper"}, {"num-participants": 1}, {"min-cohort": 0},
         {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1},
-        {"groups.pool": 0}, {"groups.pool": None}, {"groups.size": None}, {"groups.size": 1},
-        {"groups.size": 5}, {"groups.size": 2.0}, {"simulated": 1}, {"encrypted": 1},
-        {"simulated": False, "encrypted": False}, {"weighted": None},
+        {"pool": 0}, {"pool": None}, {"pool": 2**31}, {"group-size": 1}, {"group-size": 5},
+        {"group-size": 2.0}, {"simulation-seed": True}, {"simulation-seed": 2**63},
+        {"encrypted": 1}, {"simulation-seed": None, "encrypted": False}, {"weighted": None},
     ],
     "join reply": [
         {"status": 6}, {"status": -1}, {"num-classes": 1}, {"num-classes": None},
@@ -41,16 +41,12 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"mean-examples": 1},
     ],
     "register request without a key": [_LONE],
-    "register request of a simulated node": [{"draw-keys": bytes(n)} for n in (0, 15, 17, 32)],
     "settle request": [{"num-clients": 0}, {"exchange": -1}],
-    "settle request of a simulated node": [{"draw-keys": bytes(n)} for n in (0, 15, 32)],
     "settle reply, settled": [{"finding": [0.5] * 65}, {"finding": bytes(12)}],
     "participate request": [
         {"num-clients": 0}, {"exchange": -1}, {"first-round": 0}, {"num-rounds": 0},
         {"num-tries": 0}, {"num-tries": -1}, {"num-tries": 2**20 // 5 + 1},
     ],
-    "participate request of a simulated node": [{"draw-keys": bytes(n)} for n in (0, 16, 31, 48)],
-    "participate request, with two keys of draws": [{"num-tries": 32}, {"num-tries": 65}],
     "determine request": [
         {"num-clients": [4, 4, 5, 4, 0]}, {"num-clients": [4, 4, 5, 4, -4]},
         {"num-clients": [4, 4, 5, 4]}, {"num-sums": [3, 3]}, {"num-sums": [5, 0]},

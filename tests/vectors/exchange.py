@@ -20,6 +20,7 @@ from vectors.inputs import (
     P,
     Q,
     all_told,
+    paper,
     sealing,
 )
 
@@ -48,16 +49,8 @@ def messages() -> Iterator[Case]:
         ("register", ", signed", key | {"key.signature": bytes(96)}),
         ("register", ", weighted", key | {"mean-examples": 612.5}),
         ("register", " without a key", {}),
-        ("register", " of a simulated node", key | {"draw-keys": bytes(range(16))}),
         ("settle", "", _SUM),
-        ("settle", " of a simulated node", _SUM | {"draw-keys": bytes(range(16))}),
         ("participate", "", _DRAW),
-        ("participate", " of a simulated node", _DRAW | {"draw-keys": bytes(range(32))}),
-        (
-            "participate",
-            ", with two keys of draws",
-            _DRAW | {"num-tries": 33, "draw-keys": bytes(range(48))},
-        ),
         (
             "determine",
             "",
@@ -127,7 +120,7 @@ def signatures() -> Iterator[Case]:
     for name, announced, epoch in (
         ("tries", ANNOUNCED, EPOCH),
         ("groups", GROUPED, EPOCH),
-        ("real nodes, three candidates", SEARCHED | {"simulated": False}, OTHER_EPOCH),
+        ("real nodes, three candidates", MNIST | paper([1, 4], "search"), OTHER_EPOCH),
     ):
         join = ref.join_statement(epoch, announced, node)
         key = ref.key_statement(epoch, announced, agent, MODULUS, node)

@@ -22,19 +22,18 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
 
 ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4, "key-bits": 512, "max-clients": 20, "min-cohort": 3, "max-draws": 200,
-    "simulated": True, "weighted": False, "encrypted": True,
+    "weighted": False, "encrypted": True, "pool": 1, "simulation-seed": 7,
 }  # fmt: skip
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
-GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "groups.size": 2, "groups.pool": 4}
+GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "pool": 4}
 CLEAR: Final = ANNOUNCED | {"encrypted": False}
 WEIGHTED: Final = ANNOUNCED | {"weighted": True}
 MNIST: Final = {
-    **ANNOUNCED,
+    **{name: value for name, value in ANNOUNCED.items() if name != "simulation-seed"},
     **paper([1, 2, 10], {"1": 0.7, "2": 0.1}),
     "num-participants": 20,
     "key-bits": 2048,
     "max-clients": 1000,
-    "simulated": False,
 }
 COUNTS: Final = [
     [50, 3, 2, 1], [20, 30, 0, 5], [10, 10, 10, 10], [0, 0, 40, 2], [30, 31, 1, 0],

@@ -100,7 +100,7 @@ def packings() -> Iterator[Case]:
 
 
 def draws() -> Iterator[Case]:
-    """From a seed, an alias and rounds to draw keys and uniform numbers."""
+    """From a seed, an alias and rounds to uniform numbers."""
     for name, seed, alias, first, rounds, tries in (
         ("one round", 7, "3", 1, 1, 4),
         ("two rounds, more than one block of tries", 7, "3", 2, 2, 34),
@@ -116,7 +116,6 @@ def draws() -> Iterator[Case]:
             "first-round": first,
             "num-rounds": rounds,
             "num-tries": tries,
-            "draw-keys": b"".join([ref.draw_key(seed, "rounding", alias, 2, 1), *keys]).hex(),
             "numbers": rows,
             "below-one-half": ref.bits(x < 0.5 for row in rows for x in row).hex(),
         }
@@ -132,7 +131,7 @@ def probabilities() -> Iterator[Case]:
         ("one category", [0, 30, 0], 7, 1),
         ("more participants than clients", [0, 3, 0], 7, 1),
     ):
-        announced = {"num-participants": participants, "groups.pool": pool}
+        announced = {"num-participants": participants, "pool": pool}
         wanted = ref.volunteers(announced, sum(counts))
         yield {
             "name": name,

@@ -351,7 +351,7 @@ def bits(flags: Iterable[bool]) -> bytes:
 
 def volunteers(announced: Announced, clients: int) -> int:
     """Return V, how many clients shall draw a yes."""
-    wanted, pool = int(announced["num-participants"]), int(announced.get("groups.pool", 1))
+    wanted, pool = int(announced["num-participants"]), int(announced["pool"])
     return max(wanted, min(pool * wanted, clients // 2))
 
 
@@ -504,7 +504,7 @@ def plain_round(
 ) -> Round:
     """Choose who trains in a round of an epoch in which all clients are there."""
     clients = range(len(label_counts))
-    wanted, group_size = announced["num-participants"], announced.get("groups.size")
+    wanted, group_size = announced["num-participants"], announced.get("group-size")
     shares = [fixed_point(counts) for counts in label_counts]
     if announced["weighted"]:
         mean = mean_size(label_counts)

@@ -346,7 +346,7 @@ def _determine() -> Iterator[Case]:
     seven = ANNOUNCED | {"num-participants": 7}
     step, first = ask("determine", choose(seven, [range(1, 8)]), 4), ask("participate", draw(seven))
     yield session("a sum of all but two clients", registered(seven), first, refused(step))
-    uneven = GROUPED | {"num-participants": 5, "groups.size": 2}
+    uneven = GROUPED | {"num-participants": 5, "group-size": 2}
     endless = GROUPED | {"num-participants": 2**62}
     for name, announced, groups in (
         ("one group where two are wanted", GROUPED, [(0, 2)]),

@@ -267,7 +267,7 @@ def _chooses() -> Iterator[Case]:
         others = [index for index in range(3) if index != place]
         best = [others[best_of([TRIES[index] for index in others])]]
         yield chooses(f"an agent passes over {name}", sums | {"sums": spoilt}, best)
-    uneven = GROUPED | {"num-participants": 5, "groups.pool": 3}
+    uneven = GROUPED | {"num-participants": 5, "pool": 3}
     for name, announced, groups, wanted in (
         ("the best groups", GROUPED, ((0, 2), (3, 4), (5, 6)), [2, 2]),
         ("groups of two sizes", uneven, ((0, 2), (3, 4), (5, 6, 7)), [2, 3]),

@@ -86,9 +86,8 @@ def draw(announced: Announced = ANNOUNCED, exchange: int = 0) -> dict[str, Any]:
 
 
 def drawing(rounds: int, tries: int, first: int = 1) -> dict[str, Any]:
-    """Return for which rounds a node shall draw, and by which keys if it is simulated."""
-    keys = b"".join([ref.draw_key(7, "rounding", "1", 2, 1), *ref.keys_of_draws(7, "1", tries)])
-    return {"draw-keys": keys, "first-round": first, "num-rounds": rounds, "num-tries": tries}
+    """Return for which rounds a node shall draw."""
+    return {"first-round": first, "num-rounds": rounds, "num-tries": tries}
 
 
 def decisions(p: float, first: int = 1, rounds: int = 2, tries: int = 3) -> bytes:

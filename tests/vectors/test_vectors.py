@@ -17,7 +17,7 @@ from dubhe_flwr.core.codebook import Codebook
 from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.core.distribution import fixed_point_distribution, with_square
 from dubhe_flwr.core.group_choice import best_groups, scores_of
-from dubhe_flwr.core.randomness import draw_keys_of, keyed_draws
+from dubhe_flwr.core.randomness import simulated_draws
 from dubhe_flwr.core.registration import dominating_category, participation_probability
 from dubhe_flwr.core.search import best_candidate
 from dubhe_flwr.he.public_key import PublicKey
@@ -195,11 +195,10 @@ def test_statements_and_signatures(case: Case) -> None:
 
 
 @cases("draws")
-def test_keyed_draws(case: Case) -> None:
+def test_simulated_draws(case: Case) -> None:
     """The very same numbers, to the last bit."""
-    keys = draw_keys_of(case["seed"], case["alias"], 2, 1, case["num-tries"])
-    assert keys.hex() == case["draw-keys"]
-    drawn = keyed_draws(keys, case["first-round"], case["num-rounds"], case["num-tries"])
+    rounds, tries = (case["first-round"], case["num-rounds"]), case["num-tries"]
+    drawn = simulated_draws(case["seed"], case["alias"], *rounds, tries)
     assert drawn.tolist() == case["numbers"]
     assert np.packbits(drawn < 0.5).tobytes().hex() == case["below-one-half"]
 
@@ -260,6 +259,7 @@ def session(case: Case) -> ClientSession:
         key = EpochKey(bytes.fromhex(kept["modulus"]), bytes.fromhex(kept["p"]))
     joined = Joined(
         bytes.fromhex(kept["epoch"]),
+        kept["sequence"],
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
         tuple(kept["label-counts"]),

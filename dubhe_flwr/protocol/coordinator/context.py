@@ -3,21 +3,20 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
-from dubhe_flwr.core.randomness import draw_keys_of, generator
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
-from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.remedies import WAIT, dropped, remedy
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
 from dubhe_flwr.protocol.wire.envelope import Envelope
-from dubhe_flwr.protocol.wire.messages import Message, RegisterRequest, SettleRequest, Stage
+from dubhe_flwr.protocol.wire.messages import Message, Stage
 
 MAX_AGENTS: Final = 3  # asked one after the other, before a step is given up
-RequestT = TypeVar("RequestT", bound=RegisterRequest | SettleRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +92,6 @@ class Context:
         """
         header = Envelope(epoch=epoch, stage=stage.value, sequence=self.run.sequence + 1)
         return self.counted(num_rounds), Batch(header, requests)
-
-    def with_draw_keys(
-        self,
-        invited: Invitation,
-        requests: Mapping[int, RequestT],
-        exchange: int,
-        num_tries: int = 0,
-    ) -> Mapping[int, RequestT]:
-        """Return requests in which simulated nodes are given their draw keys, each its own.
-
-        The seed itself, by which the server makes its own choices, is told to nobody.
-        """
-        if not invited.announced.simulated:
-            return requests
-        seed, aliases, sequence = self.run.seed, self.run.aliases, invited.sequence
-        return {
-            n: replace(
-                request, draw_keys=draw_keys_of(seed, aliases[n], sequence, exchange, num_tries)
-            )
-            for n, request in requests.items()
-        }
 
     def counted(self, number: int = 1) -> "Context":
         """Return the context with so many numbers of batches used."""

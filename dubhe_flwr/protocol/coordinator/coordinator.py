@@ -138,7 +138,9 @@ class Coordinator(Selector[CoordinatorState]):
             # Nodes may have read a sum: the next one is to leave out others than that one did.
             by_seed = self.settings.simulation or self.settings.seed is not None
             run = replace(run, has_varied=True, seed=run.seed if by_seed else secrets.randbits(63))
-        same = epoch is not None and epoch.announced == self.settings.announced(len(epoch.asked))
+        same = epoch is not None and epoch.announced == self.settings.announced(
+            len(epoch.asked), run.seed
+        )
         goes_on = same and not interrupted and self.settings.simulation != "plain"
         return CoordinatorState(run, stage=Rest(epoch if goes_on else None))
 

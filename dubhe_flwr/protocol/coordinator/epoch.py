@@ -8,7 +8,7 @@ import numpy as np
 
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
-from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest, SettleRequest, sums_per_agent
+from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
 
@@ -54,11 +54,10 @@ class Epoch(Invitation):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that is said of registered nodes is of one of them; draw keys are of none."""
+        """Whether all that is said of registered nodes is of one of them."""
         known, rounds = range(len(self.aliases)), self.rounds.values()
         named = {i for each in rounds for i in (*each.members, *each.available, *each.unwilling)}
-        fits = len(known) == len(self.distributions) > 0 and named.issubset(known)
-        return fits and self.last_sum.draw_keys is None
+        return len(known) == len(self.distributions) > 0 and named.issubset(known)
 
     def ids(self, indices: Iterable[int]) -> frozenset[int]:
         """Return the ids of some registered nodes, given by index."""
@@ -69,22 +68,19 @@ class Epoch(Invitation):
         """Most sums that one agent may decrypt."""
         return sums_per_agent(self.num_registered)
 
-    def groups_per_round(self, groups: Groups) -> int:
-        """Return how many groups are formed in a round at most."""
-        announced = self.announced
-        volunteers = announced.num_volunteers(self.num_registered)
-        most = announced.most_covered(self.num_registered) // announced.selection_sizes[1]
-        formed = max(announced.num_wanted, min(most, volunteers // groups.size))
-        return min(self.sums_per_agent, formed)
-
-    def sums_per_round(self, num_tries: int) -> int:
+    def sums_per_round(self, num_draws: int) -> int:
         """Return how many sums an agent decrypts to determine a round; 0 without any choice."""
-        announced, groups = self.announced, self.announced.groups
-        num_sums = num_tries if groups is None else self.groups_per_round(groups)
-        several = (
-            num_sums > announced.num_wanted and len(self.aliases) - 1 > announced.num_participants
+        announced = self.announced
+        number = announced.determination.num_selections(
+            num_draws,
+            announced.num_participants,
+            announced.num_volunteers(self.num_registered),
+            covered=announced.most_covered(self.num_registered),
+            sums=self.sums_per_agent,
         )
-        return num_sums if several else 0
+        others = len(self.aliases) - 1
+        has_choice = number > announced.num_wanted and others > announced.num_participants
+        return number if has_choice else 0
 
     @property
     def draws_left(self) -> int:

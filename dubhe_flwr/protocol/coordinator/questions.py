@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.determination import far_apart, groups_of_round, tries_of_round
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
+from dubhe_flwr.protocol.determination import Round
 
 
 @dataclass(frozen=True)
@@ -68,23 +68,22 @@ def question_of(
         and epoch.num_sums.get(registered[index], 0) + to_decrypt <= epoch.sums_per_agent
     )
     place = next(agents, None) if has_choice(epoch, drawn) else None
-    if place is None:
-        return CutRound(drawn, _tries(epoch, drawn, drawn.available, seed, server_round), (0,))
-    agent, eligible = registered[place], drawn.available.copy()
-    eligible[place] = False
-    if announced.groups is None:
-        tries = _tries(epoch, drawn, eligible, seed, server_round)
-        return Question(drawn, tries, (0,), agent)
-    groups = groups_of_round(
+    eligible = drawn.available.copy()
+    if place is not None:
+        eligible[place] = False
+    to_cut = Round(
         drawn.decisions,
         eligible,
         announced.num_participants,
-        announced.groups.size,
-        max_groups=epoch.groups_per_round(announced.groups),
-        seed=seed,
-        server_round=server_round,
+        announced.min_cohort,
+        seed,
+        server_round,
     )
-    return Question(drawn, tuple(groups), tuple(range(announced.num_wanted)), agent)
+    if place is None:
+        return CutRound(drawn, tuple(to_cut.tries()), (0,))
+    selections = announced.determination.cut(to_cut, to_decrypt)
+    first = tuple(range(announced.num_wanted))
+    return Question(drawn, tuple(selections), first, registered[place])
 
 
 def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
@@ -95,11 +94,3 @@ def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:
     num_others = int(drawn.available.sum()) - 1
     to_decrypt = epoch.sums_per_round(drawn.decisions.shape[1])
     return to_decrypt > 0 and num_others > announced.num_participants
-
-
-def _tries(
-    epoch: Epoch, drawn: DrawnRound, eligible: NDArray[np.bool_], seed: int, server_round: int
-) -> tuple[NDArray[np.int64], ...]:
-    wanted, least = epoch.announced.num_participants, epoch.announced.min_cohort
-    tries = tries_of_round(drawn.decisions, eligible, wanted, seed, server_round)
-    return tuple(far_apart(tries, least))

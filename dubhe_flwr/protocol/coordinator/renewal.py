@@ -5,17 +5,16 @@ from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.settings import Settings
 
 
-def num_tries_of(settings: Settings, epoch: Epoch) -> int:
+def num_draws_of(settings: Settings, epoch: Epoch) -> int:
     """Return the draws of a node for a round; no more than an agent may decrypt sums."""
-    if epoch.announced.groups is not None:
-        return 1
-    return max(1, min(settings.num_tries(grouped=False), epoch.sums_per_agent))
+    determination = settings.determination_among(len(epoch.asked))
+    return max(1, min(determination.num_draws, epoch.sums_per_agent))
 
 
 def num_rounds_of(settings: Settings, epoch: Epoch) -> int:
     """Return after how many rounds nodes register anew: at the latest when all agents are spent."""
     interval = settings.registration_interval
-    to_decrypt = epoch.sums_per_round(num_tries_of(settings, epoch))
+    to_decrypt = epoch.sums_per_round(num_draws_of(settings, epoch))
     if not to_decrypt:
         return interval
     rounds_of_agents = len(epoch.aliases) * (epoch.sums_per_agent // to_decrypt)
@@ -26,7 +25,7 @@ def is_over(context: Context, epoch: Epoch) -> bool:
     """Return whether it is time to register anew."""
     settings, server_round = context.settings, context.server_round
     # After rounds that were given up, the draws may be spent before the interval is over.
-    needed = epoch.draws_charged(num_tries_of(settings, epoch))
+    needed = epoch.draws_charged(num_draws_of(settings, epoch))
     is_spent = server_round not in epoch.rounds and epoch.draws_left < needed
     is_old = server_round >= epoch.first_round + num_rounds_of(settings, epoch)
     return is_old or is_spent or _many_are_strangers(context, epoch)

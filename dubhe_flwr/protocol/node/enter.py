@@ -66,7 +66,14 @@ def join(
     joined = None
     if counts is not None:
         remembered = () if memory.joined is None else memory.joined.left_to(request)
-        joined = Joined(header.epoch, request, delivery_key.to_bytes(), counts, remembered)
+        joined = Joined(
+            header.epoch,
+            header.sequence,
+            request,
+            delivery_key.to_bytes(),
+            counts,
+            remembered,
+        )
     epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
     return reply, Memory(header.sequence, epochs, allowance, joined)
 
@@ -120,7 +127,7 @@ def register(
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
     key = None if delivered is None else _open(policy, joined, delivered)
     registered, terms = Registered(key, _weight(joined, request.mean_examples)), joined.terms
-    own, cipher = own_of(policy, joined, registered, request), joined.cipher(registered)
+    own, cipher = own_of(policy, joined, registered, exchange=0), joined.cipher(registered)
     reply = RegisterReply(
         cipher.encrypt(REGISTRATION, terms.rule.contribution(own, terms.frame)),
         cipher.encrypt(DISTRIBUTION, terms.weighted_distribution(own)),

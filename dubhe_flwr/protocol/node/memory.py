@@ -21,7 +21,7 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 _VERSION_KEY: Final = "version"
 
 
@@ -73,6 +73,7 @@ class Joined(_Hidden):
     """A node's place in the epoch that it joined."""
 
     epoch: bytes  # its identity
+    sequence: int  # number of the request to join, which tells the epochs of a run apart
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as they were read when the node joined

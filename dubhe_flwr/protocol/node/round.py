@@ -7,9 +7,7 @@ from itertools import accumulate, chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.determination import group_sizes
-from dubhe_flwr.core.group_choice import best_groups, scores_of
-from dubhe_flwr.core.randomness import keyed_draws, private_draws
+from dubhe_flwr.core.randomness import private_draws, simulated_draws
 from dubhe_flwr.errors import DecryptionError, DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import (
     IS_ANOTHER,
@@ -43,7 +41,7 @@ def participate(
     rounds = range(request.first_round, request.first_round + request.num_rounds)
     unwilling = [not is_willing(policy, server_round) for server_round in rounds]
     keep(replace(joined, registered=registered))
-    decisions = _draws(policy, request) < reading_of(registered).probability
+    decisions = _draws(policy, joined, request) < reading_of(registered).probability
     return write_draws(decisions, unwilling)
 
 
@@ -77,11 +75,12 @@ def determine(
     return DetermineReply(tuple(chain.from_iterable(chosen)))
 
 
-def _draws(policy: NodePolicy, request: ParticipateRequest) -> NDArray[np.float64]:
+def _draws(policy: NodePolicy, joined: Joined, request: ParticipateRequest) -> NDArray[np.float64]:
     """Return uniform numbers, shape (T, H), by round and try."""
     shape = request.num_rounds, request.num_tries
-    if policy.simulated and request.draw_keys is not None:
-        return keyed_draws(request.draw_keys, request.first_round, *shape)
+    seed = joined.announced.simulation_seed
+    if policy.simulated and seed is not None:
+        return simulated_draws(seed, policy.alias, request.first_round, *shape)
     return private_draws(shape[0] * shape[1]).reshape(shape)
 
 
@@ -94,10 +93,13 @@ def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequen
     announced = joined.announced
     wanted = set(announced.selection_sizes)
     most = announced.most_covered(reading_of(registered).num_registered)
-    covered = max if announced.groups is None else sum
     for sizes in rounds:
         too_few = len(sizes) < announced.num_wanted
-        if too_few or not wanted.issuperset(sizes) or covered(sizes) > most:
+        if (
+            too_few
+            or not wanted.issuperset(sizes)
+            or announced.determination.num_covered(sizes) > most
+        ):
             raise RefusedError("The sums are not of as many clients as tries or groups have.")
 
 
@@ -121,10 +123,11 @@ def _best_of_round(
     if not usable:
         raise RefusedError(IS_ANOTHER)
     indices = list(usable)
-    sums = np.array(list(usable.values()))
-    if announced.groups is None:
-        scores = scores_of(sums, rule.local_skew, rule.target)
-        return [indices[int(np.argmin(scores))]]  # h* of section 5.3, the first of equal ones
-    wanted = group_sizes(announced.num_participants, announced.groups.size)
-    best = best_groups(sums, np.array(num_clients)[indices], wanted, rule.local_skew, rule.target)
-    return [indices[int(index)] for index in best]
+    best = announced.determination.choose(
+        np.array(list(usable.values())),
+        np.array(num_clients)[indices],
+        announced.num_participants,
+        rule.local_skew,
+        rule.target,
+    )
+    return [indices[index] for index in best]

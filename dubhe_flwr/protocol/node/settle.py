@@ -7,13 +7,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.randomness import generator_of
+from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import IS_ANOTHER, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
-from dubhe_flwr.protocol.wire.messages import RegisterRequest, SettleReply, SettleRequest
+from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 
@@ -31,11 +31,12 @@ def own_of(
     policy: NodePolicy,
     joined: Joined,
     registered: Registered,
-    request: RegisterRequest | SettleRequest,
+    exchange: int,
 ) -> Own:
-    """Return what the rule is told of the node itself."""
-    if policy.simulated and request.draw_keys is not None:
-        rng = generator_of(request.draw_keys)
+    """Return what the rule is told of the node itself in an exchange; registering is exchange 0."""
+    seed = joined.announced.simulation_seed
+    if policy.simulated and seed is not None:
+        rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
     return Own(joined.counts, registered.weight, rng, joined.remembered)
@@ -93,7 +94,7 @@ def _outcome(
         return Settled(min(1.0, num_volunteers / num_registered))
     field = SETTLEMENT if request.exchange else REGISTRATION
     outcome = terms.rule.settle(
-        own_of(policy, joined, registered, request),
+        own_of(policy, joined, registered, request.exchange + 1),
         Population(terms.frame, request.num_clients, announced.num_participants, num_volunteers),
         None if reading is None else reading.memory,
         decrypted_sum(joined.cipher(registered), field, request.sums, request.num_clients).copy(),

@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import Final
 
 from dubhe_flwr.core.determination import expected_volunteers
+from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.wire.codec import Message, require
 
 _MAX_RULE_BYTES: Final = 2**16
@@ -29,14 +30,6 @@ class JoinStatus(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
-    """How the volunteers of a round are cut into groups, of which an agent chooses the best."""
-
-    size: int  # fewest clients in a group
-    pool: int  # how many times K clients volunteer, on average
-
-
-@dataclass(frozen=True, slots=True)
 class JoinRequest(Message):
     """What is announced of an epoch; every node checks it before it joins."""
 
@@ -47,27 +40,40 @@ class JoinRequest(Message):
     max_clients: int  # most clients whose counters fit a slot
     min_cohort: int  # fewest clients that any decrypted sum covers
     max_draws: int  # most draws of a node in this epoch; they reveal its probability bit by bit
-    groups: Groups | None = None  # of which an agent chooses; None where it chooses a try
-    simulated: bool = False  # whether all nodes are, and draw by the keys that they are given
+    pool: int = 1  # how many times K clients volunteer for a draw, on average
+    group_size: int | None = None  # fewest clients in a group; None where an agent chooses a try
     weighted: bool = False  # whether nodes count by their number of samples
     encrypted: bool = True  # False where simulated nodes send numbers in the clear
+    simulation_seed: int | None = None  # of the draws of simulated nodes; None for real nodes
 
     def __post_init__(self) -> None:
         too_long = max(len(self.rule), len(self.rule_settings)) > _MAX_RULE_BYTES
         require(not too_long, "The settings of the rule are too long.")
         require(self.num_participants >= self.min_cohort >= 1, "K is at least min_cohort.")
         require(self.max_clients >= 1, "An epoch has room for a client.")
-        if self.groups is not None:
-            fits = self.min_cohort <= self.groups.size <= self.num_participants
+        if self.group_size is not None:
+            fits = self.min_cohort <= self.group_size <= self.num_participants
             require(fits, "A group has from min_cohort to K clients.")
-            require(self.groups.pool >= 1, "Fewer than K clients would volunteer.")
+        require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
         require(self.simulated or self.encrypted, "A real node sends nothing in the clear.")
         require(self.max_draws >= 0, "A budget is negative.")
 
     @property
+    def simulated(self) -> bool:
+        """Whether all nodes are simulated."""
+        return self.simulation_seed is not None
+
+    @property
+    def determination(self) -> Determination:
+        """What an agent chooses from; the number of tries is told when nodes draw."""
+        if self.group_size is None:
+            return Tries(pool=self.pool)
+        return Groups(self.group_size, self.pool)
+
+    @property
     def num_wanted(self) -> int:
         """How many selections train together: the groups of a round, or one try."""
-        return 1 if self.groups is None else self.num_participants // self.groups.size
+        return self.determination.num_wanted(self.num_participants)
 
     @property
     def selection_sizes(self) -> tuple[int, int]:
@@ -91,8 +97,7 @@ class JoinRequest(Message):
 
     def num_volunteers(self, num_registered: int) -> int:
         """Return how many of the registered clients shall draw a yes in a draw, on average."""
-        pool = 1 if self.groups is None else self.groups.pool
-        return expected_volunteers(self.num_participants, pool, num_registered)
+        return expected_volunteers(self.num_participants, self.pool, num_registered)
 
 
 def sums_per_agent(num_registered: int) -> int:

@@ -10,12 +10,11 @@ from typing import Final
 from unicodedata import category
 
 from dubhe_flwr.core.distribution import MAX_SAMPLES
-from dubhe_flwr.core.randomness import draw_keys_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
-from dubhe_flwr.protocol.wire.announced import Groups, JoinRequest, JoinStatus, sums_per_agent
+from dubhe_flwr.protocol.wire.announced import JoinRequest, JoinStatus, sums_per_agent
 from dubhe_flwr.protocol.wire.codec import Message, require
 
-__all__ = ["Groups", "JoinRequest", "JoinStatus", "Message", "sums_per_agent"]  # handed on
+__all__ = ["JoinRequest", "JoinStatus", "Message", "sums_per_agent"]  # handed on
 
 MAX_DRAWS: Final = 2**20
 """Most draws in a message; no more memory is taken before a budget is checked."""
@@ -47,11 +46,6 @@ def _require_signature(signature: bytes | None) -> None:
 def _require_signatures(signatures: bytes | None) -> None:
     fits = len(signatures or b"") % SIGNATURE_BYTES == 0
     require(fits, f"Signatures have {SIGNATURE_BYTES} bytes each.")
-
-
-def _require_draw_keys(keys: bytes | None, num_tries: int = 0) -> None:
-    fits = keys is None or len(keys) == draw_keys_bytes(num_tries)
-    require(fits, "The draw keys are not as many as needed.")
 
 
 def _require_alias(alias: str) -> None:
@@ -154,17 +148,14 @@ class DeliveredKey:
 class RegisterRequest(Message):
     """Asks a node to register: under a key, unless a simulation does not encrypt.
 
-    Where nodes count by their samples, it tells the mean number of those that joined. A simulated
-    node is given a draw key, which fixes the random numbers of its rule.
+    Where nodes count by their samples, it tells the mean number of those that joined.
     """
 
     key: DeliveredKey | None = None
     mean_examples: float | None = None
-    draw_keys: bytes | None = None
 
     def __post_init__(self) -> None:
         require(self.mean_examples is None or self.mean_examples >= 1.0, "There is no sample.")
-        _require_draw_keys(self.draw_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +170,15 @@ class RegisterReply(Message):
 class SettleRequest(Message):
     """The encrypted sum of what so many nodes told last, for them to go on with the rule.
 
-    The sums of an epoch are numbered from 0, that of the registrations. The draw key is that of
-    a simulated node.
+    The sums of an epoch are numbered from 0, that of the registrations.
     """
 
     sums: bytes
     num_clients: int
     exchange: int
-    draw_keys: bytes | None
 
     def __post_init__(self) -> None:
         _require_sum(self)
-        _require_draw_keys(self.draw_keys)
 
 
 def _require_sum(request: SettleRequest) -> None:
@@ -215,7 +203,7 @@ class SettleReply(Message):
 class ParticipateRequest(SettleRequest):
     """The last sum of the rule, which a node reads once, and the rounds for which to draw.
 
-    In each of them a node draws `num_tries` times; a simulated one by all keys but the first.
+    In each of them a node draws `num_tries` times.
     """
 
     first_round: int
@@ -227,7 +215,6 @@ class ParticipateRequest(SettleRequest):
         require(positive, "Numbers of rounds and tries are at least 1.")
         require(self.num_rounds * self.num_tries <= MAX_DRAWS, "More draws than any node makes.")
         _require_sum(self)
-        _require_draw_keys(self.draw_keys, self.num_tries)
 
 
 @dataclass(frozen=True, slots=True)

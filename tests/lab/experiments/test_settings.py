@@ -6,7 +6,7 @@ import pytest
 from small_comparison import small_settings
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Groups, Paper, Prices, Tries
 from dubhe_lab.experiments import CompareSettings, StudySettings
 
 OF_BOTH = [
@@ -123,30 +123,26 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
     assert settings.flat()["registration_interval"] == interval
     protocol = settings.protocol_settings()
     assert protocol.registration_interval == interval
-    most = max(protocol.num_tries(grouped=grouped) for grouped in (False, True))
-    assert interval * most <= protocol.max_draws_per_epoch
-
-
-def test_costs_are_those_of_real_nodes() -> None:
-    """They draw in each round; nodes of a simulation could look ahead."""
-    assert StudySettings.of(encrypted=False).protocol_settings().rounds_in_draw == 1
+    for num_nodes in (20, 1000):
+        determination = protocol.determination_among(num_nodes)
+        draws = determination.num_draws * determination.pool
+        assert interval * draws <= protocol.max_draws_per_epoch
 
 
 def test_everything_reaches_the_protocol() -> None:
     """Nothing that can be set is forgotten."""
+    groups: dict[str, Any] = {"determination": "grouped", "tries": 7, "group_size": 5}
     given: dict[str, Any] = {
         "num_participants": 30,
-        "determination": "grouped",
-        "tries": 7,
-        "group_size": 5,
         "registration_interval": 9,
         "key_bits": 1024,
         "seed": 5,
     }
     prices: dict[str, Any] = {"coverage": 0.4, "local_skew": 0.2, "target": (0.1,) * 10}
-    protocol = StudySettings.of(**given, **prices, num_clients=5000).protocol_settings()
+    protocol = StudySettings.of(**given, **groups, **prices, num_clients=5000).protocol_settings()
     assert {name: getattr(protocol, name) for name in given} == given
     assert protocol.rule == Prices(**prices)
+    assert protocol.determination == Groups(5, 7)
     assert protocol.max_registered == 5000
     assert protocol.simulation == "plain"
 
@@ -157,8 +153,6 @@ def test_a_method_is_the_rule_it_names() -> None:
     paper, search, dubhe = (
         settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")
     )
-    assert (paper.determination, paper.rule) == ("tries", Paper((1, 2, 10)))
-    assert (search.determination, search.rule) == ("tries", Paper((1, 2, 10), "search"))
-    assert (dubhe.determination, dubhe.rule) == ("grouped", Prices())
-    assert {paper.tries, search.tries, dubhe.tries} == {7}
-    assert (paper.group_size, search.group_size, dubhe.group_size) == (None, None, 4)
+    assert (paper.determination, paper.rule) == (Tries(7), Paper((1, 2, 10)))
+    assert (search.determination, search.rule) == (Tries(7), Paper((1, 2, 10), "search"))
+    assert (dubhe.determination, dubhe.rule) == (Groups(4, 7), Prices())

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from determined import determined
 from protocol.server import SEARCH, SETTINGS, federation
 
 from dubhe_flwr.errors import QuorumError
@@ -23,7 +24,9 @@ from dubhe_flwr.rules import Paper
 OPTIONS = {
     name: value for name, value in SETTINGS.items() if name not in Paper.__dataclass_fields__
 }
-CONTEXT = Context(Settings(rule=Paper((1, 2, 10)), **OPTIONS), Run(seed=7, server_round=8), Round())
+CONTEXT = Context(
+    Settings(**determined(rule=Paper((1, 2, 10)), **OPTIONS)), Run(seed=7, server_round=8), Round()
+)
 
 
 def test_what_is_shown_holds_no_ciphertexts() -> None:

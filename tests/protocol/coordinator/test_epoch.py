@@ -7,7 +7,6 @@ from protocol.federation import epoch_of
 from protocol.server import federation
 
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.wire.messages import Groups
 
 
 @pytest.fixture(scope="module")
@@ -26,21 +25,25 @@ def sized(epoch: Epoch, num_clients: int, **announced: object) -> Epoch:
 
 
 @pytest.mark.parametrize(
-    ("selection", "groups", "sums"),
+    ("selection", "sums"),
     [
-        ((100, 20, None, 5), None, 5), ((100, 20, None, 1), None, 0), ((22, 20, None, 5), None, 5),
-        ((21, 20, None, 5), None, 0), ((20, 20, None, 5), None, 0), ((1000, 20, 4, 10), 50, 50),
-        ((1000, 20, 4, 20), 100, 100), ((1000, 20, 4, 99), 125, 125), ((100, 20, 4, 1), 5, 0),
-        ((100, 20, 3, 2), 13, 13), ((100, 20, 20, 3), 2, 2), ((100, 47, 3, 9), 16, 16),
-        ((100, 60, 3, 9), 20, 0), ((14, 6, 3, 9), 2, 0), ((5, 3, 3, 9), 1, 0),
+        ((100, 20, None, 5), 5), ((100, 20, None, 1), 0), ((22, 20, None, 5), 5),
+        ((21, 20, None, 5), 0), ((20, 20, None, 5), 0), ((1000, 20, 4, 10), 50),
+        ((1000, 20, 4, 20), 100), ((1000, 20, 4, 99), 125), ((100, 20, 4, 1), 0),
+        ((100, 20, 3, 2), 13), ((100, 20, 20, 3), 2), ((100, 47, 3, 9), 16),
+        ((100, 60, 3, 9), 0), ((14, 6, 3, 9), 0), ((5, 3, 3, 9), 0),
     ],
 )  # fmt: skip
 def test_groups_and_sums_of_a_round(
-    epoch: Epoch, selection: tuple[int, int, int | None, int], groups: int | None, sums: int
+    epoch: Epoch, selection: tuple[int, int, int | None, int], sums: int
 ) -> None:
     """As many groups as N clients make up for K, the groups' size and H; none without a choice."""
     num_clients, num_participants, group_size, tries = selection
-    cut = Groups(group_size, pool=tries) if group_size else None
-    changed = sized(epoch, num_clients, num_participants=num_participants, groups=cut)
-    assert cut is None or changed.groups_per_round(cut) == groups
+    changed = sized(
+        epoch,
+        num_clients,
+        num_participants=num_participants,
+        pool=tries if group_size else 1,
+        group_size=group_size,
+    )
     assert changed.sums_per_round(1 if group_size else tries) == sums

@@ -14,7 +14,6 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
-from dubhe_flwr.protocol.wire.messages import Groups
 
 N = 9
 ALL = np.ones(N, dtype=bool)
@@ -125,7 +124,7 @@ def test_agents_keep_out_of_their_own_sums(epoch: Epoch, data: st.DataObject) ->
 def large(epoch: Epoch) -> Epoch:
     """Return an epoch of thirty clients, of which eight are wanted in two groups."""
     aliases = {1000 + row: str(row) for row in range(30)}
-    announced = replace(epoch.announced, num_participants=8, groups=Groups(3, pool=5))
+    announced = replace(epoch.announced, num_participants=8, group_size=3, pool=5)
     return replace(epoch, aliases=aliases, num_registered=30, announced=announced)
 
 
@@ -158,7 +157,7 @@ def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that m
     assert agent not in {*failed, *members.tolist()}
     assert question.first == (0, 1)
     assert {len(group) for group in question.selections} == {4}
-    assert 2 <= len(question.selections) <= large.groups_per_round(Groups(3, pool=5)) == 5
+    assert 2 <= len(question.selections) <= large.sums_per_round(1) == 5
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def here(*away: int) -> frozenset[int]:
 
 def test_bits_are_read_round_by_round() -> None:
     """Decisions stand round by round, try by try, from the highest bit; silence is no."""
-    request = ParticipateRequest(b"", 9, 0, None, first_round=5, num_rounds=2, num_tries=5)
+    request = ParticipateRequest(b"", 9, 0, first_round=5, num_rounds=2, num_tries=5)
     first, second, *_ = REGISTERED
     replies = [
         ParticipateReply(bytes([0b00000_000, 0b00_000000]), bytes([0b10_000000])),
@@ -46,7 +46,7 @@ def test_bits_are_read_round_by_round() -> None:
 
 def test_nobody_answered() -> None:
     """Then nobody is available."""
-    draws = read_draws([], ParticipateRequest(b"", 9, 0, None, 5, 1, 3))
+    draws = read_draws([], ParticipateRequest(b"", 9, 0, 5, 1, 3))
     drawn = drawn_rounds(REGISTERED, [], draws, first_round=5)
     assert not drawn[5].available.any()
 

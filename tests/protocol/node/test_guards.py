@@ -9,12 +9,12 @@ from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.guards import price_of, spend_day, spend_sums
 from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
 from dubhe_flwr.protocol.node.policy import NodePolicy
-from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest, ParticipateRequest
+from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest
 
 ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12
 )
-JOINED = Joined(bytes(16), ANNOUNCED, b"", (1, 2))
+JOINED = Joined(bytes(16), 2, ANNOUNCED, b"", (1, 2))
 
 
 def registered(num_registered: int) -> Registered:
@@ -57,7 +57,7 @@ class TestSpendDay:
     @pytest.mark.parametrize(("num_clients", "price"), [(9, 1), (16, 2), (24, 3), (100, 3)])
     def test_a_day_and_an_epoch_charge_alike(self, num_clients: int, price: int) -> None:
         """A draw for H times K volunteers counts as H, rounded up, by the clients of the sum."""
-        pool = replace(JOINED, announced=replace(ANNOUNCED, groups=Groups(3, pool=3)))
-        request = ParticipateRequest(b"", num_clients, 0, None, 1, 2, 3)
+        pool = replace(JOINED, announced=replace(ANNOUNCED, group_size=3, pool=3))
+        request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
         assert price_of(pool, None, request) == price_of(pool, Registered(), request) == 6 * price
         assert price_of(pool, registered(num_clients), replace(request, num_clients=9)) == 6 * price

@@ -32,7 +32,7 @@ KEY = EpochKey(b"modulus 31415", b"prime 31415")
 READING = Reading(b"digest of 31415", 31415, 0.31415, (0.31415, 2.0))
 REGISTERED = Registered(KEY, 2.5, READING, num_draws=31415, num_sums=31415)
 JOINED = Joined(
-    b"\xab" * 16, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
+    b"\xab" * 16, 31, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
 )
 MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), JOINED)
 

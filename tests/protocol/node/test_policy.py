@@ -120,7 +120,7 @@ def test_labels_in_the_place_of_counts(
     [
         ({"min_cohort": 2}, "REFUSES_PARAMETERS", "key_bits=2048 and min_cohort=2 of the server"),
         ({"key_bits": 1024}, "REFUSES_PARAMETERS", "key_bits=1024 and min_cohort=3 of the server"),
-        ({"simulated": True}, "NOT_SIMULATED", "the server says that this is a simulation"),
+        ({"simulation_seed": 7}, "NOT_SIMULATED", "the server says that this is a simulation"),
         ({"rule": "nearest"}, "RULE_NOT_KNOWN", "The rule 'nearest' is not known here; import the"),
         (
             {"rule_settings": '{"reference_set": [500000000, 1000000000], "thresholds": "search"}'},
@@ -147,7 +147,7 @@ def test_one_class_is_no_choice(counts: Any) -> None:
 def test_the_owner_sets_the_floors() -> None:
     """Smaller cohorts and keys, and numbers in the clear, are accepted by who says so."""
     lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
-    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulated=True, encrypted=False)
+    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulation_seed=7, encrypted=False)
     assert not isinstance(read_label_counts(lax, asked), JoinStatus)
 
 

@@ -27,7 +27,7 @@ def unequal_counts(num_clients: int) -> NDArray[np.int64]:
     ("counts", "given"),
     [
         (skewed_counts(60), {}),
-        (skewed_counts(60), {"determination": "grouped", "tries": 3, "group_size": 4}),
+        (skewed_counts(60), {"tries": 3, "group_size": 4}),
         (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0), "tries": 4}),
         (unequal_counts(60), {"rule": Prices(1.0, 0.5, TARGET), "equal_weights": False}),
         (skewed_counts(26), {}),

@@ -10,7 +10,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 def request(num_rounds: int, num_tries: int) -> ParticipateRequest:
     """Return a request for so many draws."""
-    return ParticipateRequest(b"", 9, 0, None, 1, num_rounds, num_tries)
+    return ParticipateRequest(b"", 9, 0, 1, num_rounds, num_tries)
 
 
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])

@@ -9,7 +9,7 @@ from protocol.wire.examples import CASES, example
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire import messages
-from dubhe_flwr.protocol.wire.messages import Groups, JoinRequest
+from dubhe_flwr.protocol.wire.messages import JoinRequest
 
 JOIN, JOINED = example("join request"), example("join reply, weighted")
 PARTICIPATE = example("participate request")
@@ -35,9 +35,9 @@ def test_a_message_is_frozen(name: str) -> None:
     ("message", "change"),
     [
         (JOIN, {"rule": "a" * 2**16, "rule_settings": " " * 2**16}),
-        (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "groups": Groups(1, 1)}),
-        (JOIN, {"max_draws": 0, "groups": Groups(2, 1)}),
-        (JOIN, {"groups": Groups(4, 4)}),
+        (JOIN, {"num_participants": 1, "min_cohort": 1, "max_clients": 1, "group_size": 1}),
+        (JOIN, {"max_draws": 0, "group_size": 2}),
+        (JOIN, {"group_size": 4, "pool": 4}),
         (PARTICIPATE, {"num_clients": 1, "first_round": 1, "num_rounds": 1, "num_tries": 1}),
         (PARTICIPATE, {"num_rounds": 2**10, "num_tries": 2**10}),
         (example("settle request"), {"num_clients": 1, "exchange": 0}),
@@ -72,7 +72,7 @@ def test_a_value_beyond_the_limit_is_refused(message: Any, change: Any, match: s
 def test_volunteers_and_what_their_draws_cost() -> None:
     """One draw for four times K volunteers tells as much as four draws; half of all is the most."""
     assert isinstance(JOIN, JoinRequest)
-    wanted = [replace(JOIN, groups=Groups(3, pool)).num_volunteers(400) for pool in (1, 4, 100)]
+    wanted = [replace(JOIN, group_size=3, pool=pool).num_volunteers(400) for pool in (1, 4, 100)]
     assert wanted == [4, 16, 200]
-    cost = [replace(JOIN, groups=Groups(3, pool)).draws_charged(3, 20) for pool in (1, 2, 4)]
+    cost = [replace(JOIN, group_size=3, pool=pool).draws_charged(3, 20) for pool in (1, 2, 4)]
     assert cost == [3, 6, 9]

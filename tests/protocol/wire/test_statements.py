@@ -6,7 +6,6 @@ from typing import Any
 
 from protocol.wire.examples import example
 
-from dubhe_flwr.protocol.wire.messages import Groups
 from dubhe_flwr.protocol.wire.statements import parameters_digest
 
 JOIN: Any = example("join request")
@@ -16,8 +15,8 @@ def other_value(value: Any) -> Any:
     """Return another value of the same type."""
     if isinstance(value, bool):
         return not value
-    if isinstance(value, Groups):
-        return replace(value, pool=value.pool + 1)
+    if value is None:
+        return 3
     return value + ("1" if isinstance(value, str) else 1)
 
 
@@ -26,7 +25,7 @@ def test_every_parameter_is_in_the_digest() -> None:
     digests = {parameters_digest(JOIN)}
     for field in fields(JOIN):
         value = getattr(JOIN, field.name)
-        left_out = {None} if field.name == "groups" else set()
+        left_out = {None} if field.name == "group_size" else set()
         for other in {other_value(value)} | left_out:
             changed = copy.copy(JOIN)
             object.__setattr__(changed, field.name, other)

@@ -116,7 +116,7 @@ def _study_own(
     if json is not None and json.resolve() == label_counts.resolve():
         raise SettingsError(f"{json} has the label counts; give --json the name of another file.")
     protocol = settings.protocol_settings()
-    own = {"equal_weights": equal_weights, "rounds_per_draw": None, "simulation": None}
+    own = {"equal_weights": equal_weights, "rounds_per_draw": 1, "simulation": None}
     arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)} | own
     console = Console()
     with console.status("Clients are selected for 200 rounds"):

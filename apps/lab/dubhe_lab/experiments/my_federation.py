@@ -71,7 +71,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         seed=settings.seed or 0,
         simulation="plain",
         trusted_keys=None,
-        rounds_per_draw=settings.rounds_in_draw,  # costs are those of real nodes
+        rounds_per_draw=settings.rounds_per_draw,  # costs are those of real nodes
     )
     shares = label_distribution(counts)
     weighted = shares if settings.equal_weights else counts

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, cast
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.rules import Paper, Prices, Rule
+from dubhe_flwr.rules import Determination, Groups, Paper, Prices, Rule, Tries
 from dubhe_lab.data import DATASETS, Federation, PartitionKind
 from dubhe_lab.experiments.options import CommandSettings, names, numbers, numbers_of, option, same
 
@@ -102,6 +102,17 @@ class SelectionSettings(CommandSettings):
         return super().flat() | {"registration_interval": interval}
 
     @property
+    def determined(self) -> Determination | None:
+        """What an agent chooses from; None for what suits the federation."""
+        if self.determination == "grouped" or (self.group_size and self.determination == "auto"):
+            few = -(-100 // self.num_participants)
+            pool = self.tries or max(self.participation.pool, min(20, few))
+            return Groups(self.group_size or max(3, min(4, self.num_participants // 5)), pool)
+        if self.determination == "tries" or self.tries:
+            return Tries(self.tries or 20)
+        return None
+
+    @property
     def participation(self) -> Rule:
         """The rule, with its settings."""
         if self.rule == "prices":
@@ -185,9 +196,10 @@ class ExperimentSettings(CommandSettings):
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
         selection = replace(self.selection, **DUBHE[method])
-        same_names = ("num_participants", "determination", "tries", "group_size", "key_bits")
+        same_names = ("num_participants", "key_bits", "registration_interval")
         return Settings(
-            **{name: selection.flat()[name] for name in (*same_names, "registration_interval")},
+            **{name: selection.flat()[name] for name in same_names},
+            determination=selection.determined,
             rule=selection.participation,
             equal_weights=True,  # all clients have as many samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),

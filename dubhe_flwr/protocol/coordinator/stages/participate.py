@@ -7,7 +7,7 @@ import numpy as np
 
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.renewal import num_rounds_of, num_tries_of
+from dubhe_flwr.protocol.coordinator.renewal import num_draws_of, num_rounds_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
@@ -45,9 +45,9 @@ class Participate(AwaitingInEpoch):
         ready = epoch.rounds.get(server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
             return context, Determined(epoch)
-        num_tries = num_tries_of(settings, epoch)
+        num_tries = num_draws_of(settings, epoch)
         num_rounds = min(
-            settings.rounds_in_draw,
+            settings.rounds_per_draw,
             epoch.first_round + num_rounds_of(settings, epoch) - server_round,
             epoch.draws_left // epoch.draws_charged(num_tries),
         )
@@ -61,8 +61,7 @@ class Participate(AwaitingInEpoch):
         spent = epoch.num_draws + epoch.draws_charged(num_rounds * num_tries)
         # Kept at once: draws that were asked for are spent, whatever comes of them.
         epoch = replace(epoch, num_draws=spent)
-        to_each = dict.fromkeys(here, request)
-        requests = context.with_draw_keys(epoch, to_each, last.exchange + 1, num_tries)
+        requests = dict.fromkeys(here, request)
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
         return context, cls(batch, epoch, request, has_held)
 
@@ -105,5 +104,5 @@ def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> boo
         return False
     may_draw = here.intersection(epoch.registered) - context.round.unwilling
     enough = len(may_draw) >= settings.least_nodes
-    needed = epoch.draws_charged(num_tries_of(settings, epoch))
+    needed = epoch.draws_charged(num_draws_of(settings, epoch))
     return enough and epoch.draws_left >= needed

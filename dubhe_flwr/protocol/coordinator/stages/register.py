@@ -34,8 +34,7 @@ class Register(Awaiting):
     @classmethod
     def begin(cls, context: Context, made: KeyMade) -> tuple[Context, "Register"]:
         """Send each node its sealed key."""
-        requests = context.with_draw_keys(made.joined, made.requests, exchange=0)
-        context, batch = context.batch(made.joined.identity, Stage.REGISTER, requests)
+        context, batch = context.batch(made.joined.identity, Stage.REGISTER, made.requests)
         return context, cls(batch, made)
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, Registered | Keygen]:
@@ -71,7 +70,7 @@ class Register(Awaiting):
             public_key=public_key,
             distributions={n: accepted[n].distribution for n in kept},
             num_registered=len(kept),
-            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0, draw_keys=None),
+            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0),
         )
 
 

@@ -29,10 +29,8 @@ class Settle(Awaiting):
         # nodes say that the rule is settled, and what it found.
         if num_sums <= max(1, last.exchange):
             return _epoch(context, registered)
-        joined, exchange = registered.joined, last.exchange + 1
-        to_each = dict.fromkeys(registered.distributions, last)
-        requests = context.with_draw_keys(joined, to_each, exchange)
-        context, batch = context.batch(joined.identity, Stage.SETTLE, requests)
+        requests = dict.fromkeys(registered.distributions, last)
+        context, batch = context.batch(registered.joined.identity, Stage.SETTLE, requests)
         return context, cls(batch, registered)
 
     def take(
@@ -68,7 +66,7 @@ class Settle(Awaiting):
             report.without(settled, "settled too early"),
             "registered and went on with the rule",
         )
-        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1, draw_keys=None)
+        last = SettleRequest(total, len(members), registered.last_sum.exchange + 1)
         return self.begin(context, replace(_of(registered, members), last_sum=last))
 
 

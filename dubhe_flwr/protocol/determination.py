@@ -1,0 +1,257 @@
+"""Determination: what an agent chooses from, once the nodes have drawn (section 5.3).
+
+The best of H tries is one of H sets of K clients. Cut into groups, of which some train together, as
+many encrypted sums leave the agent a far larger choice, and no client is in more than one sum. Both
+sides of the protocol ask the same object: the server cuts a round, and the agent chooses.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_flwr.core.determination import (
+    Clients,
+    Mask,
+    far_apart,
+    group_sizes,
+    groups_of_round,
+    tries_of_round,
+)
+from dubhe_flwr.core.group_choice import best_groups, scores_of
+from dubhe_flwr.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round to cut: who volunteered and may be chosen, and what fixes its random numbers.
+
+    Parameters
+    ----------
+    decisions : ndarray of bool, shape (N, H)
+        Each client's own draws.
+    eligible : ndarray of bool, shape (N,)
+        The clients that may be chosen.
+    num_participants : int
+        ``K``.
+    min_cohort : int
+        Fewest clients by which two sums may differ.
+    seed, server_round : int
+        They fix the random numbers.
+    """
+
+    decisions: Mask
+    eligible: Mask
+    num_participants: int
+    min_cohort: int
+    seed: int
+    server_round: int
+
+    def tries(self) -> list[Clients]:
+        """Return the K clients of each try; two that differ by few clients are the same try."""
+        tries = tries_of_round(
+            self.decisions, self.eligible, self.num_participants, self.seed, self.server_round
+        )
+        return far_apart(tries, self.min_cohort)
+
+
+class Determination(ABC):
+    """What an agent chooses from: selections of clients, of which one or several train together."""
+
+    pool: int
+    """How many times K clients volunteer for a draw on average."""
+
+    @property
+    @abstractmethod
+    def num_draws(self) -> int:
+        """Draws that a node makes for a round."""
+
+    @abstractmethod
+    def num_wanted(self, num_participants: int) -> int:
+        """Return how many selections train together."""
+
+    @abstractmethod
+    def num_selections(
+        self, num_draws: int, num_participants: int, num_volunteers: int, *, covered: int, sums: int
+    ) -> int:
+        """Return how many selections a round has, if the volunteers are as many as expected.
+
+        The sums of a round cover at most `covered` clients, and an agent decrypts at most `sums`.
+        """
+
+    @abstractmethod
+    def num_covered(self, sizes: Sequence[int]) -> int:
+        """Return how many clients the sums of a round of these sizes may cover together."""
+
+    @abstractmethod
+    def cut(self, drawn: Round, max_selections: int) -> list[Clients]:
+        """Return the clients of each selection; the first ones are a random choice of K."""
+
+    @abstractmethod
+    def choose(
+        self,
+        sums: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        num_participants: int,
+        local_skew: float,
+        target: ArrayLike | None,
+    ) -> list[int]:
+        """Return the selections whose data together is best.
+
+        Parameters
+        ----------
+        sums : ndarray of int64, shape (M, C + 1)
+            As for `dubhe_flwr.core.group_choice.scores_of`.
+        sizes : ndarray of int64, shape (M,)
+            Clients in each selection.
+        num_participants : int
+            ``K``.
+        local_skew, target
+            As for `scores_of`.
+
+        Raises
+        ------
+        SettingsError
+            If the selections do not make up K clients.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Tries(Determination):
+    """The best of H tentative selections, as in the paper.
+
+    Parameters
+    ----------
+    number : int (default: 20)
+        ``H``. With 1 there is nothing to determine: no agent, and no sum of few clients.
+    pool : int (default: 1)
+        How many times K clients volunteer for a try on average; K of them are taken at random.
+
+    Raises
+    ------
+    SettingsError
+        If a number is below 1.
+    """
+
+    number: int = 20
+    pool: int = 1
+
+    def __post_init__(self) -> None:
+        _require_positive("Tries", number=self.number, pool=self.pool)
+
+    @property
+    def num_draws(self) -> int:
+        """One for each try."""
+        return self.number
+
+    def num_wanted(self, num_participants: int) -> int:
+        """Return 1: the best try trains."""
+        del num_participants
+        return 1
+
+    def num_selections(
+        self, num_draws: int, num_participants: int, num_volunteers: int, *, covered: int, sums: int
+    ) -> int:
+        """Return the number of draws."""
+        del num_participants, num_volunteers, covered, sums
+        return num_draws
+
+    def num_covered(self, sizes: Sequence[int]) -> int:
+        """Return the size of the largest try: each is known by itself."""
+        return max(sizes)
+
+    def cut(self, drawn: Round, max_selections: int) -> list[Clients]:
+        """Return the K clients of each try."""
+        del max_selections
+        return drawn.tries()
+
+    def choose(
+        self,
+        sums: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        num_participants: int,
+        local_skew: float,
+        target: ArrayLike | None,
+    ) -> list[int]:
+        """Return h*, the first of equally good tries."""
+        del sizes, num_participants
+        return [int(np.argmin(scores_of(sums, local_skew, target)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups(Determination):
+    """The best groups of a pool of volunteers.
+
+    Parameters
+    ----------
+    size : int (default: 4)
+        ``g``: fewest clients in a group.
+    pool : int (default: 5)
+        How many times K clients volunteer on average.
+
+    Raises
+    ------
+    SettingsError
+        If a number is below 1.
+    """
+
+    size: int = 4
+    pool: int = 5
+
+    def __post_init__(self) -> None:
+        _require_positive("Groups", size=self.size, pool=self.pool)
+
+    @property
+    def num_draws(self) -> int:
+        """One, with a probability for the whole pool."""
+        return 1
+
+    def num_wanted(self, num_participants: int) -> int:
+        """Return how many groups make up K clients."""
+        return num_participants // self.size
+
+    def num_selections(
+        self, num_draws: int, num_participants: int, num_volunteers: int, *, covered: int, sums: int
+    ) -> int:
+        """Return how many groups the volunteers make."""
+        del num_draws
+        sizes = group_sizes(num_participants, self.size)
+        formed = min(covered // int(sizes[-1]), num_volunteers // self.size)
+        return min(sums, max(len(sizes), formed))
+
+    def num_covered(self, sizes: Sequence[int]) -> int:
+        """Return the clients of all groups: nobody is in two."""
+        return sum(sizes)
+
+    def cut(self, drawn: Round, max_selections: int) -> list[Clients]:
+        """Return the clients of each group."""
+        return groups_of_round(
+            drawn.decisions,
+            drawn.eligible,
+            drawn.num_participants,
+            self.size,
+            max_groups=max_selections,
+            seed=drawn.seed,
+            server_round=drawn.server_round,
+        )
+
+    def choose(
+        self,
+        sums: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        num_participants: int,
+        local_skew: float,
+        target: ArrayLike | None,
+    ) -> list[int]:
+        """Return the groups that together make up the best K clients."""
+        wanted = group_sizes(num_participants, self.size)
+        best = best_groups(sums, sizes, wanted, local_skew, target)
+        return [int(index) for index in best]
+
+
+def _require_positive(kind: str, **numbers: object) -> None:
+    for name, number in numbers.items():
+        if type(number) is not int or not 1 <= number < 2**31:
+            raise SettingsError(f"{kind}({name}={number!r}) must be a whole number from 1 up.")

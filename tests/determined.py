@@ -1,0 +1,18 @@
+"""Determination from the few words in which tests speak of it."""
+
+from typing import Any
+
+from dubhe_flwr.rules import Groups, Prices, Tries
+
+
+def determined(**settings: Any) -> dict[str, Any]:
+    """Return settings with the determination that `tries`, or `group_size`, stands for.
+
+    With groups `tries` says how many times K clients volunteer. With neither, the settings are
+    returned as they are.
+    """
+    tries, size = settings.pop("tries", None), settings.pop("group_size", None)
+    if size is not None:
+        usual = settings.get("rule", Prices()).pool
+        return {**settings, "determination": Groups(size, tries or usual)}
+    return settings if tries is None else {"determination": Tries(tries), **settings}
