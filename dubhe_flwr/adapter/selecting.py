@@ -12,7 +12,7 @@ from dubhe_flwr.adapter.transport import ToldOnce, log
 from dubhe_flwr.adapter.wrapped import check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
-from dubhe_flwr.protocol.played import PlayedNodes
+from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 
 ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
@@ -38,7 +38,7 @@ class SelectionDriver:
         self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(owner.strategy, selector, options)
         self._owner = owner
-        self._nodes, self._told_once = PlayedNodes(), ToldOnce()
+        self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
         self._selected: set[str] = set()
         self._knows_sizes = self._knows_others = False
         self.metrics: dict[str, int | float] = {}
@@ -57,7 +57,7 @@ class SelectionDriver:
         """
         run, timeout = self.run, self.options.stage_timeout
         if server_round <= 1:  # of Flower's, which begins a run: perhaps with other nodes
-            self._nodes, self._told_once = PlayedNodes(), ToldOnce()
+            self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
         server_round = run.begin_round(server_round)
         if run.plan is None:
             self._wait_for_nodes(present, more_may_come)

@@ -25,7 +25,7 @@ from dubhe_flwr.errors import SettingsError
 
 
 @dataclass(frozen=True)
-class Round:
+class Volunteers:
     """A round to cut: who volunteered and may be chosen, and what fixes its random numbers.
 
     Parameters
@@ -86,7 +86,7 @@ class Determination(ABC):
         """Return how many clients the sums of a round of these sizes may cover together."""
 
     @abstractmethod
-    def cut(self, drawn: Round, max_selections: int) -> list[Clients]:
+    def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
         """Return the clients of each selection; the first ones are a random choice of K."""
 
     @abstractmethod
@@ -162,7 +162,7 @@ class Tries(Determination):
         """Return the size of the largest try: each is known by itself."""
         return max(sizes)
 
-    def cut(self, drawn: Round, max_selections: int) -> list[Clients]:
+    def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
         """Return the K clients of each try."""
         del max_selections
         return drawn.tries()
@@ -225,7 +225,7 @@ class Groups(Determination):
         """Return the clients of all groups: nobody is in two."""
         return sum(sizes)
 
-    def cut(self, drawn: Round, max_selections: int) -> list[Clients]:
+    def cut(self, drawn: Volunteers, max_selections: int) -> list[Clients]:
         """Return the clients of each group."""
         return groups_of_round(
             drawn.decisions,

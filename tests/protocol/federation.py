@@ -27,7 +27,7 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.node.memory import Joined, Reading, Registered
+from dubhe_flwr.protocol.node.memory import Membership, Reading, Registration
 from dubhe_flwr.rules import Paper
 
 StateT = TypeVar("StateT")
@@ -208,14 +208,14 @@ def epoch_of(federation: Federation[CoordinatorState]) -> Epoch:
     return federation.state.epoch
 
 
-def joined(federation: Federation[Any], node_id: int) -> Joined:
+def joined(federation: Federation[Any], node_id: int) -> Membership:
     """Return a node's place in the epoch."""
     found = federation.session(node_id).memory.joined
     assert found is not None
     return found
 
 
-def registered(federation: Federation[Any], node_id: int) -> Registered:
+def registered(federation: Federation[Any], node_id: int) -> Registration:
     """Return what a node has since it registered."""
     found = joined(federation, node_id).registered
     assert found is not None
@@ -229,7 +229,7 @@ def reading_of(federation: Federation[Any], node_id: int) -> Reading:
     return found
 
 
-def secret_key(node: Joined) -> SecretKey:
+def secret_key(node: Membership) -> SecretKey:
     """Return the epoch's key, as a registered node has it."""
     assert node.registered is not None
     key = node.registered.key
@@ -238,14 +238,14 @@ def secret_key(node: Joined) -> SecretKey:
     return SecretKey(public_key, int.from_bytes(key.prime, "big"))
 
 
-def decrypted(node: Joined, field: str, vector: bytes) -> NDArray[np.int64]:
+def decrypted(node: Membership, field: str, vector: bytes) -> NDArray[np.int64]:
     """Decrypt and unpack a vector as a registered node could, or read one that is in the clear."""
     assert node.registered is not None
     cipher = node.cipher(node.registered)
     return cipher.decrypt(field, vector, node.terms.layout.max_clients)
 
 
-def encrypted(node: Joined, field: str, values: ArrayLike) -> bytes:
+def encrypted(node: Membership, field: str, values: ArrayLike) -> bytes:
     """Pack and encrypt any slots, also such as no sum of clients has."""
     layout = node.terms.layout
     width, step = layout.slot_bits(field), layout.slots_per_ciphertext(field)

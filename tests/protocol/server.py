@@ -11,8 +11,8 @@ from protocol.federation import Federation, dubhe, encrypted, joined, registered
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
+from dubhe_flwr.protocol.coordinator.agent_tasks import AgentTask
 from dubhe_flwr.protocol.coordinator.context import Awaiting, CoordinatorState
-from dubhe_flwr.protocol.coordinator.questions import Question
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 
 AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
@@ -67,7 +67,7 @@ def awaiting(nodes: Nodes, kind: type[AwaitingT]) -> AwaitingT:
     return nodes.state.stage
 
 
-def questions_of(nodes: Nodes) -> dict[int, tuple[int, Question]]:
+def questions_of(nodes: Nodes) -> dict[int, tuple[int, AgentTask]]:
     """Return the agent and the question of each round that is being determined."""
     asked = awaiting(nodes, Determine).questions
     return {r: (agent, question) for agent, each in asked.items() for r, question in each.items()}

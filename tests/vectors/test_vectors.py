@@ -25,7 +25,7 @@ from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, sea
 from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
-from dubhe_flwr.protocol.node.memory import Allowance, EpochKey, Joined, Registered
+from dubhe_flwr.protocol.node.memory import Allowance, EpochKey, Membership, Registration
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_request, reply_reader
@@ -257,13 +257,13 @@ def session(case: Case) -> ClientSession:
     key = None
     if "modulus" in kept:
         key = EpochKey(bytes.fromhex(kept["modulus"]), bytes.fromhex(kept["p"]))
-    joined = Joined(
+    joined = Membership(
         bytes.fromhex(kept["epoch"]),
         kept["sequence"],
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
         tuple(kept["label-counts"]),
-        registered=Registered(key) if kept["registered"] else None,
+        registered=Registration(key) if kept["registered"] else None,
     )
     memory = Memory(kept["sequence"], joined.epoch, Allowance(), joined)
     return ClientSession(policy(case), memory)

@@ -8,8 +8,8 @@ from typing import Any, Final, NoReturn
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
+from dubhe_flwr.protocol.coordinator.dropped_replies import WAIT, dropped, remedy
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.remedies import WAIT, dropped, remedy
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
@@ -35,14 +35,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundProgress:
     """The round that is being planned. Its sets are of node ids."""
 
     present: frozenset[int] = frozenset()
     eligible: frozenset[int] = frozenset()  # those of them that may be chosen
     willing: frozenset[int] = frozenset()  # those that said yes for this round
     unwilling: frozenset[int] = frozenset()  # those that said no
-    heeded: frozenset[int] = frozenset()  # those whose answer as agent was used in this round
+    used_agents: frozenset[int] = frozenset()  # those whose answer as agent was used in this round
     num_renewals: int = 0  # how often an epoch was ended in this round because nodes refused it
     notes: tuple[str, ...] = ()  # on what did not go as planned
     reports: tuple[StageReport, ...] = ()  # of the exchanges so far
@@ -63,7 +63,7 @@ class Context:
 
     settings: Settings
     run: Run
-    round: Round
+    round: RoundProgress
 
     @property
     def server_round(self) -> int:
@@ -78,9 +78,11 @@ class Context:
         """Return the context with one more exchange on record."""
         return replace(self, round=replace(self.round, reports=(*self.round.reports, report)))
 
-    def heeding(self, agents: Collection[int]) -> "Context":
+    def with_used_agents(self, agents: Collection[int]) -> "Context":
         """Return the context that remembers whose answer as an agent was used."""
-        return replace(self, round=replace(self.round, heeded=self.round.heeded.union(agents)))
+        return replace(
+            self, round=replace(self.round, used_agents=self.round.used_agents.union(agents))
+        )
 
     def batch(
         self, epoch: bytes, stage: Stage, requests: Mapping[int, Message], num_rounds: int = 1
@@ -133,7 +135,7 @@ class Context:
         may be the reason.
         """
         lots = generator(self.run.seed, "keygen", self.server_round).permutation(len(node_ids))
-        suspects = self.round.heeded if self.round.num_renewals else frozenset()
+        suspects = self.round.used_agents if self.round.num_renewals else frozenset()
         return tuple(sorted((node_ids[lot] for lot in lots), key=lambda node: node in suspects))
 
     def give_up(self, sentence: str, epoch: Epoch | None) -> NoReturn:
@@ -167,6 +169,19 @@ class Awaiting(ABC):
 
 
 @dataclass(frozen=True)
+class Answered:
+    """Replies to the batch of a stage have come."""
+
+    stage: Awaiting
+    replies: Replies
+
+
+@dataclass(frozen=True)
+class RegistrationDue:
+    """There is no epoch, or it is over: the nodes register."""
+
+
+@dataclass(frozen=True)
 class AwaitingInEpoch(Awaiting):
     """A stage of an epoch that is settled, with all that was spent of it."""
 
@@ -193,7 +208,7 @@ class CoordinatorState:
     """Where the server is, between two batches or two rounds. It holds no key and no label."""
 
     run: Run
-    round: Round = Round()
+    round: RoundProgress = RoundProgress()
     stage: Awaiting | Rest = Rest()
 
     @property

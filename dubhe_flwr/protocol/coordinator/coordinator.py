@@ -1,47 +1,82 @@
-"""The server's side of the protocol: a state machine from one stage to the next."""
+"""The server's side of the protocol: a state machine from one stage to the next.
+
+Theory of operation. `begin_round` and `step` take a state and return the next one, together with a
+batch of requests to send or the plan of who trains. Between two calls the server is either in a
+stage that awaits replies, or at rest between two rounds. Whatever a stage knows is in the stage.
+
+A stage has two functions. ``begin`` sends its batch; ``take`` reads the replies and returns an
+outcome. The outcome's class alone says what comes next:
+
+| stage | outcome | next |
+|---|---|---|
+| rest | `RegistrationDue`: there is no epoch, or it is over | `Join` |
+| rest | `Epoch`: it goes on | `Participate` |
+| `Join` | `JoinedNodes` | `Keygen` |
+| `Keygen` | `KeyMade` | `Register` |
+| `Register` | `RegisteredNodes` | `Settle` |
+| `Settle` | `Epoch`: the rule is settled | `Participate` |
+| `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
+| `Participate` | `RoundsDrawn` | `Determine` |
+| `Participate` | `Refused` | `Join`, once more in the same round |
+| `Determine` | `RoundDetermined` | the plan, and rest |
+
+A stage may come back to itself, as `Settle` does for the next sum and `Keygen` and `Determine` do
+for another agent; `Register` goes back to `Keygen` where a key opened for too few. A stage that has
+nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the clear, `Settle`
+by a rule that needs a single sum, `Participate` in a round that was drawn ahead, and `Determine`
+where there is nothing to choose.
+
+A round that cannot go on raises an error; `random_fallback` then plans it, or ends the run.
+"""
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from dubhe_flwr.errors import CheckpointError, SettingsError
-from dubhe_flwr.protocol.coordinator.chance import or_by_chance
+from dubhe_flwr.errors import CheckpointError, DubheError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import (
+    Answered,
     Awaiting,
     Context,
     CoordinatorState,
     Planned,
+    RegistrationDue,
     Rest,
-    Round,
+    RoundProgress,
     Run,
 )
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.random_fallback import planned_at_random
 from dubhe_flwr.protocol.coordinator.renewal import is_over
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
-from dubhe_flwr.protocol.coordinator.stages.join import Join, Joined
+from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
-from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn, Participate
+from dubhe_flwr.protocol.coordinator.stages.participate import (
+    Participate,
+    RoundDetermined,
+    RoundsDrawn,
+)
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, begin_anew
-from dubhe_flwr.protocol.coordinator.stages.register import Register, Registered
+from dubhe_flwr.protocol.coordinator.stages.register import Register, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
 from dubhe_flwr.protocol.saved import check_keys, from_json, to_json
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
 
-Outcome = Joined | KeyMade | Registered | Epoch | Drawn | Determined | Refused
-"""What a stage comes to, and with what the next one begins."""
+
+def _register(context: Context, _due: RegistrationDue) -> tuple[Context, Join]:
+    """Ask the nodes to join a new epoch."""
+    return Join.begin(context)
 
 
-def _enter(context: Context, epoch: Epoch | None) -> tuple[Context, Awaiting | Determined]:
-    """Go on in the epoch, or begin a new one if it is time."""
-    if epoch is None or is_over(context, epoch):
-        return Join.begin(context)
-    return Participate.begin(context, epoch)  # at once Determined, where the round is drawn already
+def _take(context: Context, answered: Answered) -> tuple[Context, Any]:
+    """Let a stage take the replies to its batch."""
+    return answered.stage.take(context, answered.replies)
 
 
-def _plan(context: Context, determined: Determined) -> tuple[Context, Planned]:
+def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Planned]:
     """Say who trains."""
     epoch, server_round = determined.epoch, context.server_round
     ready = epoch.rounds[server_round]
@@ -68,25 +103,18 @@ def _plan(context: Context, determined: Determined) -> tuple[Context, Planned]:
     return context, Planned(epoch, plan)
 
 
-def _next(  # noqa: PLR0911 - one for each outcome
-    context: Context, outcome: Outcome
-) -> tuple[Context, Awaiting | Outcome | Planned]:
-    """Go from the outcome of a stage to what begins the next one."""
-    match outcome:
-        case Joined():
-            return Keygen.begin(context, outcome)
-        case KeyMade():
-            return Register.begin(context, outcome)
-        case Registered():  # at once an Epoch, where the rule needs no further sum
-            return Settle.begin(context, outcome)
-        case Epoch():
-            return Participate.begin(context, outcome)
-        case Drawn():  # at once Determined, where there is nothing to determine
-            return Determine.begin(context, outcome)
-        case Determined():
-            return _plan(context, outcome)
-        case _:  # Refused
-            return begin_anew(context, outcome)
+_NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
+    RegistrationDue: _register,
+    JoinedNodes: Keygen.begin,
+    KeyMade: Register.begin,
+    RegisteredNodes: Settle.begin,
+    Epoch: Participate.begin,
+    RoundsDrawn: Determine.begin,
+    RoundDetermined: _plan,
+    Refused: begin_anew,
+    Answered: _take,
+}
+"""What goes on from each outcome: the last column of the table at the top of this module."""
 
 
 class Coordinator(Selector[CoordinatorState]):
@@ -139,7 +167,7 @@ class Coordinator(Selector[CoordinatorState]):
             by_seed = self.settings.simulation or self.settings.seed is not None
             run = replace(run, has_varied=True, seed=run.seed if by_seed else secrets.randbits(63))
         same = epoch is not None and epoch.announced == self.settings.announced(
-            len(epoch.asked), run.seed
+            len(epoch.invitation.asked), run.seed
         )
         goes_on = same and not interrupted and self.settings.simulation != "plain"
         return CoordinatorState(run, stage=Rest(epoch if goes_on else None))
@@ -156,16 +184,17 @@ class Coordinator(Selector[CoordinatorState]):
             self.settings.check_federation(len(present))
         here = frozenset(present)
         may = here if eligible is None or eligible is present else here.intersection(eligible)
-        this_round = Round(here, may)
+        this_round = RoundProgress(here, may)
         if (epoch := state.epoch) is not None:
             ahead = {r: ready for r, ready in epoch.rounds.items() if r >= server_round}
             epoch = replace(epoch, rounds=ahead)
             if (ready := ahead.get(server_round)) is not None:
                 willing, unwilling = epoch.ids(ready.available), epoch.ids(ready.unwilling)
-                this_round = Round(here, may, willing, unwilling)
+                this_round = RoundProgress(here, may, willing, unwilling)
         run = replace(state.run, server_round=server_round)
         context = Context(self.settings, run, this_round)
-        return self._go_on(context, epoch, lambda: _enter(context, epoch))
+        lasts = epoch is not None and not is_over(context, epoch)
+        return self._go_on(context, epoch, epoch if lasts else RegistrationDue())
 
     def step(
         self, state: CoordinatorState, replies: Replies
@@ -175,25 +204,19 @@ class Coordinator(Selector[CoordinatorState]):
         if isinstance(stage, Rest):
             raise SettingsError("No batch awaits replies; call begin_round first.")
         context = Context(self.settings, state.run, state.round)
-        return self._go_on(context, state.epoch, lambda: stage.take(context, replies))
+        return self._go_on(context, state.epoch, Answered(stage, replies))
 
     @staticmethod
     def _go_on(
-        context: Context,
-        epoch: Epoch | None,
-        step: Callable[[], tuple[Context, Awaiting | Outcome]],
+        context: Context, epoch: Epoch | None, outcome: Any
     ) -> tuple[CoordinatorState, Batch | Plan]:
-        """Take a step, and go on to the next stage that awaits replies or to a plan."""
-
-        def follow() -> tuple[Context, Awaiting | Planned]:
-            outcome: Awaiting | Outcome | Planned
-            reached, outcome = step()
+        """Go on from an outcome to the next stage that awaits replies, or to a plan."""
+        reached = context
+        try:
             while not isinstance(outcome, Awaiting | Planned):
-                reached, outcome = _next(reached, outcome)
-            return reached, outcome
-
-        context, outcome = or_by_chance(context, epoch, follow)
+                reached, outcome = _NEXT[type(outcome)](reached, outcome)
+        except DubheError as error:
+            reached, outcome = planned_at_random(context, epoch, error)
         if isinstance(outcome, Awaiting):
-            return CoordinatorState(context.run, context.round, outcome), outcome.batch
-        rest = Rest(outcome.epoch)
-        return CoordinatorState(context.run, context.round, rest), outcome.plan
+            return CoordinatorState(reached.run, reached.round, outcome), outcome.batch
+        return CoordinatorState(reached.run, reached.round, Rest(outcome.epoch)), outcome.plan

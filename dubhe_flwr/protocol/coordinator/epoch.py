@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
-from dubhe_flwr.protocol.coordinator.rounds import ReadyRound
+from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
 from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
 
@@ -17,7 +17,6 @@ class Invitation:
     """Who was asked to join an epoch, and to what terms. Its sets are of node ids."""
 
     identity: bytes  # random
-    sequence: int  # number of the request to join
     announced: JoinRequest
     num_classes: int  # ``C``, what most nodes said
     asked: frozenset[int]
@@ -31,9 +30,10 @@ class Invitation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Epoch(Invitation):
+class Epoch:
     """One registration, settled."""
 
+    invitation: Invitation
     first_round: int  # in which it began
     aliases: Mapping[int, str]  # of each registered node, by node id in the order of the aliases
     public_key: PublicKey | Unencrypted
@@ -44,8 +44,23 @@ class Epoch(Invitation):
     finding: tuple[float, ...] = ()  # of the rule
     num_draws: int = 0  # spent of the budget of the nodes
     num_sums: Mapping[int, int] = field(default_factory=dict)  # that each agent was given
-    rounds: Mapping[int, ReadyRound] = field(default_factory=dict)  # this one and those ahead
+    rounds: Mapping[int, DeterminedRound] = field(default_factory=dict)  # this one and those ahead
     failed: frozenset[int] = frozenset()  # nodes that answered the last draw with an error
+
+    @property
+    def identity(self) -> bytes:
+        """The random identity that all requests of the epoch carry."""
+        return self.invitation.identity
+
+    @property
+    def announced(self) -> JoinRequest:
+        """What the nodes were told of it."""
+        return self.invitation.announced
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Rule and layout."""
+        return self.invitation.terms
 
     @cached_property
     def registered(self) -> tuple[int, ...]:

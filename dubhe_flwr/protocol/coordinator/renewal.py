@@ -7,7 +7,7 @@ from dubhe_flwr.protocol.settings import Settings
 
 def num_draws_of(settings: Settings, epoch: Epoch) -> int:
     """Return the draws of a node for a round; no more than an agent may decrypt sums."""
-    determination = settings.determination_among(len(epoch.asked))
+    determination = settings.determination_among(len(epoch.invitation.asked))
     return max(1, min(determination.num_draws, epoch.sums_per_agent))
 
 
@@ -37,9 +37,9 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     The lost ones count after a while only: what lost them may lose them again.
     """
     settings, present = context.settings, context.round.present
-    counted = present - epoch.left_out
+    counted = present - epoch.invitation.left_out
     registered = counted.intersection(epoch.aliases) - epoch.failed
-    num_registered, num_new = len(registered), len(counted - epoch.asked)
+    num_registered, num_new = len(registered), len(counted - epoch.invitation.asked)
     room = settings.max_registered - num_registered
     many = max(settings.min_cohort, settings.max_unregistered * len(counted))
     if min(room, num_new) >= many:
@@ -47,13 +47,13 @@ def _many_are_strangers(context: Context, epoch: Epoch) -> bool:
     # Where as many went as came, fewer than the quorum may be left, or fewer than K. Then it takes
     # fewer new ones, and those that were left out by lot count as new.
     num_gone = len(epoch.aliases) - len(epoch.failed) - num_registered
-    num_others = len(present - (epoch.asked - epoch.left_out))
+    num_others = len(present - (epoch.invitation.asked - epoch.invitation.left_out))
     possible = num_registered + min(room, num_others)
     needed = (settings.least_nodes, settings.num_participants)
     saves = any(num_registered < number <= possible for number in needed)
     if saves and num_others + num_gone >= settings.min_cohort:
         return True
     a_while = -(-settings.registration_interval // 5)
-    num_unregistered = len(counted - registered - epoch.declined)
+    num_unregistered = len(counted - registered - epoch.invitation.declined)
     has_lasted = context.server_round >= epoch.first_round + a_while
     return has_lasted and min(room, num_unregistered) >= many

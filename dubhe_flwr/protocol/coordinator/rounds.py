@@ -23,7 +23,7 @@ class DrawnRound:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyRound:
+class DeterminedRound:
     """A round whose participants are known.
 
     Nodes are given by index into `Epoch.registered`, ascending.

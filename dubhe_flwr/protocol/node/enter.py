@@ -11,10 +11,10 @@ from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
     EpochKey,
-    Joined,
     Keep,
+    Membership,
     Memory,
-    Registered,
+    Registration,
 )
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of
@@ -66,7 +66,7 @@ def join(
     joined = None
     if counts is not None:
         remembered = () if memory.joined is None else memory.joined.left_to(request)
-        joined = Joined(
+        joined = Membership(
             header.epoch,
             header.sequence,
             request,
@@ -78,7 +78,9 @@ def join(
     return reply, Memory(header.sequence, epochs, allowance, joined)
 
 
-def make_key(policy: NodePolicy, joined: Joined, request: KeygenRequest, keep: Keep) -> KeygenReply:
+def make_key(
+    policy: NodePolicy, joined: Membership, request: KeygenRequest, keep: Keep
+) -> KeygenReply:
     """Make a new key pair and seal its secret half to each node, this one included."""
     if joined.has_made_key:
         raise RefusedError("This node has made a key in that epoch.")
@@ -108,7 +110,7 @@ def make_key(policy: NodePolicy, joined: Joined, request: KeygenRequest, keep: K
 
 
 def register(
-    policy: NodePolicy, joined: Joined, request: RegisterRequest, keep: Keep
+    policy: NodePolicy, joined: Membership, request: RegisterRequest, keep: Keep
 ) -> RegisterReply:
     """Encrypt what the rule adds up and the label distribution, with the key that is delivered."""
     registered, delivered = joined.registered, request.key
@@ -126,7 +128,7 @@ def register(
     if (request.mean_examples is not None) != joined.announced.weighted:
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
     key = None if delivered is None else _open(policy, joined, delivered)
-    registered, terms = Registered(key, _weight(joined, request.mean_examples)), joined.terms
+    registered, terms = Registration(key, _weight(joined, request.mean_examples)), joined.terms
     own, cipher = own_of(policy, joined, registered, exchange=0), joined.cipher(registered)
     reply = RegisterReply(
         cipher.encrypt(REGISTRATION, terms.rule.contribution(own, terms.frame)),
@@ -136,7 +138,7 @@ def register(
     return reply
 
 
-def _weight(joined: Joined, mean_examples: float | None) -> float:
+def _weight(joined: Membership, mean_examples: float | None) -> float:
     """Return how much the node counts, relative to the mean and within bounds."""
     if mean_examples is None:
         return 1.0
@@ -144,7 +146,7 @@ def _weight(joined: Joined, mean_examples: float | None) -> float:
     return min(max(weight, 1.0 / LARGEST_WEIGHT), LARGEST_WEIGHT)
 
 
-def _open(policy: NodePolicy, joined: Joined, delivered: DeliveredKey) -> EpochKey:
+def _open(policy: NodePolicy, joined: Membership, delivered: DeliveredKey) -> EpochKey:
     """Open the sealed key; with pinned keys, only one that a trusted agent made for this node."""
     announced, layout = joined.announced, joined.terms.layout
     public_key = PublicKey.from_bytes(delivered.modulus, announced.key_bits)

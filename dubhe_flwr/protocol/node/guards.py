@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
+from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import (
     DAY_IS_SPENT,
@@ -18,7 +18,9 @@ IS_ANOTHER: Final = "The sum is not what it is said to be."  # never which check
 _DIGEST_BYTES: Final = 32
 
 
-def price_of(joined: Joined, registered: Registered | None, request: ParticipateRequest) -> int:
+def price_of(
+    joined: Membership, registered: Registration | None, request: ParticipateRequest
+) -> int:
     """Return what the draws of a request cost: of the budget of the epoch, and of the day."""
     reading = None if registered is None else registered.reading
     num_registered = request.num_clients if reading is None else reading.num_registered
@@ -40,14 +42,14 @@ def spend_day(
     return allowance
 
 
-def registration_of(joined: Joined) -> Registered:
+def registration_of(joined: Membership) -> Registration:
     """Return what the node has once it registered; refuse if it has not."""
     if joined.registered is None:
         raise RefusedError("This node has not registered in that epoch.")
     return joined.registered
 
 
-def reading_of(registered: Registered) -> Reading:
+def reading_of(registered: Registration) -> Reading:
     """Return what the node read of the sums; refuse if it read none, or refused one."""
     if registered.reading is None or registered.has_refused:
         raise RefusedError("This node has read no sum of that epoch, or refused one.")
@@ -72,7 +74,7 @@ def read_before(reading: Reading | None, request: SettleRequest) -> bytes:
     return digests
 
 
-def spend_draws(joined: Joined, registered: Registered, price: int) -> Registered:
+def spend_draws(joined: Membership, registered: Registration, price: int) -> Registration:
     """Charge some draws to the budget of the epoch; refuse if it is spent."""
     spent = registered.num_draws + price
     if spent > joined.announced.max_draws:
@@ -80,7 +82,7 @@ def spend_draws(joined: Joined, registered: Registered, price: int) -> Registere
     return replace(registered, num_draws=spent)
 
 
-def spend_sums(registered: Registered, num_sums: int) -> Registered:
+def spend_sums(registered: Registration, num_sums: int) -> Registration:
     """Charge some sums to the budget of an agent."""
     spent = registered.num_sums + num_sums
     if spent > sums_per_agent(reading_of(registered).num_registered):

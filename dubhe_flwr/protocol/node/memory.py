@@ -57,7 +57,7 @@ class EpochKey(_Hidden):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Registered(_Hidden):
+class Registration(_Hidden):
     """What a node has once it registered."""
 
     key: EpochKey | None = None  # None in a simulation that does not encrypt
@@ -69,7 +69,7 @@ class Registered(_Hidden):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Joined(_Hidden):
+class Membership(_Hidden):
     """A node's place in the epoch that it joined."""
 
     epoch: bytes  # its identity
@@ -79,7 +79,7 @@ class Joined(_Hidden):
     label_counts: tuple[int, ...]  # length C, as they were read when the node joined
     remembered: tuple[float, ...] = ()  # what the rule left when the node last settled on it
     has_made_key: bool = False  # whether it was the agent; it makes one key in an epoch
-    registered: Registered | None = None
+    registered: Registration | None = None
 
     @property
     def terms(self) -> Terms:
@@ -98,7 +98,7 @@ class Joined(_Hidden):
         reading = None if self.registered is None else self.registered.reading
         return self.remembered if reading is None else reading.left or self.remembered
 
-    def cipher(self, registered: Registered) -> "Cipher":
+    def cipher(self, registered: Registration) -> "Cipher":
         """Return what encrypts and decrypts the fields of the epoch."""
         return _cipher(registered.key, self.terms)
 
@@ -129,7 +129,7 @@ def _cipher(kept: EpochKey | None, terms: Terms) -> Cipher:
     return Cipher(SecretKey(public_key, int.from_bytes(kept.prime, "big")), layout)
 
 
-Keep = Callable[[Joined], None]
+Keep = Callable[[Membership], None]
 """What is to be remembered from here on, even if the rest of a request is refused. Whoever answers
 calls it, or the request could be sent again.
 
@@ -154,7 +154,7 @@ class Memory(_Hidden):
     sequence: int = 0  # number of the last request that was answered
     epochs: bytes = b""  # identities of those that it was asked to join, the present one last
     allowance: Allowance = Allowance()  # what it did today
-    joined: Joined | None = None  # its place in the present epoch; None if it did not join
+    joined: Membership | None = None  # its place in the present epoch; None if it did not join
 
     @property
     def epoch(self) -> bytes:

@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.node.guards import (
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Registered
+from dubhe_flwr.protocol.node.memory import Cipher, Keep, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
 from dubhe_flwr.protocol.wire.draws import write_draws
@@ -31,7 +31,7 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms
 
 
 def participate(
-    policy: NodePolicy, joined: Joined, request: ParticipateRequest, keep: Keep
+    policy: NodePolicy, joined: Membership, request: ParticipateRequest, keep: Keep
 ) -> ParticipateReply:
     """Draw whether to take part, for each round and try."""
     price = price_of(joined, joined.registered, request)
@@ -46,7 +46,7 @@ def participate(
 
 
 def determine(
-    policy: NodePolicy, joined: Joined, request: DetermineRequest, keep: Keep
+    policy: NodePolicy, joined: Membership, request: DetermineRequest, keep: Keep
 ) -> DetermineReply:
     """Decrypt the sums of each round, and name its best try or its best groups.
 
@@ -75,7 +75,9 @@ def determine(
     return DetermineReply(tuple(chain.from_iterable(chosen)))
 
 
-def _draws(policy: NodePolicy, joined: Joined, request: ParticipateRequest) -> NDArray[np.float64]:
+def _draws(
+    policy: NodePolicy, joined: Membership, request: ParticipateRequest
+) -> NDArray[np.float64]:
     """Return uniform numbers, shape (T, H), by round and try."""
     shape = request.num_rounds, request.num_tries
     seed = joined.announced.simulation_seed
@@ -84,7 +86,9 @@ def _draws(policy: NodePolicy, joined: Joined, request: ParticipateRequest) -> N
     return private_draws(shape[0] * shape[1]).reshape(shape)
 
 
-def _check_sizes(joined: Joined, registered: Registered, rounds: Sequence[Sequence[int]]) -> None:
+def _check_sizes(
+    joined: Membership, registered: Registration, rounds: Sequence[Sequence[int]]
+) -> None:
     """Refuse sums of other sizes than tries or groups have, or over all but a few clients.
 
     Nobody is in two groups of a round, so its groups are counted together. A server may announce
@@ -115,7 +119,7 @@ def _decrypted(
 
 
 def _best_of_round(
-    joined: Joined, found: Sequence[NDArray[np.int64] | None], num_clients: Sequence[int]
+    joined: Membership, found: Sequence[NDArray[np.int64] | None], num_clients: Sequence[int]
 ) -> list[int]:
     """Return the best try or groups among those that add up."""
     announced, rule = joined.announced, joined.terms.rule

@@ -7,7 +7,7 @@ from typing import Any, Final
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import price_of, spend_day
-from dubhe_flwr.protocol.node.memory import Joined, Keep, Memory
+from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
 from dubhe_flwr.protocol.node.settle import settle
@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.wire.messages import (
 )
 
 _EMPTY: Final = Memory()
-_ANSWERS: Final[dict[type, Callable[[NodePolicy, Joined, Any, Keep], Message]]] = {
+_ANSWERS: Final[dict[type, Callable[[NodePolicy, Membership, Any, Keep], Message]]] = {
     KeygenRequest: make_key,
     RegisterRequest: register,
     SettleRequest: settle,
@@ -102,7 +102,7 @@ class ClientSession:
             price = price_of(joined, joined.registered, request)
         allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=price)
 
-        def keep(joined: Joined) -> None:
+        def keep(joined: Membership) -> None:
             self.memory = Memory(header.sequence, memory.epochs, allowance, joined)
 
         return _ANSWERS[type(request)](self.policy, joined, request, keep)

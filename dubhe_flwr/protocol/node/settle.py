@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import IS_ANOTHER, read_before, registration_of
-from dubhe_flwr.protocol.node.memory import Cipher, Joined, Keep, Reading, Registered
+from dubhe_flwr.protocol.node.memory import Cipher, Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
 
-def settle(policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Keep) -> SettleReply:
+def settle(
+    policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
+) -> SettleReply:
     """Go on with the rule: add to the next sum, or say that it is settled."""
     registered, outcome = read_sum(policy, joined, request, keep)
     if outcome is None:
@@ -29,8 +31,8 @@ def settle(policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Kee
 
 def own_of(
     policy: NodePolicy,
-    joined: Joined,
-    registered: Registered,
+    joined: Membership,
+    registered: Registration,
     exchange: int,
 ) -> Own:
     """Return what the rule is told of the node itself in an exchange; registering is exchange 0."""
@@ -43,8 +45,8 @@ def own_of(
 
 
 def read_sum(
-    policy: NodePolicy, joined: Joined, request: SettleRequest, keep: Keep
-) -> tuple[Registered, Settled | Unsettled | None]:
+    policy: NodePolicy, joined: Membership, request: SettleRequest, keep: Keep
+) -> tuple[Registration, Settled | Unsettled | None]:
     """Read a sum over all nodes, and return what the rule makes of it; None if it was read before.
 
     A sum that is not what it is said to be counts as read all the same, and in this epoch the node
@@ -81,8 +83,8 @@ def read_sum(
 
 def _outcome(
     policy: NodePolicy,
-    joined: Joined,
-    registered: Registered,
+    joined: Membership,
+    registered: Registration,
     request: SettleRequest,
     num_registered: int,
 ) -> Settled | Unsettled:
@@ -112,7 +114,7 @@ def decrypted_sum(cipher: Cipher, field: str, vector: bytes, num_clients: int) -
     return cipher.decrypt(field, vector, num_clients)
 
 
-def _check_number(joined: Joined, registered: Registered, request: SettleRequest) -> None:
+def _check_number(joined: Membership, registered: Registration, request: SettleRequest) -> None:
     """Refuse a sum over too few clients or more than before, and one too many."""
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading

@@ -15,7 +15,7 @@ from dubhe_flwr.protocol.coordinator.context import (
     Context,
     CoordinatorState,
     GivenUpError,
-    Round,
+    RoundProgress,
     Run,
 )
 from dubhe_flwr.protocol.wire.messages import HelloRequest
@@ -25,7 +25,9 @@ OPTIONS = {
     name: value for name, value in SETTINGS.items() if name not in Paper.__dataclass_fields__
 }
 CONTEXT = Context(
-    Settings(**determined(rule=Paper((1, 2, 10)), **OPTIONS)), Run(seed=7, server_round=8), Round()
+    Settings(**determined(rule=Paper((1, 2, 10)), **OPTIONS)),
+    Run(seed=7, server_round=8),
+    RoundProgress(),
 )
 
 
@@ -52,10 +54,12 @@ def test_each_batch_has_a_number_of_its_own() -> None:
 def test_notes_and_reports_add_up() -> None:
     """Each is put behind the others, in a new context."""
     report = StageReport("join", 1, 1, {}, 10, 20)
-    after = CONTEXT.noted("a").noted("b").reported(report).heeding([3]).heeding([4])
+    after = (
+        CONTEXT.noted("a").noted("b").reported(report).with_used_agents([3]).with_used_agents([4])
+    )
     assert (after.round.notes, after.round.reports) == (("a", "b"), (report,))
-    assert after.round.heeded == {3, 4}
-    assert CONTEXT.round == Round() == CoordinatorState(Run(seed=1)).round
+    assert after.round.used_agents == {3, 4}
+    assert CONTEXT.round == RoundProgress() == CoordinatorState(Run(seed=1)).round
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -91,9 +95,9 @@ def test_agents_of_a_refused_epoch_come_last() -> None:
     """Their answer may be the reason; in an epoch that nobody refused nobody is suspected."""
     nodes = (1, 2, 3, 4, 5, 6)
     first, second, *rest = CONTEXT.agents(nodes)
-    heeding = CONTEXT.heeding([first])
-    assert heeding.agents(nodes) == (first, second, *rest)
-    renewed = replace(heeding, round=replace(heeding.round, num_renewals=1))
+    with_used_agents = CONTEXT.with_used_agents([first])
+    assert with_used_agents.agents(nodes) == (first, second, *rest)
+    renewed = replace(with_used_agents, round=replace(with_used_agents.round, num_renewals=1))
     assert renewed.agents(nodes) == (second, *rest, first)
 
 

@@ -1,7 +1,9 @@
 """Tests of the server: the order of its stages, and the rounds of a run."""
 
+import re
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +27,13 @@ from protocol.server import (
 
 from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch
-from dubhe_flwr.protocol.coordinator.context import Awaiting, AwaitingInEpoch
-from dubhe_flwr.protocol.coordinator.coordinator import Outcome
+from dubhe_flwr.protocol.coordinator import coordinator
+from dubhe_flwr.protocol.coordinator.context import (
+    Answered,
+    Awaiting,
+    AwaitingInEpoch,
+    RegistrationDue,
+)
 from dubhe_flwr.protocol.wire.codec import wire_size
 from dubhe_flwr.rules import Prices
 
@@ -34,12 +41,21 @@ STAGES = "dubhe_flwr.protocol.coordinator.stages."
 
 
 def test_every_stage_comes_to_an_outcome_that_something_follows() -> None:
-    """And every outcome is that of a stage; mypy holds that `_next` takes all of them."""
+    """And what goes on from an outcome goes on from nothing else but a rest or replies."""
     kinds = [*Awaiting.__subclasses__(), *AwaitingInEpoch.__subclasses__()]
     stages = [kind for kind in kinds if kind.__module__.startswith(STAGES)]
     returned = [typing.get_type_hints(stage.take)["return"] for stage in stages]
     reached = {each for hint in returned for each in outcomes(hint)}
-    assert reached - set(stages) == set(typing.get_args(Outcome))
+    at_rest = {Answered, RegistrationDue}
+    assert reached - set(stages) == coordinator._NEXT.keys() - at_rest
+
+
+def test_the_table_at_the_top_is_what_the_code_runs_on() -> None:
+    """Each outcome has a row there, in the page on the protocol too, and no other one has."""
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "protocol.md"
+    for text in (coordinator.__doc__ or "", page.read_text(encoding="utf-8")):
+        rows = re.findall(r"^\| (?:rest|`\w+`) \| `(\w+)`", text, re.MULTILINE)
+        assert set(rows) == {each.__name__ for each in coordinator._NEXT} - {"Answered"}
 
 
 def outcomes(hint: Any) -> Iterator[type]:

@@ -21,7 +21,8 @@ def sized(epoch: Epoch, num_clients: int, **announced: object) -> Epoch:
     """Return the epoch with so many clients and other announcements."""
     aliases = {node_id: str(node_id) for node_id in range(num_clients)}
     told = replace(epoch.announced, **announced)  # type: ignore[arg-type]
-    return replace(epoch, aliases=aliases, num_registered=num_clients, announced=told)
+    invitation = replace(epoch.invitation, announced=told)
+    return replace(epoch, aliases=aliases, num_registered=num_clients, invitation=invitation)
 
 
 @pytest.mark.parametrize(

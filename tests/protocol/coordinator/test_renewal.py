@@ -8,7 +8,7 @@ from protocol.federation import epoch_of
 from protocol.server import GROUPS, NUM_CLIENTS, epochs_of, federation
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol.coordinator.context import Context, Rest, Round, Run
+from dubhe_flwr.protocol.coordinator.context import Context, Rest, RoundProgress, Run
 from dubhe_flwr.protocol.coordinator.stages.refused import is_refused
 from dubhe_flwr.protocol.plan import StageReport
 
@@ -86,14 +86,14 @@ def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
     """Where fewer than K or the quorum of the sample are left, all that are there may register."""
     nodes = federation(max_registered=6, registration_interval=20, tries=1)
     nodes.play(1)
-    sample = epoch_of(nodes).asked
+    sample = epoch_of(nodes).invitation.asked
     others = [node_id for node_id in nodes.ids if node_id not in sample]
     here = [*others, *sorted(sample)[:4]]
     nodes.play(2, here)
-    assert epoch_of(nodes).asked == sample
+    assert epoch_of(nodes).invitation.asked == sample
     plan = nodes.play(3, here[:-fewer])
     assert (plan.num_registered, len(plan.participants)) == (6, 4)
-    assert epoch_of(nodes).asked != sample
+    assert epoch_of(nodes).invitation.asked != sample
 
 
 def test_nodes_that_were_left_out_of_the_sums_save_a_run_as_well() -> None:
@@ -103,7 +103,7 @@ def test_nodes_that_were_left_out_of_the_sums_save_a_run_as_well() -> None:
     nodes.state = replace(nodes.state, stage=Rest())
     assert nodes.play(2).num_registered == 28
     epoch = epoch_of(nodes)
-    plan = nodes.play(3, [*epoch.registered[9:], *epoch.left_out])
+    plan = nodes.play(3, [*epoch.registered[9:], *epoch.invitation.left_out])
     assert (len(plan.participants), plan.num_registered) == (20, 22)
 
 
@@ -146,5 +146,5 @@ def test_an_epoch_is_refused_by_most_or_by_those_that_are_missing(
     dropped = {"error reply": range(refusals), "no reply": range(lost)}
     report = StageReport("participate", good + refusals + lost, good, dropped, 0, 0)
     for num_renewals, may_end in ((0, True), (5, True), (6, False)):
-        context = Context(settings, Run(seed=7), Round(num_renewals=num_renewals))
+        context = Context(settings, Run(seed=7), RoundProgress(num_renewals=num_renewals))
         assert is_refused(context, report) == (refused and may_end)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from dubhe_flwr.protocol.coordinator.rounds import ReadyRound, drawn_rounds
+from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, drawn_rounds
 from dubhe_flwr.protocol.wire.draws import read_draws
 from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateRequest
 
 REGISTERED = (905, 2**63 + 2, 2**63 + 4, 17, 2**63 + 6, 5, 2**63 + 8, 88, 12)
-READY = ReadyRound(
+READY = DeterminedRound(
     members=(1, 4, 7),
     available=(1, 2, 3, 4, 5, 6, 7, 8),
     unwilling=(0,),

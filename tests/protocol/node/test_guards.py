@@ -7,19 +7,19 @@ import pytest
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.node.guards import price_of, spend_day, spend_sums
-from dubhe_flwr.protocol.node.memory import Allowance, Joined, Reading, Registered
+from dubhe_flwr.protocol.node.memory import Allowance, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.wire.messages import JoinRequest, ParticipateRequest
 
 ANNOUNCED = JoinRequest(
     "paper", "{}", num_participants=4, key_bits=512, max_clients=100, min_cohort=3, max_draws=12
 )
-JOINED = Joined(bytes(16), 2, ANNOUNCED, b"", (1, 2))
+JOINED = Membership(bytes(16), 2, ANNOUNCED, b"", (1, 2))
 
 
-def registered(num_registered: int) -> Registered:
+def registered(num_registered: int) -> Registration:
     """Return a node that has read a sum over so many clients."""
-    return Registered(reading=Reading(bytes(32), num_registered, 0.5))
+    return Registration(reading=Reading(bytes(32), num_registered, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ class TestSpendDay:
         """A draw for H times K volunteers counts as H, rounded up, by the clients of the sum."""
         pool = replace(JOINED, announced=replace(ANNOUNCED, group_size=3, pool=3))
         request = ParticipateRequest(b"", num_clients, 0, 1, 2, 3)
-        assert price_of(pool, None, request) == price_of(pool, Registered(), request) == 6 * price
+        assert price_of(pool, None, request) == price_of(pool, Registration(), request) == 6 * price
         assert price_of(pool, registered(num_clients), replace(request, num_clients=9)) == 6 * price

@@ -19,9 +19,9 @@ from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
     EpochKey,
-    Joined,
+    Membership,
     Reading,
-    Registered,
+    Registration,
 )
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
@@ -30,8 +30,8 @@ from dubhe_flwr.rules import Paper
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000)
 KEY = EpochKey(b"modulus 31415", b"prime 31415")
 READING = Reading(b"digest of 31415", 31415, 0.31415, (0.31415, 2.0))
-REGISTERED = Registered(KEY, 2.5, READING, num_draws=31415, num_sums=31415)
-JOINED = Joined(
+REGISTERED = Registration(KEY, 2.5, READING, num_draws=31415, num_sums=31415)
+JOINED = Membership(
     b"\xab" * 16, 31, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
 )
 MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), JOINED)
@@ -67,7 +67,7 @@ def test_round_trip(
         JOINED,
         label_counts=counts,
         remembered=remembered,
-        registered=Registered(key, weight, reading, num_draws=num_draws),
+        registered=Registration(key, weight, reading, num_draws=num_draws),
     )
     for place in (joined, replace(joined, registered=None), None):
         memory = replace(MEMORY, joined=place)

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from protocol.federation import dubhe, epoch_of, joined, registered, skewed_counts
+from protocol.federation import dubhe, joined, registered, skewed_counts
 from vectors import reference, reference_prices
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol.node.memory import Joined
+from dubhe_flwr.protocol.node.memory import Membership
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.rules import Prices
 
@@ -67,7 +67,7 @@ def test_the_sets_are_those_of_plain_numbers(
         place = joined(nodes, nodes.ids[0])
         announced = encode(place.announced)
         if server_round == first_round:
-            seed, sequence = nodes.state.run.seed, epoch_of(nodes).sequence
+            seed, sequence = nodes.state.run.seed, joined(nodes, nodes.ids[0]).sequence
             found, kept, num_sums = reference_prices.epoch(announced, rows, seed, sequence, kept)
         readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
         assert [reading and reading.probability for reading in readings] == pytest.approx(found)
@@ -89,15 +89,15 @@ def test_the_sets_are_those_of_plain_numbers(
 
 def test_both_go_back_to_the_first_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     """What all remember leads away from it; with the guess alone it takes as many sums, but one."""
-    usual, counts = Joined.left_to, skewed_counts(60)
-    monkeypatch.setattr(Joined, "left_to", lambda *of: tuple(9 * price for price in usual(*of)))
+    usual, counts = Membership.left_to, skewed_counts(60)
+    monkeypatch.setattr(Membership, "left_to", lambda *of: tuple(9 * price for price in usual(*of)))
     settings: dict[str, Any] = {"tries": 10, "registration_interval": 1}
     nodes = dubhe(counts, rule=Prices(), num_participants=8, simulation="plain", **settings)
     kept, lengths = list[float](), []
     for server_round in (1, 2):
         nodes.play(server_round)
         announced = encode(joined(nodes, nodes.ids[0]).announced)
-        seed, sequence = nodes.state.run.seed, epoch_of(nodes).sequence
+        seed, sequence = nodes.state.run.seed, joined(nodes, nodes.ids[0]).sequence
         kept = [9 * price for price in kept]
         found, kept, num_sums = reference_prices.epoch(
             announced, counts.tolist(), seed, sequence, kept

@@ -21,7 +21,7 @@ from dubhe_flwr.protocol import (
     Plan,
     Selector,
 )
-from dubhe_flwr.protocol.played import answer
+from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import (
     FedCbsSelector,
     FedEntOptSelector,

@@ -4,10 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from dubhe_flwr.protocol.coordinator.agent_tasks import (
+    AgentTask,
+    CutRound,
+    agent_task_of,
+    has_choice,
+)
 from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
-from dubhe_flwr.protocol.coordinator.stages.participate import Determined, Drawn
+from dubhe_flwr.protocol.coordinator.stages.participate import RoundDetermined, RoundsDrawn
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, Stage
@@ -17,7 +22,7 @@ from dubhe_flwr.protocol.wire.messages import DetermineReply, DetermineRequest, 
 class Determine(AwaitingInEpoch):
     """Agents were asked about rounds."""
 
-    questions: Mapping[int, Mapping[int, Question]]  # by agent and round
+    questions: Mapping[int, Mapping[int, AgentTask]]  # by agent and round
     failed: frozenset[int]  # agents that did not answer
     num_asked: int  # how many times agents were asked in this exchange
 
@@ -25,16 +30,16 @@ class Determine(AwaitingInEpoch):
     def begin(
         cls,
         context: Context,
-        drawn: Drawn,
+        drawn: RoundsDrawn,
         failed: frozenset[int] = frozenset(),
         num_asked: int = 0,
-    ) -> tuple[Context, "Determine | Determined"]:
+    ) -> tuple[Context, "Determine | RoundDetermined"]:
         """Ask an agent about each of the rounds; nobody where there is nothing to determine."""
         epoch, has_no_agent = drawn.epoch, False
-        questions: dict[int, dict[int, Question]] = {}
+        questions: dict[int, dict[int, AgentTask]] = {}
         for server_round, drawn_round in sorted(drawn.rounds.items()):
-            cut = question_of(epoch, drawn_round, failed, context.run.seed, server_round)
-            if not isinstance(cut, Question):
+            cut = agent_task_of(epoch, drawn_round, failed, context.run.seed, server_round)
+            if not isinstance(cut, AgentTask):
                 has_no_agent |= has_choice(epoch, drawn_round)
                 epoch = _with_round(epoch, server_round, cut, cut.first)
                 continue
@@ -44,13 +49,15 @@ class Determine(AwaitingInEpoch):
         if has_no_agent:
             context = context.noted("No agent is left to determine; the choice is random.")
         if not questions:
-            return context, Determined(epoch)
+            return context, RoundDetermined(epoch)
         requests = {agent: _request(epoch, asked) for agent, asked in questions.items()}
         num_rounds = sum(map(len, questions.values()))
         context, batch = context.batch(epoch.identity, Stage.DETERMINE, requests, num_rounds)
         return context, cls(batch, epoch, questions, failed, num_asked + 1)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, "Determine | Determined"]:
+    def take(
+        self, context: Context, replies: Replies
+    ) -> tuple[Context, "Determine | RoundDetermined"]:
         """Take the agents' answers; ask others about the rounds for which none came."""
 
         def refuse(node_id: int, reply: DetermineReply) -> str | None:
@@ -64,7 +71,7 @@ class Determine(AwaitingInEpoch):
         accepted, report = accept_replies(self.batch, replies, refuse)
         context = context.reported(report)
         epoch, failed = self.epoch, set(self.failed)
-        unanswered: dict[int, Question] = {}
+        unanswered: dict[int, AgentTask] = {}
         for agent, asked in self.questions.items():
             if agent not in accepted:
                 failed.add(agent)
@@ -76,19 +83,21 @@ class Determine(AwaitingInEpoch):
         if unanswered and self.num_asked < MAX_AGENTS:
             context = context.noted("An agent did not determine.")
             rounds = {r: question.drawn for r, question in unanswered.items()}
-            return self.begin(context, Drawn(epoch, rounds), frozenset(failed), self.num_asked)
+            return self.begin(
+                context, RoundsDrawn(epoch, rounds), frozenset(failed), self.num_asked
+            )
         for server_round, question in unanswered.items():
             epoch = _with_round(epoch, server_round, question, question.first)
         if unanswered:
             context = context.noted("No agent determined; the choice is random.")
-        return context, Determined(epoch)
+        return context, RoundDetermined(epoch)
 
 
 def _with_round(epoch: Epoch, server_round: int, cut: CutRound, chosen: tuple[int, ...]) -> Epoch:
     return replace(epoch, rounds={**epoch.rounds, server_round: cut.ready(chosen)})
 
 
-def _request(epoch: Epoch, asked: Mapping[int, Question]) -> DetermineRequest:
+def _request(epoch: Epoch, asked: Mapping[int, AgentTask]) -> DetermineRequest:
     """Sum the encrypted ``p_l`` of each try or group of some rounds."""
     selections = [indices for question in asked.values() for indices in question.selections]
     return DetermineRequest(
@@ -98,7 +107,7 @@ def _request(epoch: Epoch, asked: Mapping[int, Question]) -> DetermineRequest:
     )
 
 
-def _by_round(chosen: Sequence[int], asked: Sequence[Question]) -> list[tuple[int, ...]]:
+def _by_round(chosen: Sequence[int], asked: Sequence[AgentTask]) -> list[tuple[int, ...]]:
     """Split an agent's answer into those for its rounds."""
     ends = list(accumulate((len(question.first) for question in asked), initial=0))
     return [tuple(chosen[begin:end]) for begin, end in pairwise(ends)]

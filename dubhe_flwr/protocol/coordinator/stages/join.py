@@ -13,8 +13,8 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import UntrustedError
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, TrustedKeys
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES
 from dubhe_flwr.protocol.coordinator.epoch import Invitation
-from dubhe_flwr.protocol.coordinator.remedies import REMEDIES
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
@@ -30,9 +30,10 @@ _EACH_CLASS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joined(Invitation):
+class JoinedNodes:
     """The nodes that joined an epoch, with their replies in the order of the aliases."""
 
+    invitation: Invitation
     members: Mapping[int, JoinReply]
 
     @property
@@ -85,7 +86,7 @@ class Join(Awaiting):
         context, batch = context.batch(identity, Stage.JOIN, dict.fromkeys(asked, announced))
         return context, cls(batch, announced, context.round.present.difference(asked))
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, Joined]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, JoinedNodes]:
         """Take those that join under one number of classes."""
         identity = self.batch.header.epoch
         seen: set[bytes] = set()
@@ -128,14 +129,16 @@ class Join(Awaiting):
         for reason, number in report.dropped.items():
             if 2 * number > report.sent and reason in REMEDIES:
                 context = context.noted(f"Most nodes stay out ({reason}); {REMEDIES[reason]}.")
-        return context, Joined(
+        invitation = Invitation(
             identity=identity,
-            sequence=self.batch.header.sequence,
             announced=self.announced,
             num_classes=num_classes,
             asked=frozenset(self.batch.requests),
             left_out=self.left_out,
             declined=frozenset(declined),
+        )
+        return context, JoinedNodes(
+            invitation=invitation,
             members={node_id: accepted[node_id] for node_id in alias_order(aliases)},
         )
 

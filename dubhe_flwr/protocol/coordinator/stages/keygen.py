@@ -7,7 +7,7 @@ from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import Joined
+from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import (
@@ -24,7 +24,7 @@ from dubhe_flwr.protocol.wire.statements import split
 class KeyMade:
     """The epoch has a key, and each node's request its own sealed one."""
 
-    joined: Joined
+    joined: JoinedNodes
     agents: tuple[int, ...]  # whom to ask next, if it does not open
     public_key: PublicKey | Unencrypted  # a simulation may do without encryption
     requests: Mapping[int, RegisterRequest]
@@ -34,14 +34,14 @@ class KeyMade:
 class Keygen(Awaiting):
     """An agent was asked for the key."""
 
-    joined: Joined
+    joined: JoinedNodes
     agents: tuple[int, ...]  # whom to ask next, if none comes
 
     @classmethod
-    def begin(cls, context: Context, joined: Joined) -> tuple[Context, "Keygen | KeyMade"]:
+    def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Keygen | KeyMade"]:
         """Ask the first agent; nobody in a simulation that does not encrypt."""
-        if not joined.announced.encrypted:
-            plain = Unencrypted(joined.announced.key_bits)
+        if not joined.invitation.announced.encrypted:
+            plain = Unencrypted(joined.invitation.announced.key_bits)
             requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
             # It takes a number as with encryption, for the next request to join to have the same.
             return context.counted(), KeyMade(joined, (), plain, requests)
@@ -50,19 +50,19 @@ class Keygen(Awaiting):
 
     @classmethod
     def ask(
-        cls, context: Context, joined: Joined, agents: tuple[int, ...]
+        cls, context: Context, joined: JoinedNodes, agents: tuple[int, ...]
     ) -> tuple[Context, "Keygen"]:
         """Ask the first of these agents; the others may be asked next."""
         if not agents:
             context.give_up("No agent made a key; see nodes' logs, or set trusted_keys.", None)
         agent, *others = agents
         request = KeygenRequest(joined.public_keys, joined.signatures)
-        context, batch = context.batch(joined.identity, Stage.KEYGEN, {agent: request})
+        context, batch = context.batch(joined.invitation.identity, Stage.KEYGEN, {agent: request})
         return context, cls(batch, joined, tuple(others))
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, "KeyMade | Keygen"]:
         """Take the key, or ask another agent."""
-        joined, key_bits = self.joined, self.joined.announced.key_bits
+        joined, key_bits = self.joined, self.joined.invitation.announced.key_bits
         num_members = len(joined.members)
 
         def refuse(_node_id: int, reply: KeygenReply) -> str | None:
@@ -89,4 +89,4 @@ class Keygen(Awaiting):
             for node_id, key in zip(joined.members, sealed, strict=True)
         }
         public_key = PublicKey.from_bytes(reply.modulus, key_bits)
-        return context.heeding([agent]), KeyMade(joined, self.agents, public_key, requests)
+        return context.with_used_agents([agent]), KeyMade(joined, self.agents, public_key, requests)

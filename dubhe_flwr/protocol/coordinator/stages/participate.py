@@ -8,7 +8,7 @@ import numpy as np
 from dubhe_flwr.protocol.coordinator.context import AwaitingInEpoch, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.renewal import num_draws_of, num_rounds_of
-from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound, drawn_rounds
+from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound, drawn_rounds
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.plan import ERROR_REPLY, Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -17,7 +17,7 @@ from dubhe_flwr.protocol.wire.messages import ParticipateReply, ParticipateReque
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RoundsDrawn:
     """Rounds for which the nodes have drawn, and the epoch with what the draws cost."""
 
     epoch: Epoch
@@ -25,7 +25,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Determined:
+class RoundDetermined:
     """The epoch knows who trains in this round."""
 
     epoch: Epoch
@@ -36,15 +36,17 @@ class Participate(AwaitingInEpoch):
     """Nodes were asked to draw; where the epoch has held before, not for the first time."""
 
     request: ParticipateRequest
-    has_held: bool
+    was_drawn: bool
 
     @classmethod
-    def begin(cls, context: Context, epoch: Epoch) -> tuple[Context, "Participate | Determined"]:
+    def begin(
+        cls, context: Context, epoch: Epoch
+    ) -> tuple[Context, "Participate | RoundDetermined"]:
         """Ask all registered nodes that are there to draw, if the round is not drawn yet."""
         settings, server_round = context.settings, context.server_round
         ready = epoch.rounds.get(server_round)
         if ready is not None and not _may_be_drawn_anew(context, epoch, ready):
-            return context, Determined(epoch)
+            return context, RoundDetermined(epoch)
         num_tries = num_draws_of(settings, epoch)
         num_rounds = min(
             settings.rounds_per_draw,
@@ -57,15 +59,15 @@ class Participate(AwaitingInEpoch):
         )
         here = [node_id for node_id in epoch.registered if node_id in context.round.present]
         context.check_quorum(len(here), "registered and there", epoch)
-        has_held = epoch.num_draws > 0
+        was_drawn = epoch.num_draws > 0
         spent = epoch.num_draws + epoch.draws_charged(num_rounds * num_tries)
         # Kept at once: draws that were asked for are spent, whatever comes of them.
         epoch = replace(epoch, num_draws=spent)
         requests = dict.fromkeys(here, request)
         context, batch = context.batch(epoch.identity, Stage.PARTICIPATE, requests, num_rounds)
-        return context, cls(batch, epoch, request, has_held)
+        return context, cls(batch, epoch, request, was_drawn)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, Drawn | Refused]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, RoundsDrawn | Refused]:
         """Read the draws."""
         epoch, request = self.epoch, self.request
         sizes = sizes_of(request)
@@ -83,7 +85,7 @@ class Participate(AwaitingInEpoch):
         unwilling = said_no | (context.round.unwilling - accepted.keys())
         context = replace(context, round=replace(context.round, unwilling=unwilling))
         if is_refused(context, report):
-            return context, Refused(report, self.has_held)
+            return context, Refused(report, self.was_drawn)
         eligible = context.round.eligible
         may_train = np.fromiter(map(eligible.__contains__, epoch.registered), bool)
         this_round = replace(this_round, available=this_round.available & may_train)
@@ -93,10 +95,10 @@ class Participate(AwaitingInEpoch):
         context = replace(context, round=replace(context.round, willing=willing))
         context.check_quorum(len(context.round.willing), "registered and willing", epoch)
         context = replace(context, run=replace(context.run, num_refused_epochs=0))
-        return context, Drawn(epoch, rounds)
+        return context, RoundsDrawn(epoch, rounds)
 
 
-def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: ReadyRound) -> bool:
+def _may_be_drawn_anew(context: Context, epoch: Epoch, ready: DeterminedRound) -> bool:
     """Return whether too few are there of those who drew, and enough of those who may yet."""
     settings = context.settings
     here = context.round.eligible

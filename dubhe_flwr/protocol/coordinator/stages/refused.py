@@ -20,7 +20,7 @@ class Refused:
     """
 
     report: StageReport
-    has_held: bool
+    was_drawn: bool
 
 
 def is_refused(context: Context, report: StageReport) -> bool:
@@ -47,7 +47,7 @@ def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:
         f"{report.num_errors} of {report.sent} nodes refused at {report.stage}; the "
         "epoch ends and all register anew."
     )
-    num_refused = context.run.num_refused_epochs + (not refused.has_held)
+    num_refused = context.run.num_refused_epochs + (not refused.was_drawn)
     run = replace(context.run, num_refused_epochs=num_refused)
     this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
     return Join.begin(replace(context, run=run, round=this_round))

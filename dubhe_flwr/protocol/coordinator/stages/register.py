@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.stages.join import Joined
+from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
@@ -15,10 +15,10 @@ from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, REGISTRATION
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredNodes:
     """The nodes that registered, and have missed no exchange since."""
 
-    joined: Joined  # the nodes that joined, these among them
+    joined: JoinedNodes  # the nodes that joined, these among them
     public_key: PublicKey | Unencrypted
     distributions: Mapping[int, bytes]  # encrypted p_l by node id, in the order of the aliases
     num_registered: int  # clients that the sum of the registrations covers
@@ -34,13 +34,15 @@ class Register(Awaiting):
     @classmethod
     def begin(cls, context: Context, made: KeyMade) -> tuple[Context, "Register"]:
         """Send each node its sealed key."""
-        context, batch = context.batch(made.joined.identity, Stage.REGISTER, made.requests)
+        context, batch = context.batch(
+            made.joined.invitation.identity, Stage.REGISTER, made.requests
+        )
         return context, cls(batch, made)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, Registered | Keygen]:
+    def take(self, context: Context, replies: Replies) -> tuple[Context, RegisteredNodes | Keygen]:
         """Add up the registrations; ask another agent if its key opened for too few."""
         joined, public_key = self.made.joined, self.made.public_key
-        layout = joined.terms.layout
+        layout = joined.invitation.terms.layout
         sizes = layout.field_bytes(REGISTRATION), layout.field_bytes(DISTRIBUTION)
 
         def refuse(_node_id: int, reply: RegisterReply) -> str | None:
@@ -65,8 +67,9 @@ class Register(Awaiting):
         if len(kept) < len(members):
             of_registration = layout.num_ciphertexts(REGISTRATION)
             total = public_key.add_up((accepted[n].registration for n in kept), of_registration)
-        return context, Registered(
-            joined=replace(joined, left_out=joined.left_out | (members.keys() - kept)),
+        left_out = joined.invitation.left_out | (members.keys() - kept)
+        return context, RegisteredNodes(
+            joined=replace(joined, invitation=replace(joined.invitation, left_out=left_out)),
             public_key=public_key,
             distributions={n: accepted[n].distribution for n in kept},
             num_registered=len(kept),
@@ -74,7 +77,9 @@ class Register(Awaiting):
         )
 
 
-def _by_lot(context: Context, joined: Joined, nodes: Collection[int]) -> tuple[Context, list[int]]:
+def _by_lot(
+    context: Context, joined: JoinedNodes, nodes: Collection[int]
+) -> tuple[Context, list[int]]:
     """Leave out a random tenth of the nodes, once a registration is of others than the one before.
 
     Two sums over all nodes but a few tell what these few registered. Those whom the lot did not ask
@@ -82,7 +87,7 @@ def _by_lot(context: Context, joined: Joined, nodes: Collection[int]) -> tuple[C
     """
     run, settings, kept = context.run, context.settings, list(nodes)
     has_varied = run.has_varied or run.last_registered not in {None, frozenset(kept)}
-    number = len(kept) + len(joined.left_out)
+    number = len(kept) + len(joined.invitation.left_out)
     if has_varied and number >= 10 * settings.min_cohort:
         most = max(settings.least_nodes, settings.num_participants, number - number // 10)
         lots = generator(run.seed, "left out", context.server_round).permutation(len(kept))

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
-from dubhe_flwr.protocol.coordinator.epoch import Epoch, Invitation
+from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
-from dubhe_flwr.protocol.coordinator.stages.register import Registered
+from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest, Stage
@@ -18,19 +18,23 @@ from dubhe_flwr.protocol.wire.terms import SETTLEMENT
 class Settle(Awaiting):
     """Nodes were given the last sum and asked to go on with the rule."""
 
-    registered: Registered
+    registered: RegisteredNodes
 
     @classmethod
-    def begin(cls, context: Context, registered: Registered) -> tuple[Context, "Settle | Epoch"]:
+    def begin(
+        cls, context: Context, registered: RegisteredNodes
+    ) -> tuple[Context, "Settle | Epoch"]:
         """Ask the nodes to go on, unless the rule needs no further sum."""
-        terms, last = registered.joined.terms, registered.last_sum
+        terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
         # The only sum is read by whoever draws. Of several, the last one is read here as well: the
         # nodes say that the rule is settled, and what it found.
         if num_sums <= max(1, last.exchange):
             return _epoch(context, registered)
         requests = dict.fromkeys(registered.distributions, last)
-        context, batch = context.batch(registered.joined.identity, Stage.SETTLE, requests)
+        context, batch = context.batch(
+            registered.joined.invitation.identity, Stage.SETTLE, requests
+        )
         return context, cls(batch, registered)
 
     def take(
@@ -38,7 +42,7 @@ class Settle(Awaiting):
     ) -> tuple[Context, "Settle | Epoch | Refused"]:
         """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
         registered = self.registered
-        terms = registered.joined.terms
+        terms = registered.joined.invitation.terms
         size = terms.layout.field_bytes(SETTLEMENT)
 
         def refuse(_node_id: int, reply: SettleReply) -> str | None:
@@ -47,7 +51,7 @@ class Settle(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         if is_refused(context, report):
-            return context.reported(report), Refused(report, has_held=False)
+            return context.reported(report), Refused(report, was_drawn=False)
         vectors = {
             node_id: reply.contribution
             for node_id, reply in accepted.items()
@@ -70,19 +74,19 @@ class Settle(Awaiting):
         return self.begin(context, replace(_of(registered, members), last_sum=last))
 
 
-def _of(registered: Registered, node_ids: Collection[int]) -> Registered:
+def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNodes:
     """Return what some of the nodes registered."""
     kept = {n: vector for n, vector in registered.distributions.items() if n in node_ids}
     return replace(registered, distributions=kept)
 
 
 def _epoch(
-    context: Context, registered: Registered, finding: tuple[float, ...] = ()
+    context: Context, registered: RegisteredNodes, finding: tuple[float, ...] = ()
 ) -> tuple[Context, Epoch]:
     joined, node_ids = registered.joined, registered.distributions
     has_varied = context.run.has_varied or len(node_ids) < registered.num_registered
     return replace(context, run=replace(context.run, has_varied=has_varied)), Epoch(
-        **{invited.name: getattr(joined, invited.name) for invited in fields(Invitation)},
+        invitation=joined.invitation,
         first_round=context.server_round,
         aliases={node_id: joined.members[node_id].alias for node_id in node_ids},
         public_key=registered.public_key,

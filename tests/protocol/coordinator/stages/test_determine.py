@@ -24,7 +24,7 @@ from dubhe_flwr.core.distribution import fixed_point_distribution as fixed_point
 from dubhe_flwr.core.distribution import with_square
 from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.protocol import Batch, Plan
-from dubhe_flwr.protocol.coordinator.questions import Question
+from dubhe_flwr.protocol.coordinator.agent_tasks import AgentTask
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 
 N = 24
@@ -34,7 +34,7 @@ TEN = GROUPS | {"num_participants": 10}
 KINDS = pytest.mark.parametrize("settings", [{}, TEN], ids=["tries", "groups"])
 
 
-def best(question: Question) -> tuple[int, ...]:
+def best(question: AgentTask) -> tuple[int, ...]:
     """Return what is best in the clear."""
     sums = [FIXED[members].sum(axis=0) for members in question.selections]
     if question.first == (0,):
@@ -61,7 +61,7 @@ def standing_in(nodes: Nodes, stand_in: int) -> Batch:
 def test_the_best_selection_trains(settings: dict[str, Any], rounds_per_draw: int) -> None:
     """Each round has an agent of its own, whose own data is in nothing that it decrypts."""
     nodes = federation(N, rounds_per_draw=rounds_per_draw, registration_interval=12, **settings)
-    questions: dict[int, tuple[int, Question]] = {}
+    questions: dict[int, tuple[int, AgentTask]] = {}
     for server_round in range(1, 13):
         if (server_round - 1) % rounds_per_draw == 0:
             batch = nodes.until("determine", server_round)

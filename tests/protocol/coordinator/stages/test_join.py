@@ -35,10 +35,10 @@ def test_each_epoch_registers_another_sample() -> None:
         nodes.exchanges.clear()
         plans.append(nodes.play(server_round))
         epoch = epoch_of(nodes)
-        assert {e.node_id for e in nodes.exchanges} <= epoch.asked
-        assert set(plans[-1].participants) <= epoch.asked
-        assert epoch.left_out == frozenset(nodes.ids) - epoch.asked
-        samples.append(epoch.asked)
+        assert {e.node_id for e in nodes.exchanges} <= epoch.invitation.asked
+        assert set(plans[-1].participants) <= epoch.invitation.asked
+        assert epoch.invitation.left_out == frozenset(nodes.ids) - epoch.invitation.asked
+        samples.append(epoch.invitation.asked)
     assert epochs_of(plans) == [0, 0, 0, 3, 3, 3, 6, 6, 6]
     assert {plan.num_registered for plan in plans} == {9}
     assert len(set(samples)) == 3
@@ -196,8 +196,8 @@ class TestNumberOfClasses:
             note.split(". ")[0].split(": ")[1].split(", ")
         )
         assert note.endswith("count_labels makes them.")
-        assert (plan.num_registered, epoch_of(nodes).num_classes) == (6, 5)
-        assert epoch_of(nodes).declined == odd == nodes.state.run.declined
+        assert (plan.num_registered, epoch_of(nodes).invitation.num_classes) == (6, 5)
+        assert epoch_of(nodes).invitation.declined == odd == nodes.state.run.declined
         assert [nodes.play(r).epoch == plan.epoch for r in (2, 3, 4)] == [True] * 3
         assert not odd & set(asked(nodes, "register"))
 
@@ -231,4 +231,4 @@ class TestNumberOfClasses:
         for lengths in ((6, 6, 6, 4, 4, 4), (4, 4, 4, 6, 6, 6)):
             nodes = self.coins(*lengths)
             assert nodes.play(1).num_registered == 3
-            assert epoch_of(nodes).num_classes == 6
+            assert epoch_of(nodes).invitation.num_classes == 6

@@ -4,7 +4,7 @@ import pytest
 from protocol.server import agents_in_turn, altered, asked, federation, lost
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol.coordinator.stages.join import Joined
+from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
 
 
 def test_agents_are_not_asked_for_ever() -> None:
@@ -20,10 +20,10 @@ def test_the_mean_number_of_samples_is_computed_once(monkeypatch: pytest.MonkeyP
     """Once for all nodes: for each one, the time would grow with the square of their number."""
     computed: list[float | None] = []
 
-    def told(joined: Joined) -> float | None:
+    def told(joined: JoinedNodes) -> float | None:
         computed.append(12.0)
         return computed[-1]
 
-    monkeypatch.setattr(Joined, "mean_examples", property(told))
+    monkeypatch.setattr(JoinedNodes, "mean_examples", property(told))
     federation(equal_weights=False).play(1)
     assert len(computed) == 1

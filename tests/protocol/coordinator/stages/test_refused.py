@@ -47,7 +47,7 @@ class TestLiars:
         assert (plan.num_registered, len(plan.participants), plan.fallback) == (6, 4, False)
         assert {type(error) for error in nodes.errors} == {RefusedError}
         epoch = epoch_of(nodes)
-        assert (len(epoch.asked), len(epoch.left_out)) == (6, 6)
+        assert (len(epoch.invitation.asked), len(epoch.invitation.left_out)) == (6, 6)
         assert nodes.play(2).epoch == plan.epoch
         after = nodes.play(3)
         assert (after.num_registered, after.notes) == (12, ())
@@ -67,7 +67,7 @@ class TestLiars:
             epoch = epoch_of(nodes)
             assert liar not in epoch.registered
             assert len(plan.participants) == min(most, len(epoch.registered)) >= 4
-            assert len(epoch.asked) >= num_clients // 4
+            assert len(epoch.invitation.asked) >= num_clients // 4
             assert lies.count(server_round) in {1, 2}
         assert 30 < len(lies) < 60
 

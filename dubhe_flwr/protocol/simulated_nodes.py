@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol.node.memory import Joined, Memory
+from dubhe_flwr.protocol.node.memory import Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -15,7 +15,7 @@ from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest
 from dubhe_flwr.protocol.wire.terms import MAX_KEY_BITS
 
 
-class PlayedNodes:
+class SimulatedNodes:
     """Answers for the nodes that told their label counts when they joined.
 
     They have nothing to hide, and a message of Flower takes longer than its answer. A node that is
@@ -54,7 +54,7 @@ class PlayedNodes:
                     memory = Memory(
                         sequence=header.sequence,
                         epochs=header.epoch,
-                        joined=Joined(
+                        joined=Membership(
                             header.epoch,
                             header.sequence,
                             request,

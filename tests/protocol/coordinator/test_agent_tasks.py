@@ -11,8 +11,13 @@ from protocol.federation import epoch_of
 from protocol.server import federation
 
 from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.protocol.coordinator.agent_tasks import (
+    AgentTask,
+    CutRound,
+    agent_task_of,
+    has_choice,
+)
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.questions import CutRound, Question, has_choice, question_of
 from dubhe_flwr.protocol.coordinator.rounds import DrawnRound
 
 N = 9
@@ -38,7 +43,7 @@ def draw(num_tries: int, seed: int = 0, available: NDArray[np.bool_] = ALL) -> D
 def selecting(epoch: Epoch, num_participants: int) -> Epoch:
     """Return the epoch of an operator who wants so many clients."""
     announced = replace(epoch.announced, num_participants=num_participants)
-    return replace(epoch, announced=announced)
+    return replace(epoch, invitation=replace(epoch.invitation, announced=announced))
 
 
 def spending(epoch: Epoch, *sums: int) -> Epoch:
@@ -48,7 +53,7 @@ def spending(epoch: Epoch, *sums: int) -> Epoch:
 
 def agent_of(question: CutRound) -> int | None:
     """Return the agent that is asked, or None if nobody is."""
-    return question.agent if isinstance(question, Question) else None
+    return question.agent if isinstance(question, AgentTask) else None
 
 
 def without(*indices: int) -> NDArray[np.bool_]:
@@ -64,10 +69,10 @@ def test_who_is_away_or_failed_or_spent_is_passed_over(epoch: Epoch) -> None:
     spent[ORDER[2]] = 1
     drawn = draw(4, available=without(ORDER[0]))
     failed = epoch.ids([ORDER[1]])
-    agent = agent_of(question_of(spending(epoch, *spent), drawn, failed, 7, 3))
+    agent = agent_of(agent_task_of(spending(epoch, *spent), drawn, failed, 7, 3))
     assert agent == epoch.registered[ORDER[3]]
     drawn = draw(3, available=without(ORDER[0]))
-    agent = agent_of(question_of(spending(epoch, *spent), drawn, failed, 7, 3))
+    agent = agent_of(agent_task_of(spending(epoch, *spent), drawn, failed, 7, 3))
     assert agent == epoch.registered[ORDER[2]]
 
 
@@ -84,8 +89,8 @@ def test_where_there_is_nothing_to_choose_nobody_is_asked(
 ) -> None:
     """One try, one possible set, a set of nearly all, or more sums than any agent decrypts."""
     changed, drawn = selecting(epoch, num_participants), draw(num_tries, 0, without(*away))
-    question = question_of(changed, drawn, NOBODY, 7, 3)
-    assert isinstance(question, Question) == asked
+    question = agent_task_of(changed, drawn, NOBODY, 7, 3)
+    assert isinstance(question, AgentTask) == asked
     assert has_choice(changed, drawn) == (asked or num_tries == 5)
     fewest = min(num_participants, N - len(away))
     assert {len(members) for members in question.selections} == {fewest}
@@ -102,7 +107,7 @@ def test_agents_keep_out_of_their_own_sums(epoch: Epoch, data: st.DataObject) ->
     spent = data.draw(st.lists(st.integers(0, 5), min_size=N, max_size=N))
     failed = epoch.ids(np.flatnonzero(data.draw(flags)))
     server_round = data.draw(st.integers(3, 40))
-    question = question_of(
+    question = agent_task_of(
         spending(selecting(epoch, num_participants), *spent),
         draw(num_tries, server_round, free),
         failed,
@@ -113,7 +118,7 @@ def test_agents_keep_out_of_their_own_sums(epoch: Epoch, data: st.DataObject) ->
         assert len(members) == min(num_participants, free.sum())
         assert free[members].all()
         assert agent_of(question) not in epoch.ids(members)
-    if isinstance(question, Question):
+    if isinstance(question, AgentTask):
         assert question.agent not in failed
         place = epoch.registered.index(question.agent)
         assert free[place]
@@ -125,7 +130,8 @@ def large(epoch: Epoch) -> Epoch:
     """Return an epoch of thirty clients, of which eight are wanted in two groups."""
     aliases = {1000 + row: str(row) for row in range(30)}
     announced = replace(epoch.announced, num_participants=8, group_size=3, pool=5)
-    return replace(epoch, aliases=aliases, num_registered=30, announced=announced)
+    invitation = replace(epoch.invitation, announced=announced)
+    return replace(epoch, aliases=aliases, num_registered=30, invitation=invitation)
 
 
 @given(
@@ -142,11 +148,11 @@ def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that m
     decisions = generator(seed, "draw").random((30, 1)) < rate
     available = np.array([row not in away for row in range(30)])
     drawn = DrawnRound(decisions, available, ())
-    question = question_of(spending(large, *[spent] * 30), drawn, large.ids(failed), seed, 3)
+    question = agent_task_of(spending(large, *[spent] * 30), drawn, large.ids(failed), seed, 3)
     members = np.concatenate(question.selections)
     assert len(set(members.tolist())) == members.size
     assert available[members].all()
-    if not isinstance(question, Question):
+    if not isinstance(question, AgentTask):
         assert (question.first, len(question.selections)) == ((0,), 1)
         assert members.size == min(8, 30 - len(away))
         none_left = not any(available[row] for row in set(range(30)) - failed)
@@ -171,7 +177,7 @@ def test_groups_are_disjoint_and_lack_their_agent(  # noqa: PLR0917 - all that m
 def test_what_is_an_answer(chosen: tuple[int, ...], fits: bool) -> None:
     """Distinct groups that are there and make up as many clients as the first ones."""
     groups = tuple(np.split(np.arange(14), [3, 6, 10]))
-    question = Question(draw(1), groups, first=(0, 2), agent=5)
+    question = AgentTask(draw(1), groups, first=(0, 2), agent=5)
     assert question.is_answer(chosen) == fits
     if fits:
         members = sorted(row for index in chosen for row in groups[index].tolist())

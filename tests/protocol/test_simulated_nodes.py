@@ -9,7 +9,7 @@ import pytest
 from protocol.federation import Federation, dubhe, skewed_counts
 
 from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Stage
-from dubhe_flwr.protocol.played import PlayedNodes
+from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 from dubhe_flwr.rules import Paper, Prices
 
 COUNTS = skewed_counts(30)
@@ -27,7 +27,7 @@ def federation(**settings: Any) -> Federation[Any]:
     return dubhe(COUNTS, **usual | settings)
 
 
-def rounds(nodes: Federation[Any], played: PlayedNodes | None) -> list[Plan]:
+def rounds(nodes: Federation[Any], played: SimulatedNodes | None) -> list[Plan]:
     """Play four rounds; the labels of some nodes are others in the second epoch."""
     plans = []
     for server_round in range(1, 5):
@@ -47,7 +47,7 @@ def rounds(nodes: Federation[Any], played: PlayedNodes | None) -> list[Plan]:
 def test_who_is_played_does_as_it_would_itself(settings: dict[str, Any]) -> None:
     """The same plans, to the byte, by one message to a node in each epoch."""
     itself, played = federation(**settings), federation(**settings)
-    assert rounds(played, PlayedNodes()) == rounds(itself, None)
+    assert rounds(played, SimulatedNodes()) == rounds(itself, None)
     assert len(played.exchanges) == 2 * len(COUNTS)
     assert played.stages() == [Stage.JOIN]
 
@@ -59,7 +59,7 @@ def test_who_is_asked_each_round_answers_for_itself() -> None:
         for node_id in nodes.ids[:2]:
             own = replace(nodes.policies[node_id], willing=lambda server_round: server_round != 2)
             nodes.policies[node_id] = own
-    assert rounds(both[1], PlayedNodes()) == rounds(both[0], None)
+    assert rounds(both[1], SimulatedNodes()) == rounds(both[0], None)
     asked = {e.node_id for e in both[1].exchanges if e.stage != Stage.JOIN}
     assert asked == set(both[1].ids[:2])
 
@@ -67,7 +67,7 @@ def test_who_is_asked_each_round_answers_for_itself() -> None:
 def test_only_what_is_in_the_clear_anyway_is_told() -> None:
     """Under encryption no node tells its labels, and each answers for itself."""
     nodes = federation(**SETTINGS["prices"] | {"simulation": "encrypted"})
-    rounds(nodes, PlayedNodes())
+    rounds(nodes, SimulatedNodes())
     replies: list[Any] = [e.reply for e in nodes.exchanges]
     assert not any("label-counts" in reply for reply in replies)
     assert {e.node_id for e in nodes.exchanges if e.stage == Stage.PARTICIPATE} == set(nodes.ids)
@@ -85,4 +85,4 @@ def test_counts_that_cannot_be_cost_one_node_its_place(simulation: str, told: An
     nodes.alter_reply = lambda stage, node_id, reply: (
         answer(reply) if (stage, node_id) == (Stage.JOIN, spoilt) else reply
     )
-    assert [plan.num_registered for plan in rounds(nodes, PlayedNodes())] == [29] * 4
+    assert [plan.num_registered for plan in rounds(nodes, SimulatedNodes())] == [29] * 4

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.rounds import DrawnRound, ReadyRound
-from dubhe_flwr.protocol.determination import Round
+from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound, DrawnRound
+from dubhe_flwr.protocol.determination import Volunteers
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class CutRound:
     selections: tuple[NDArray[np.int64], ...]
     first: tuple[int, ...]  # what is taken if no agent answers: the first try, or the first groups
 
-    def ready(self, chosen: tuple[int, ...]) -> ReadyRound:
+    def ready(self, chosen: tuple[int, ...]) -> DeterminedRound:
         """Return the round with the selections that were chosen."""
         members = np.unique(np.concatenate([self.selections[index] for index in chosen]))
-        return ReadyRound(
+        return DeterminedRound(
             members=tuple(members.tolist()),
             available=tuple(np.flatnonzero(self.drawn.available).tolist()),
             unwilling=self.drawn.unwilling,
@@ -34,7 +34,7 @@ class CutRound:
 
 
 @dataclass(frozen=True)
-class Question(CutRound):
+class AgentTask(CutRound):
     """A round of which an agent is to choose."""
 
     agent: int  # the node to ask, whose own data is in no selection
@@ -48,9 +48,9 @@ class Question(CutRound):
         return sizes[0] == sizes[1]
 
 
-def question_of(
+def agent_task_of(
     epoch: Epoch, drawn: DrawnRound, failed: frozenset[int], seed: int, server_round: int
-) -> Question | CutRound:
+) -> AgentTask | CutRound:
     """Cut a round into its tries or groups, and find an agent where there is a choice.
 
     The agents of an epoch are a random order of its nodes, a node a round. One that is away, has
@@ -71,7 +71,7 @@ def question_of(
     eligible = drawn.available.copy()
     if place is not None:
         eligible[place] = False
-    to_cut = Round(
+    to_cut = Volunteers(
         drawn.decisions,
         eligible,
         announced.num_participants,
@@ -83,7 +83,7 @@ def question_of(
         return CutRound(drawn, tuple(to_cut.tries()), (0,))
     selections = announced.determination.cut(to_cut, to_decrypt)
     first = tuple(range(announced.num_wanted))
-    return Question(drawn, tuple(selections), first, registered[place])
+    return AgentTask(drawn, tuple(selections), first, registered[place])
 
 
 def has_choice(epoch: Epoch, drawn: DrawnRound) -> bool:

@@ -1,44 +1,49 @@
-"""A round that the protocol has to give up: it fails, or its clients are chosen by chance."""
+"""What becomes of a round that cannot go on: the run ends, or K nodes are chosen at random."""
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import Context, GivenUpError, Planned
+from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES_OF_DECLINED, remedy
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
-from dubhe_flwr.protocol.coordinator.remedies import REMEDIES_OF_DECLINED, remedy
 from dubhe_flwr.protocol.plan import Plan
-
-OutcomeT = TypeVar("OutcomeT")
 
 _OPTION: Final = ' With on_failure="random" such a round goes by chance.'
 _BY_CHANCE: Final = "The clients of this round are chosen at random."
 _SKIPPED: Final = "Nobody is there to train; this round is skipped."
 
 
-def or_by_chance(
-    context: Context, epoch: Epoch | None, step: Callable[[], tuple[Context, OutcomeT]]
-) -> tuple[Context, OutcomeT | Planned]:
-    """Take a step of the protocol; choose at random where it fails, if the operator says so.
+def planned_at_random(
+    context: Context, epoch: Epoch | None, error: DubheError
+) -> tuple[Context, Planned]:
+    """Choose K nodes at random for a round that failed, if the operator wants that.
 
-    It is a `QuorumError` if the round is given up and `on_failure` is "raise", or if no node can
-    train for a reason that the operator has to remove.
+    Parameters
+    ----------
+    context, epoch
+        Where the round stood before the step that failed; a `GivenUpError` knows more.
+    error : DubheError
+        Why it failed.
+
+    Raises
+    ------
+    DubheError
+        The error itself if it is a `SettingsError`, which no later round would mend, or if
+        `on_failure` is "raise"; a `QuorumError` if the round was given up, or if no node can train
+        for a reason that the operator has to remove.
     """
     raises = context.settings.on_failure == "raise"
-    try:
-        return step()
-    except SettingsError:  # what cannot work does not get better by chance
-        raise
-    except GivenUpError as error:
+    if isinstance(error, SettingsError):
+        raise error
+    if isinstance(error, GivenUpError):
+        context, epoch = error.context, error.epoch
         if raises:
-            option = "" if remedy(error.context.round.reports) else _OPTION
-            raise _failure(error.context, f"{error}{option}") from None
-        return _by_chance(error.context, error.epoch, error)
-    except DubheError as error:
-        if raises:
-            raise
-        return _by_chance(context, epoch, error)
+            option = "" if remedy(context.round.reports) else _OPTION
+            raise _failure(context, f"{error}{option}") from None
+    elif raises:
+        raise error
+    return _by_chance(context, epoch, error)
 
 
 def _failure(context: Context, sentence: str) -> QuorumError:

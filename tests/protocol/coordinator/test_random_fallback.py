@@ -10,8 +10,8 @@ from protocol.server import federation as usual
 
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError, SettingsError
 from dubhe_flwr.protocol import Plan
-from dubhe_flwr.protocol.coordinator.chance import or_by_chance
-from dubhe_flwr.protocol.coordinator.context import Context, Rest, Round, Run
+from dubhe_flwr.protocol.coordinator.context import Context, Rest, RoundProgress, Run
+from dubhe_flwr.protocol.coordinator.random_fallback import planned_at_random
 from dubhe_flwr.protocol.coordinator.stages.participate import Participate
 from dubhe_flwr.protocol.coordinator.stages.register import Register
 
@@ -38,14 +38,10 @@ class TestErrors:
     def test_settings_that_cannot_work_are_always_an_error(self, on_failure: str) -> None:
         """So that a typing error is not trained through for days; faults of the program surface."""
         settings = federation(on_failure=on_failure).selector.settings  # type: ignore[attr-defined]
-        context = Context(settings, Run(seed=7), Round())
-        for error in (SettingsError("It cannot work."), ZeroDivisionError()):
-
-            def step(error: Exception = error) -> Any:
-                raise error
-
+        context = Context(settings, Run(seed=7), RoundProgress())
+        for error in (SettingsError("It cannot work."),):
             with pytest.raises(type(error)):
-                or_by_chance(context, None, step)
+                planned_at_random(context, None, error)
 
     @pytest.mark.parametrize("kind", [Register, Participate])
     def test_any_other_error_of_the_package_ends_the_round_alone(

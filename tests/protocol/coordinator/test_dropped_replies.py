@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dubhe_flwr.protocol import StageReport
-from dubhe_flwr.protocol.coordinator.remedies import REMEDIES_OF_DECLINED, dropped, remedy
+from dubhe_flwr.protocol.coordinator.dropped_replies import REMEDIES_OF_DECLINED, dropped, remedy
 
 
 def test_losses_add_up() -> None:
