@@ -68,7 +68,6 @@ class SelectionDriver:
             raise SettingsError("eligible() returned nothing; let it return node ids.")
         run.state, outcome = self.selector.begin_round(run.state, server_round, node_ids, eligible)
         while isinstance(outcome, Batch):
-            run.before_sending()
             with self._told_once:
                 replies = self._nodes.exchange(outcome, lambda left: send(left, timeout))
             _log_failures(outcome, replies)
@@ -222,22 +221,21 @@ class Selecting(Generic[StrategyT]):
         return self.driver.run.rounds_left(num_rounds)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what must survive for the next round to be the one that would have come.
+        """Return what must survive for the run to go on with its next round.
 
-        To be called between two rounds. The model is not part of it, nor is any key: the server
-        has none. It is plain values that JSON takes, and arrays where the wrapped strategy keeps
-        some: one of Flower's, or one with `state_dict` and `load_state_dict`.
+        To be called between two rounds. It holds the round, the selector's seed and count of
+        batches, and what the wrapped strategy keeps: a strategy of Flower's, or one with
+        `state_dict` and `load_state_dict`. The model, the registration and keys are no part of it.
+        It is plain values that JSON takes, and arrays where the wrapped strategy keeps some.
         """
         return self.driver.run.state_dict()
 
-    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool = True) -> None:
-        """Take up what `state_dict` returned; rounds are counted on from it.
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Take up what `state_dict` returned; rounds are counted on, and all nodes register anew.
 
-        Unless `interrupted` is False, nodes may have been asked for anything since. They refuse to
-        answer the same request twice, so a new epoch then begins. Another version, a key that is
-        missing or unknown, and a value that is unfit are a `CheckpointError`.
+        Raises `CheckpointError` for another version, a missing or unknown key, and an unfit value.
         """
-        self.driver.run.load_state_dict(saved, interrupted=interrupted)
+        self.driver.run.load_state_dict(saved)
 
     def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
         """Return which of the nodes that are there may be chosen; the default is all of them."""

@@ -61,10 +61,11 @@ class Selector(ABC, Generic[StateT]):
             "leave out checkpoint_dir."
         )
 
-    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> StateT:
+    def load_state_dict(self, saved: dict[str, Any]) -> StateT:
         """Return the state that `state_dict` saved; what does not fit is a `CheckpointError`.
 
-        If it was interrupted, nodes may have been asked for anything since.
+        The next round must not build on anything that nodes remember: they may have been asked for
+        more since.
         """
-        del saved, interrupted
+        del saved
         raise CheckpointError(f"{type(self).__name__} loads no state; give it load_state_dict.")

@@ -1,17 +1,30 @@
 """Tests of the directory that keeps the last completed round."""
 
+import copy
 import os
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import Array, ArrayRecord
+from flwr.common import Parameters, ndarrays_to_parameters
 
-from dubhe_flwr.adapter.checkpoint import Checkpoint, CheckpointDirectory
+from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
 from dubhe_flwr.errors import CheckpointError
 
-CONTENT = {"state": {"version": 1}, "model": [np.arange(3), {"b": np.zeros((2, 0))}]}
+OTHERS: list[Any] = [None, 5, "x", [], {}, [[1]], {"bytes": 3}, {"dubhe": True}]
+VALUES: list[Any] = [
+    None,
+    [1, 2.5, "x", True, None],
+    {"array": 5, "dict": {"parameters": [], "bytes": 1}, "b/c": b"\x00\xff"},
+    Parameters([b"{}", b""], "json"),
+    ndarrays_to_parameters([np.arange(3), np.float32(2) * np.ones((2, 2), np.float32)]),
+    ArrayRecord({"layer.1": Array(np.zeros((2, 0), np.int8)), "file": Array(np.ones(1))}),
+    ArrayRecord({"a": Array("float32", (1,), "torch", b"1234")}),
+    ArrayRecord(),
+]
 
 
 def opened(path: Path) -> CheckpointDirectory:
@@ -21,72 +34,59 @@ def opened(path: Path) -> CheckpointDirectory:
     return directory
 
 
-def latest(directory: CheckpointDirectory) -> Checkpoint:
-    """Return the last checkpoint, which there is."""
-    checkpoint = directory.open()
-    assert checkpoint is not None
-    return checkpoint
-
-
-def names(path: Path) -> list[str]:
-    """Return what lies in a folder, but for the lock."""
-    return sorted(entry.name for entry in path.iterdir() if entry.name != ".lock")
+def travelled(value: Any, path: Path) -> Any:
+    """Return a value after its way through a file."""
+    opened(path).save([value])
+    return CheckpointDirectory(path).open()[0]
 
 
 def test_only_the_last_round_is_kept(tmp_path: Path) -> None:
-    """What was saved is there with its arrays; what was there before is gone."""
+    """One file takes the place of the other, and nothing else is left behind."""
     directory = CheckpointDirectory(tmp_path / "new" / "folder")
     assert directory.open() is None
     for server_round in (0, 1, 10):
-        directory.save(server_round, {**CONTENT, "round": server_round})
-        assert names(directory.path) == [f"round-{server_round:06d}"]
-    checkpoint = latest(CheckpointDirectory(str(directory.path)))
-    assert not checkpoint.left
-    assert checkpoint.content["round"] == 10
-    assert checkpoint.content["state"] == {"version": 1}
-    np.testing.assert_array_equal(checkpoint.content["model"][0], np.arange(3))
-    assert checkpoint.content["model"][1]["b"].shape == (2, 0)
+        directory.save({"round": server_round})
+        assert sorted(entry.name for entry in directory.path.iterdir()) == [
+            ".lock",
+            "checkpoint.npz",
+        ]
+    assert CheckpointDirectory(str(directory.path)).open() == {"round": 10}
 
 
-@pytest.mark.parametrize("value", [{1, 2}, np.array([{}])])
-def test_no_checkpoint_holds_a_pickle(tmp_path: Path, value: object) -> None:
-    """What is neither JSON nor an array of numbers is refused when it is saved."""
-    with pytest.raises(CheckpointError, match=r"no (set|ndarray)\."):
-        opened(tmp_path).save(0, {"state": value})
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_values_come_back(value: Any, tmp_path: Path) -> None:
+    """Whatever keys a dictionary has, and whatever kind a model is of."""
+    assert travelled(value, tmp_path) == value
 
 
-def test_rounds_are_compared_as_numbers(tmp_path: Path) -> None:
-    """Where an earlier one could not be removed, the later one counts."""
+def test_arrays_come_back_bit_for_bit(tmp_path: Path) -> None:
+    """With their types and shapes; numbers of numpy become Python's."""
+    array = np.array([0.1, np.nan, -0.0], dtype=np.float32)
+    back = travelled({"m": [array, np.zeros((2, 0))], "n": np.float32(0.5)}, tmp_path)
+    assert back["m"][0].dtype == array.dtype
+    assert back["m"][0].tobytes() == array.tobytes()
+    assert back["m"][1].shape == (2, 0)
+    assert type(back["n"]) is float
+    assert back["n"] == 0.5
+
+
+@pytest.mark.parametrize("value", [object(), [{1: 2}], lambda: 1, np.array([{}]), {1, 2}])
+def test_what_only_a_pickle_holds_is_refused(value: object, tmp_path: Path) -> None:
+    """The error names the type or the key, and the last checkpoint is still there."""
     directory = opened(tmp_path)
-    directory.save(3, {"round": 3})
-    shutil.copytree(tmp_path / "round-000003", tmp_path / "round-2")
-    (tmp_path / "round-x").mkdir()
-    assert latest(directory).path.name == "round-000003"
+    directory.save("before")
+    with pytest.raises(CheckpointError, match=r"keeps no (object|key 1|function|ndarray|set); "):
+        directory.save({"state": value})
+    assert directory.open() == "before"
 
 
-def test_a_mark_belongs_to_its_checkpoint(tmp_path: Path) -> None:
-    """It says that something was sent since, until a round is completed again."""
-    directory = opened(tmp_path)
-    directory.mark_left()
-    assert names(tmp_path) == []
-    directory.save(1, CONTENT)
-    for _ in range(2):
-        directory.mark_left()
-    assert latest(directory).left
-    directory.save(1, {"round": "again"})
-    assert latest(directory).left
-    assert "round" not in latest(directory).content
-    directory.save(2, CONTENT)
-    assert not latest(directory).left
-
-
-@pytest.mark.parametrize("name", ["fsync", "rename"])
+@pytest.mark.parametrize("name", ["fsync", "replace"])
 def test_what_was_not_completed_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A write that broke off leaves the last checkpoint, and the next one takes its place."""
     directory = opened(tmp_path)
-    directory.save(1, {"round": 1})
+    directory.save({"round": 1})
 
     def fail(*_arguments: Any) -> Any:
         raise OSError("no space left")
@@ -94,10 +94,10 @@ def test_what_was_not_completed_does_not_count(
     with monkeypatch.context() as patch:
         patch.setattr(os if name == "fsync" else Path, name, fail)
         with pytest.raises(OSError, match="no space"):
-            directory.save(2, {"round": 2})
-    assert latest(directory).content["round"] == 1
-    directory.save(2, {"round": 2})
-    assert names(tmp_path) == ["round-000002"]
+            directory.save({"round": 2})
+    assert directory.open() == {"round": 1}
+    directory.save({"round": 2})
+    assert directory.open() == {"round": 2}
 
 
 def test_a_place_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
@@ -110,10 +110,10 @@ def test_a_place_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
             CheckpointDirectory(path).open()
 
 
-def test_where_no_folder_opens_a_checkpoint_is_written(
+def test_without_locks_a_checkpoint_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on Windows, where a folder cannot be flushed by itself."""
+    """As on Windows, where a folder cannot be opened either, and on some network disks."""
     real = os.open
 
     def no_folder(path: Any, *arguments: Any, **named: Any) -> int:
@@ -121,8 +121,50 @@ def test_where_no_folder_opens_a_checkpoint_is_written(
             raise PermissionError(13, "Permission denied")
         return real(path, *arguments, **named)
 
-    monkeypatch.setattr(os, "open", no_folder)
-    directory = opened(tmp_path)
-    directory.save(1, CONTENT)
-    directory.mark_left()
-    assert latest(directory).left
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", no_folder)
+        patch.setattr("dubhe_flwr.adapter.checkpoint.fcntl", None)
+        assert travelled(5, tmp_path / "windows") == 5
+
+    def no_locks(*_arguments: Any) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    assert travelled(5, tmp_path / "network") == 5
+
+
+def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths of all parts of a tree."""
+    keys = tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    return [path, *(place for key in keys for place in places(tree[key], (*path, key)))]
+
+
+def damaged(tree: Any) -> Iterator[Any]:
+    """Yield copies of a tree, each with one of its parts replaced."""
+    for path in places([tree])[1:]:
+        for other in OTHERS:
+            whole = copy.deepcopy([tree])
+            part: Any = whole
+            for key in path[:-1]:
+                part = part[key]
+            part[path[-1]] = other
+            yield whole[0]
+
+
+def test_only_typed_errors_come_out_of_a_forged_file(tmp_path: Path) -> None:
+    """Wherever something else stands, and however deep it is."""
+    directory, refused = opened(tmp_path), 0
+    forged = [
+        {"dubhe": True},
+        {"dubhe": True, "array": "9"},
+        {"dubhe": True, "parameters": [1]},
+        *damaged({"dubhe": True, "record": [["a", "float32", [1], "torch", "b"]]}),
+        *damaged({"dubhe": True, "bytes": 5}),
+    ]
+    for tree in forged:
+        directory.save(tree)
+        try:
+            directory.open()
+        except CheckpointError:
+            refused += 1
+    assert refused > len(forged) // 2

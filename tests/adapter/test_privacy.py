@@ -39,7 +39,9 @@ def test_replies_and_checkpoints_hold_nothing_in_the_clear(api: Api, tmp_path: P
     assert [secret for secret in secrets | keys if secret in received] == []
     kept = b"|".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert [key for key in keys if key in kept] == []
-    assert b64encode(joined.registered.key.modulus) in kept  # the search finds what is there
+    assert b64encode(joined.registered.key.modulus) not in kept  # nor anything else of an epoch
+    assert not any(str(node_id).encode() in kept for node_id in grid.contexts)
+    assert b'"seed": 7' in kept  # the search finds what is there
     assert {name for reply in replies for name in reply} - HEADER == {
         *("status", "alias", "num-classes", "public-key"),
         *("modulus", "sealed-keys"),

@@ -84,7 +84,7 @@ class Told(Federation[CoordinatorState]):
                 if self._percent("node", row) < 3:
                     self.memories.pop(node_id, None)
             if self.server_round > 1 and self._percent("server") < 15:
-                self._resume(lines, interrupted=self._percent("interrupted") < 50)
+                self._resume(lines)
         present = [self.ids[row] for row in self._present()]
         may = self.scenario.eligible.get(self.server_round)
         eligible = None if may is None else [self.ids[row] for row in may]
@@ -97,12 +97,12 @@ class Told(Federation[CoordinatorState]):
             raise
         lines += self._told(outcome)
 
-    def _resume(self, lines: Round, *, interrupted: bool) -> None:
+    def _resume(self, lines: Round) -> None:
         """Go on with another server, from what this one would have saved."""
-        lines.append(f"the server restarts, interrupted={interrupted}")
+        lines.append("the server restarts")
         saved = json.loads(json.dumps(self.selector.state_dict(self.state)))
         self.selector = self._coordinator()
-        self.state = self.selector.load_state_dict(saved, interrupted=interrupted)
+        self.state = self.selector.load_state_dict(saved)
 
     def deliver(self, batch: Batch) -> dict[int, Reply]:
         """Carry a batch to the nodes, and back what the weather leaves; note whom was asked."""

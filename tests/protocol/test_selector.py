@@ -14,4 +14,4 @@ def test_a_selector_that_keeps_no_state_says_so() -> None:
     with pytest.raises(CheckpointError, match=r"Forgetful keeps no state; .*leave out checkpoint"):
         Selector.state_dict(forgetful, None)
     with pytest.raises(CheckpointError, match="Forgetful loads no state; give it load_state_dict"):
-        Selector.load_state_dict(forgetful, {}, interrupted=False)
+        Selector.load_state_dict(forgetful, {})

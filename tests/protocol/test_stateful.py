@@ -263,8 +263,7 @@ class Federation(RuleBasedStateMachine):
         """Restore the server from what it stored after some round, by way of a file."""
         stored = data.draw(st.sampled_from(self.stored[-4:]))
         text = json.dumps(self.selector.state_dict(stored))
-        interrupted = data.draw(st.booleans())
-        self.state = self.selector.load_state_dict(json.loads(text), interrupted=interrupted)
+        self.state = self.selector.load_state_dict(json.loads(text))
 
     @invariant()
     def budgets_hold(self) -> None:

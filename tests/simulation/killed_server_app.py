@@ -12,7 +12,6 @@ from typing import Any
 from apis import Api, WatchedGrid
 
 from dubhe_flwr.adapter.checkpoint import CheckpointDirectory
-from dubhe_flwr.adapter.packing import unpack
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.rules import Paper
 
@@ -27,7 +26,7 @@ def kill() -> None:
 
 def kill_at(point: str, strategy: Any, grid: WatchedGrid) -> None:
     """Let a point of the second round kill the process."""
-    push, rename, complete = grid.push_messages, Path.rename, Run.complete
+    push, replace, complete = grid.push_messages, Path.replace, Run.complete
     kind = "train" if point == "train" else f"evaluate.dubhe_{point}"
 
     def killing_push(messages: Any) -> Any:
@@ -38,10 +37,10 @@ def kill_at(point: str, strategy: Any, grid: WatchedGrid) -> None:
             kill()
         return message_ids
 
-    def killing_rename(self: Path, target: Path) -> Path:
-        if point == "checkpoint" and self.name == f".round-{KILLED_IN:06d}":
+    def killing_replace(self: Path, target: Path) -> Path:
+        if point == "checkpoint" and strategy.rounds_done == KILLED_IN:
             kill()
-        return rename(self, target)
+        return replace(self, target)
 
     def killing_complete(self: Run, server_round: int, model: Any) -> None:
         complete(self, server_round, model)
@@ -49,7 +48,7 @@ def kill_at(point: str, strategy: Any, grid: WatchedGrid) -> None:
             kill()
 
     grid.push_messages = killing_push  # type: ignore[method-assign]
-    Path.rename = killing_rename  # type: ignore[method-assign, assignment]
+    Path.replace = killing_replace  # type: ignore[method-assign, assignment]
     Run.complete = killing_complete  # type: ignore[method-assign]
 
 
@@ -63,13 +62,12 @@ def server(api: Api, path: Path, point: str) -> None:
         kill_at(point, strategy, grid)
     api.run(strategy, grid, NUM_ROUNDS)
     kept = CheckpointDirectory(path / "kept").open()
-    assert kept is not None
-    model = unpack(kept.content["model"])
+    model = kept["model"]
     tensors = model.tensors if api.is_fit else [array.data for array in model.values()]
     result = {
         "rounds": [plan.server_round for plan in getattr(strategy, "plans", [])],
         "selected": getattr(strategy, "selected", []),
-        "last": kept.path.name,
+        "last": kept["state"]["round"],
         "model": [tensor.hex() for tensor in tensors],
     }
     (path / "result.json").write_text(json.dumps(result))

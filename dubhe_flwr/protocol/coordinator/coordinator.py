@@ -61,7 +61,7 @@ from dubhe_flwr.protocol.coordinator.stages.refused import Refused, begin_anew
 from dubhe_flwr.protocol.coordinator.stages.register import Register, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
-from dubhe_flwr.protocol.saved import check_keys, from_json, to_json
+from dubhe_flwr.protocol.saved import check_saved
 from dubhe_flwr.protocol.selector import Selector
 from dubhe_flwr.protocol.settings import Settings
 
@@ -134,43 +134,31 @@ class Coordinator(Selector[CoordinatorState]):
         return CoordinatorState(Run(seed=secrets.randbits(63) if seed is None else seed))
 
     def state_dict(self, state: CoordinatorState) -> dict[str, Any]:
-        """Return seed, epoch and drawn rounds; no key, since the server has none.
+        """Return the seed, and how many batches were sent: all that is needed to register anew."""
+        return {"seed": state.run.seed, "sequence": state.run.sequence}
 
-        In the middle of an exchange there is no epoch that could go on, so none is saved.
+    def load_state_dict(self, saved: dict[str, Any]) -> CoordinatorState:
+        """Return the state before a round in which all nodes register anew.
+
+        The server no longer knows what sums its nodes have read. It counts the next registration
+        as one of other nodes, and without a seed of the operator's real nodes get new lots, so that
+        others are left out than before.
         """
-        epoch = state.stage.epoch if isinstance(state.stage, Rest) else None
-        return {"run": to_json(state.run), "epoch": to_json(epoch)}
-
-    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> CoordinatorState:
-        """Return the state that was saved, without its epoch if that cannot go on.
-
-        It cannot if nodes may have been asked for anything since, because they refuse what they
-        have answered before and count their draws; if it is in the clear, where the server's
-        process played them; nor if the settings are others now. The next round begins a new one.
-        """
-        values = check_keys(saved, ["run", "epoch"], "selector")
-        run = from_json(Run, values["run"], "selector.run")
-        epoch = None
-        if values["epoch"] is not None:
-            epoch = from_json(Epoch, values["epoch"], "selector.epoch")
-        if not 0 <= run.num_refused_epochs < 2**16 or (epoch and not epoch.is_whole):
+        values = check_saved(saved, {"seed": int, "sequence": int}, "selector")
+        seed, sequence = values["seed"], values["sequence"]
+        if sequence >= 2**53:
             raise CheckpointError(
-                "selector: the numbers do not fit each other; the state was changed or damaged."
+                f"selector.sequence: {sequence} batches were never sent; the state was changed or "
+                "damaged."
             )
-        if self.settings.seed not in {None, run.seed}:
+        if self.settings.seed not in {None, seed}:
             raise CheckpointError(
-                f"seed={self.settings.seed} is not the seed {run.seed} of the saved state; give "
-                "that one, or none."
+                f"seed={self.settings.seed} is not the seed {seed} of the saved state; give that "
+                "one, or none."
             )
-        if interrupted:
-            # Nodes may have read a sum: the next one is to leave out others than that one did.
-            by_seed = self.settings.simulation or self.settings.seed is not None
-            run = replace(run, has_varied=True, seed=run.seed if by_seed else secrets.randbits(63))
-        same = epoch is not None and epoch.announced == self.settings.announced(
-            len(epoch.invitation.asked), run.seed
-        )
-        goes_on = same and not interrupted and self.settings.simulation != "plain"
-        return CoordinatorState(run, stage=Rest(epoch if goes_on else None))
+        if self.settings.seed is None and self.settings.simulation is None:
+            seed = secrets.randbits(63)
+        return CoordinatorState(Run(seed, sequence, has_varied=True))
 
     def begin_round(
         self,
@@ -180,7 +168,8 @@ class Coordinator(Selector[CoordinatorState]):
         eligible: Collection[int] | None = None,
     ) -> tuple[CoordinatorState, Batch | Plan]:
         """Begin a round: register anew if it is time, draw if the round is not drawn yet."""
-        if state.run.server_round == 0 and self.settings.on_failure != "random":
+        is_first = state.run.sequence == 0  # not of a run that was resumed
+        if is_first and self.settings.on_failure != "random":
             self.settings.check_federation(len(present))
         here = frozenset(present)
         may = here if eligible is None or eligible is present else here.intersection(eligible)

@@ -67,13 +67,6 @@ class Epoch:
         """Ids of the registered nodes, in the order of their aliases."""
         return tuple(self.aliases)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all that is said of registered nodes is of one of them."""
-        known, rounds = range(len(self.aliases)), self.rounds.values()
-        named = {i for each in rounds for i in (*each.members, *each.available, *each.unwilling)}
-        return len(known) == len(self.distributions) > 0 and named.issubset(known)
-
     def ids(self, indices: Iterable[int]) -> frozenset[int]:
         """Return the ids of some registered nodes, given by index."""
         return frozenset(self.registered[index] for index in indices)

@@ -39,7 +39,7 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(oracle: Any) -> None:
     play(first, range(1, 6))
     saved = json.loads(json.dumps(first.selector.state_dict(first.state)))
     resumed = federation(oracle(4, COUNTS), seed=1)
-    resumed.state = resumed.selector.load_state_dict(saved, interrupted=True)
+    resumed.state = resumed.selector.load_state_dict(saved)
     assert [plan.aliases for plan in play(resumed, range(6, 13))] == whole[5:]
 
 
@@ -136,4 +136,4 @@ def test_damaged_states_are_refused(change: dict[str, Any]) -> None:
     selector = FedCbsSelector(4, COUNTS, seed=7)
     saved = selector.state_dict(selector.initial_state())
     with pytest.raises(CheckpointError, match="selector"):
-        selector.load_state_dict({**saved, **change}, interrupted=False)
+        selector.load_state_dict({**saved, **change})

@@ -25,7 +25,7 @@ from protocol.server import (
     with_liars,
 )
 
-from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
+from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch
 from dubhe_flwr.protocol.coordinator import coordinator
 from dubhe_flwr.protocol.coordinator.context import (
@@ -116,37 +116,6 @@ def test_the_seed_is_the_operators_or_the_systems() -> None:
     drawn = {federation(seed=None).state.run.seed for _ in range(8)}
     assert len(drawn) == 8
     assert all(0 <= seed < 2**63 for seed in drawn)
-
-
-def test_the_lots_of_real_nodes_are_others_after_an_interruption() -> None:
-    """Where the operator gave no seed: the nodes may have read a sum that the server forgot."""
-    cases: Any = (({}, True), ({"seed": None}, False))
-    for settings, is_same in cases:
-        nodes = federation(simulation=None, policy={"simulated": False}, **settings)
-        nodes.play(1)
-        saved = nodes.selector.state_dict(nodes.state)
-        for interrupted in (False, True):
-            state = nodes.selector.load_state_dict(saved, interrupted=interrupted)
-            assert (state.run.seed == nodes.state.run.seed) == (is_same or not interrupted)
-
-
-@pytest.mark.parametrize(
-    "forge",
-    [
-        lambda saved: saved["run"].update(num_refused_epochs=3 * 10**8),
-        lambda saved: saved["epoch"]["rounds"]["2"].update(members=[999]),
-        lambda saved: saved["epoch"]["distributions"].pop(),
-        lambda saved: saved["epoch"].update(aliases={}),
-    ],
-)
-def test_numbers_that_do_not_fit_each_other_are_refused(forge: Any) -> None:
-    """A state is no way to make a server fail later, or compute without end."""
-    nodes = federation(rounds_per_draw=2)
-    nodes.play(1)
-    saved = nodes.selector.state_dict(nodes.state)
-    forge(saved)
-    with pytest.raises(CheckpointError, match="do not fit each other"):
-        nodes.selector.load_state_dict(saved, interrupted=False)
 
 
 def test_all_nodes_register_under_one_identity() -> None:

@@ -3,7 +3,7 @@
 import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
-from dubhe_flwr.protocol.saved import check_keys, from_json, to_json
+from dubhe_flwr.protocol.saved import check_saved
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
@@ -91,14 +91,13 @@ class RollCall(Selector[RollCallState]):
 
     def state_dict(self, state: RollCallState) -> dict[str, Any]:
         """Return the seed and whom the selector chose."""
-        return {"seed": state.seed, "past": to_json(state.past)}
+        return {"seed": state.seed, "past": asdict(state.past)}
 
-    def load_state_dict(self, saved: dict[str, Any], *, interrupted: bool) -> RollCallState:
+    def load_state_dict(self, saved: dict[str, Any]) -> RollCallState:
         """Return the state that was saved, without the nodes' aliases."""
-        del interrupted
-        values = check_keys(saved, ["seed", "past"], "selector")
-        past = from_json(Past, values["past"], "selector.past")
-        return RollCallState(from_json(int, values["seed"], "selector.seed"), past)
+        values = check_saved(saved, {"seed": int, "past": dict}, "selector")
+        past = check_saved(values["past"], {"num_rounds": int, "times": dict}, "selector.past")
+        return RollCallState(values["seed"], Past(**past))
 
     def begin_round(
         self,
