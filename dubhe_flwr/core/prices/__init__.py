@@ -45,7 +45,14 @@ than a probability needs.
 """
 
 from dubhe_flwr.core.prices.design import PriceDesign
+from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, PriceNumbers, noise_scale
 from dubhe_flwr.core.prices.state import Position, PriceState
-from dubhe_flwr.core.prices.sums import PriceNumbers
 
-__all__ = ["Position", "PriceDesign", "PriceNumbers", "PriceState"]
+__all__ = [
+    "LEAST_VOLUNTEERS",
+    "Position",
+    "PriceDesign",
+    "PriceNumbers",
+    "PriceState",
+    "noise_scale",
+]
