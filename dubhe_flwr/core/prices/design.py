@@ -1,41 +1,57 @@
 """What prices are fitted for: from sums to prices, from prices to a probability."""
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dubhe_flwr.core.prices.dual import Dual, Scale, sigmoid
-from dubhe_flwr.core.prices.newton import Floats
-from dubhe_flwr.core.prices.numbers import PriceNumbers, refusal
+from dubhe_flwr.core.prices.newton import Floats, minimum
+from dubhe_flwr.core.prices.numbers import Integers, PriceNumbers
 from dubhe_flwr.core.prices.state import Position, PriceState
-from dubhe_flwr.core.prices.synthetic import synthetic_clients
+from dubhe_flwr.core.prices.synthetic import fitted, synthetic_clients
 from dubhe_flwr.errors import SettingsError
 
 _LEVELS: Final = 16
 _FLOOR: Final = 0.02
 
 _GRID: Final = 2.0**10
-"""Prices are multiples of its inverse: P then changes by a thousandth, and platforms, which differ
-by 1e-9 at most, hardly ever round differently."""
+"""Prices are multiples of its inverse. That moves P by a thousandth of itself at most."""
 
 _CLOSE: Final = 0.02
 """Prices count as settled once the expected number of volunteers is within 2 % of V."""
 
 _SMALL_GAIN: Final = 3e-3
-_PART_OF_NOISE: Final = 0.25
+_PART_OF_NOISE: Final = 0.1
+"""Of what noise alone makes F seem reducible by: a gain below is not worth an exchange."""
+
 _LEAST_TRACE: Final = 3e-4
-"""Clients whose covariance has a smaller trace count as alike."""
+"""Clients whose covariance has a smaller trace are alike."""
 
 _DRIFT: Final = 0.04
-"""Of V: how much the variance of a sum grows where a twentieth of the clients is replaced."""
+"""Of V: growth of the variance of a sum of P where a twentieth of the clients is replaced."""
 
 _LARGEST_PRICE: Final = 2.0**20
 _FARTHEST: Final = 8.0
-"""Standard deviations by which noise may take a mean out of its range."""
+"""Standard deviations by which noise may take a sum out of its range."""
 
-_ROUNDING: Final = 1e-4
+_SLACK: Final = 1e-9
+"""Ridge of a and g, which keeps the Hessian regular."""
+
+
+class _Scale(NamedTuple):
+    """What the opening says of the clients: t, the mean of w, c and kappa."""
+
+    target: Floats
+    mean_weight: float
+    c: float
+    kappa: float  # 0 where clients are alike
+
+    def features(self, labels: Floats, weights: Floats, number: int) -> tuple[Floats, Floats]:
+        """Return the first features ``(1, x, w - mean)`` of M clients, and their ``kappa s``."""
+        x = labels - weights[:, None] * self.target
+        rows = np.column_stack([np.ones(weights.size), x, weights - self.mean_weight])
+        return rows[:, :number], self.kappa * (x**2).sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +85,8 @@ class PriceDesign:
     >>> numbers = PriceNumbers(num_classes=2, max_clients=100, noise=0.0)
     >>> design, state = PriceDesign(5, 20.0, coverage=1.0), PriceState.first(numbers)
     >>> while not state.settled:
-    ...     rows = [design.contribution(numbers, state, client) for client in clients]
-    ...     state = design.advance(numbers, state, sum(rows), num_clients=100)
+    ...     sums = sum(design.contribution(numbers, state, client) for client in clients)
+    ...     state = design.advance(numbers, state, sums, num_clients=100)
     >>> [round(design.probability(state, clients[row], 100), 2) for row in (0, 50, 60)]
     [0.04, 0.12, 0.42]
     """
@@ -94,25 +110,19 @@ class PriceDesign:
             )
 
     def contribution(
-        self,
-        numbers: PriceNumbers,
-        state: PriceState,
-        position: Position,
-        noise: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.int64]:
-        """Return a client's numbers for the next sum, with its noise, shape (num_slots,).
+        self, numbers: PriceNumbers, state: PriceState, own: Position, noise: Integers | int = 0
+    ) -> Integers:
+        """Return a client's numbers for the next sum, shape (num_slots,).
 
-        The squares of the opening are sent as parts of the largest weight: all numbers of a field
-        have the same range.
+        The squares of the opening are sent as parts of the largest weight, so that all numbers have
+        one range.
         """
-        labels, weight = position.labels, position.weight
-        if state.num_sums:
-            probability = _sigmoid(self._logit(state, position))
-            values = np.append(probability * labels, probability)
+        opening, weight = not state.num_sums, own.weight
+        if opening:
+            squares = np.array([own.labels @ own.labels, weight**2]) / numbers.largest_weight
+            values = np.append(own.labels, squares)
         else:
-            squares = np.array([labels @ labels, weight**2]) / numbers.largest_weight
-            values = np.append(labels, squares)
-        opening = not state.num_sums
+            values = _sigmoid(self._logit(state, own)) * np.append(own.labels, 1.0)
         return numbers.encode(values[: numbers.num_slots(opening=opening)], noise, opening=opening)
 
     def advance(
@@ -125,14 +135,9 @@ class PriceDesign:
     ) -> PriceState:
         """Take up the sums over all N clients, who gave their numbers for a state.
 
-        The new state is the same on every node and platform.
-
-        Parameters
-        ----------
-        sums : array_like of int, shape (num_slots,)
-        noise_shares : float (default: 1)
-            Variance of the noise in the sums, relative to what `PriceNumbers.deviations` says:
-            N / (fewest clients of a sum) where nodes add it, the number of members of a committee.
+        The new state is the same on every node and platform. The noise in the sums has
+        `noise_shares` times the variance of `PriceNumbers.deviations`: N / (fewest clients of a
+        sum) where nodes add it, otherwise the number of members of the committee.
 
         Raises
         ------
@@ -141,87 +146,118 @@ class PriceDesign:
         SettingsError
             If V is not below N.
         """
-        if self.num_volunteers >= num_clients:
-            raise SettingsError(
-                f"num_volunteers={self.num_volunteers} must be below the {num_clients} clients."
-            )
-        opening = not state.num_sums
-        means = numbers.means(sums, num_clients, opening=opening)
-        deviations = numbers.deviations(num_clients, self.num_volunteers, opening=opening)
+        volunteers, opening = self.num_volunteers, not state.num_sums
+        if volunteers >= num_clients:
+            raise SettingsError(f"num_volunteers={volunteers} must be below {num_clients} clients.")
+        deviations = numbers.deviations(num_clients, volunteers, opening=opening)
         deviations *= noise_shares**0.5 / num_clients
-        lowest = -_FARTHEST * deviations - _ROUNDING
-        highest = numbers.largest_weight - lowest
-        if np.any(means < lowest) or np.any(means > highest):
-            raise refusal()
+        means = numbers.means(sums, num_clients, _FARTHEST * deviations + 1e-4, opening=opening)
         if opening:
             opened = _opened(numbers, means, float(deviations[0]))
             state = replace(state, num_sums=1, opening=opened)
         else:
-            variance = noise_shares * numbers.sigma(self.num_volunteers) ** 2
-            state = state.with_answer(means, variance)
-        scale = self._scale(state)
-        if not scale.kappa:
+            variance = noise_shares * numbers.sigma(volunteers) ** 2
+            state = state.with_exchange(means, variance)
+        if not self._scale(state).kappa:
             return replace(state, settled=True)
-        return self._fit(numbers, state, scale, num_clients)
+        return self._fitted(numbers, state, num_clients)
 
-    def _fit(
-        self, numbers: PriceNumbers, state: PriceState, scale: Scale, num_clients: int
-    ) -> PriceState:
-        """Return the state with the prices that are best for all that is known."""
-        volunteers, means, answers = self.num_volunteers, np.array(state.opening), state.answers()
-        clients = synthetic_clients(means[:-1], means[-1], num_clients, numbers.largest_weight)
-        pull = scale.entropy / (2.0 * (self.num_participants - 1))
-        dual = Dual(clients, answers, scale, num_clients, volunteers, pull, len(state.point))
-        found = dual.minimum(answers[0].point if answers else dual.start())
-        limited = np.clip(found, -_LARGEST_PRICE, _LARGEST_PRICE)
-        point = np.rint(limited * _GRID) / _GRID
+    def renewed(self, state: PriceState) -> PriceState:
+        """Return the state with which the next period begins; one exchange settles it."""
+        return state.renewed(_DRIFT * self.num_volunteers)
+
+    def _fitted(self, numbers: PriceNumbers, state: PriceState, num_clients: int) -> PriceState:
+        """Return the state with the prices that minimise D over fitted synthetic clients."""
+        volunteers, num_classes, scale = (
+            self.num_volunteers,
+            numbers.num_classes,
+            self._scale(state),
+        )
+        clients = synthetic_clients(np.array(state.opening), num_clients, numbers.largest_weight)
+        rows, costs = scale.features(clients.labels, clients.weights, len(state.point))
+        exchanges = [
+            (_sigmoid(rows @ point - costs), means, variance)
+            for point, means, variance in state.exchanges()
+        ]
+        clients = fitted(clients, exchanges, num_clients, volunteers)
+        factor = num_clients / volunteers
+        linear, ridge = np.zeros(len(state.point)), np.full(len(state.point), _SLACK)
+        linear[0] = -1.0
+        ridge[1 : 1 + num_classes] = scale.c / (2.0 * (self.num_participants - 1))
+        start = np.append(clients.shares @ costs - np.log(factor - 1.0), np.zeros(linear.size - 1))
+        if exchanges:
+            # Where no shares reproduce the latest sums, and by more than noise explains, a linear
+            # term puts the gradient at that point right.
+            start, (chances, means, variance) = np.array(state.point), exchanges[0]
+            chosen = clients.shares * chances
+            lacking = means - np.append(chosen @ clients.labels, chosen.sum())[: means.size]
+            noise = 2.0 * variance * (1 + numbers.weighted) / num_clients**2
+            lacking *= factor * max(0.0, 1.0 - noise / max(float(lacking @ lacking), 1e-300))
+            of_classes, chance = lacking[:num_classes], lacking[num_classes:].sum()
+            total = of_classes.sum()
+            linear += np.array(
+                [
+                    chance if numbers.weighted else total,
+                    *(of_classes - total * scale.target),
+                    total - scale.mean_weight * chance,
+                ]
+            )[: linear.size]
+
+        def softplus(values: Floats) -> tuple[float, Floats, Floats]:
+            logits, weights = values - costs, factor * clients.shares
+            first = weights * _sigmoid(logits)
+            return float(weights @ np.logaddexp(0.0, logits)), first, first * _sigmoid(-logits)
+
+        def dual(at: Floats) -> float:
+            return softplus(rows @ at)[0] + float(linear @ at + ridge @ at**2 / 2)
+
+        found = minimum(rows, softplus, linear, ridge, start, reach=20.0)
+        point = np.rint(np.clip(found, -_LARGEST_PRICE, _LARGEST_PRICE) * _GRID) / _GRID
         settled = state.is_warm
-        if answers and not settled:
-            latest, variance = answers[0], answers[0].variance / volunteers**2
-            expected = latest.means[-1] if numbers.weighted else latest.means.sum()
-            missed = abs(expected * num_clients / volunteers - 1.0)
-            gain = scale.entropy * (dual.value(latest.point) - dual.value(point))
-            variances = np.full(point.size, variance / numbers.num_classes)
-            variances[0], variances[1 + numbers.num_classes :] = variance, 0.0
-            noise = scale.entropy * dual.gain_from_noise(point, variances)
-            settled = bool(
-                gain < _SMALL_GAIN + _PART_OF_NOISE * noise
-                and missed < _CLOSE + 2.0 * variance**0.5
-            )
+        if exchanges and not settled:
+            variance /= volunteers**2
+            of_gradient = np.append(variance, np.full(point.size - 1, variance / num_classes))
+            hessian = (rows * softplus(rows @ point)[2][:, None]).T @ rows + np.diag(ridge)
+            noise = float(np.diag(np.linalg.inv(hessian)) @ of_gradient) / 2.0
+            missed = (means[-1] if numbers.weighted else means.sum()) * factor - 1.0
+            gain = dual(start) - dual(point) - _PART_OF_NOISE * noise
+            small = scale.c * gain < _SMALL_GAIN
+            settled = bool(small and abs(missed) < _CLOSE + 2.0 * variance**0.5)
         return replace(state, settled=settled, point=tuple(point.tolist()))
 
-    def _scale(self, state: PriceState) -> Scale:
-        """Return what the opening says of all clients."""
-        means = np.array(state.opening)
-        labels, square, weight_square, deviation = means[:-3], means[-3], means[-2], means[-1]
+    def _scale(self, state: PriceState) -> _Scale:
+        """Return what the opening says of the clients."""
+        labels, (square, weight_square, deviation) = (
+            np.array(state.opening[:-3]),
+            state.opening[-3:],
+        )
         weight = float(labels.sum())
         target = np.full(labels.size, 1.0 / labels.size)
         if self.target == "own":
             target = np.maximum(labels, 0.0) / np.maximum(labels, 0.0).sum()
         elif self.target is not None:
             target = np.array(self.target)
-        # The mean of w^2 p is as if weights and labels were independent.
-        of_x = square + weight_square * (target @ target - 2.0 * target @ labels / weight)
+        # The mean of w^2 p is taken as if weights did not depend on labels.
+        squares = square + weight_square * (target @ target - 2.0 * target @ labels / weight)
         mean = labels - weight * target
-        trace = float(of_x - mean @ mean) + labels.size * deviation**2
+        trace = float(squares - mean @ mean) + labels.size * deviation**2
         if trace < _LEAST_TRACE and not deviation:
-            return Scale(target, weight, 0.0, 0.0)
-        entropy = self.coverage * max(trace, deviation, _LEAST_TRACE)
-        return Scale(target, weight, entropy, (1.0 + self.local_skew) / entropy)
+            return _Scale(target, weight, 0.0, 0.0)
+        c = self.coverage * max(trace, deviation, _LEAST_TRACE)
+        return _Scale(target, weight, c, (1.0 + self.local_skew) / c)
 
-    def _logit(self, state: PriceState, position: Position) -> float:
+    def _logit(self, state: PriceState, own: Position) -> float:
         scale, point = self._scale(state), np.array(state.point)
-        x = position.labels - position.weight * scale.target
-        features = np.array([1.0, *x, position.weight - scale.mean_weight])[: point.size]
-        return float(point @ features - scale.kappa * (x @ x))
+        rows, costs = scale.features(own.labels[None], np.array([own.weight]), point.size)
+        return float((rows @ point - costs)[0])
 
     def probability(
-        self, state: PriceState, position: Position, num_clients: int, dither: float | None = None
+        self, state: PriceState, own: Position, num_clients: int, dither: float | None = None
     ) -> float:
         """Return the probability with which one of N clients volunteers.
 
         It is from 0.02 V / N to 1 - 0.02 (1 - V / N), and the same for all clients before any sum
-        and where clients are alike. The dither is uniform in [0, 1), the client's own: it chooses
+        and where they are alike. The dither is uniform in [0, 1), the client's own: it chooses
         between the two nearest of 16 levels, so that the probability is right on average. Without
         it there are no levels.
         """
@@ -229,26 +265,25 @@ class PriceDesign:
         if share == 1.0 or not (state.num_sums and self._scale(state).kappa):
             return share
         lowest, highest = _logit_of(_FLOOR * share), _logit_of(1.0 - _FLOOR * (1.0 - share))
-        logit = min(max(self._logit(state, position), lowest), highest)
+        logit = min(max(self._logit(state, own), lowest), highest)
         if dither is None:
-            return _sigmoid(logit)
+            return float(_sigmoid(logit))
         step = (highest - lowest) / (_LEVELS - 1)
-        level = min(int((logit - lowest) / step), _LEVELS - 2)
-        below, above = _sigmoid(lowest + step * level), _sigmoid(lowest + step * (level + 1))
-        return above if _sigmoid(logit) - below > dither * (above - below) else below
+        level = lowest + step * min(int((logit - lowest) / step), _LEVELS - 2)
+        found, below, above = _sigmoid(np.array([logit, level, level + step])).tolist()
+        return float(above if found - below > dither * (above - below) else below)
 
 
 def _opened(numbers: PriceNumbers, means: Floats, deviation: float) -> tuple[float, ...]:
-    """Return the opening of a state, with means that clients can have."""
+    """Return the opening of a state, of means that clients can have in spite of noise."""
     num_classes, heaviest = numbers.num_classes, numbers.largest_weight
-    labels, weight = means[:num_classes], 1.0
-    square = float(means[num_classes]) * heaviest
-    weight_square = 1.0
+    labels, weight, weight_square = means[:num_classes], 1.0, 1.0
     if numbers.weighted:
         weight = min(max(float(labels.sum()), 1.0 / heaviest), heaviest)
         weight_square = min(max(float(means[-1]) * heaviest, weight**2), heaviest**2)
-    labels = labels + (weight - labels.sum()) / num_classes
+    square = float(means[num_classes]) * heaviest
     square = min(max(square, weight_square / num_classes), weight_square)
+    labels = labels + (weight - labels.sum()) / num_classes
     return (*labels.tolist(), square, weight_square, deviation)
 
 
@@ -256,5 +291,5 @@ def _logit_of(share: float) -> float:
     return float(np.log(share) - np.log1p(-share))
 
 
-def _sigmoid(logit: float) -> float:
-    return float(sigmoid(np.array(logit)))
+def _sigmoid(logits: ArrayLike) -> Floats:
+    return np.asarray(np.exp(-np.logaddexp(0.0, np.negative(logits))))

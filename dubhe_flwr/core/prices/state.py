@@ -1,7 +1,7 @@
 """What all nodes know of the prices of a registration period: the same for all, and public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 import numpy as np
@@ -13,9 +13,7 @@ from dubhe_flwr.core.prices.numbers import PriceNumbers
 from dubhe_flwr.errors import SettingsError
 
 MEMORY: Final = 6
-"""Exchanges that a fit takes into account, the latest ones."""
-
-_SCALARS: Final = 3
+"""Latest exchanges that a fit takes into account."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # the labels
@@ -31,27 +29,7 @@ class Position:
 
         The weight is its data as a multiple of what clients have on average.
         """
-        shares = np.asarray(distribution, dtype=np.float64) / FIXED_POINT_SCALE
-        return cls(weight * shares, weight)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One exchange: where it was evaluated, and what the nodes answered.
-
-    Parameters
-    ----------
-    point : ndarray of float, shape (1 + n,)
-        ``(a, b)``, and g where nodes differ in weight.
-    means : ndarray of float, shape (C,) or (C + 1,)
-        Means over all nodes of ``P w p`` and, where they differ in weight, P.
-    variance : float
-        Of the noise on the sum of P, in clients squared.
-    """
-
-    point: Floats
-    means: Floats
-    variance: float
+        return cls(weight * np.asarray(distribution, dtype=np.float64) / FIXED_POINT_SCALE, weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +40,17 @@ class PriceState:
     ----------
     num_sums : int
         Sums read so far; the first one is the opening.
-    settled : bool
-        Whether the point holds the final prices.
-    is_warm : bool
-        Whether it began with the prices of the period before: one exchange then settles it.
+    settled, is_warm : bool
+        Whether the point holds the final prices, and whether one exchange is enough for that, since
+        it began with the prices of the period before.
     opening : tuple of float, shape (C + 3,)
-        Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``; last the standard deviation of
-        the noise on a mean.
+        Means over all nodes of ``w p``, ``||w p||^2`` and ``w^2``; the standard deviation of their
+        noise.
     point : tuple of float, shape (1 + n,)
         ``(a, b)``, and g where nodes differ in weight: where to evaluate next, or the final prices.
-    history : tuple of float, shape (MEMORY * k,)
-        The latest answers, newest first, padded with zeros. `answers` reads them.
+    history : tuple of float, shape (MEMORY * 2 (1 + n),)
+        Of each exchange, newest first: its point, the means over all nodes of ``P w p`` and P, and
+        the variance of the noise on the sum of P.
     """
 
     num_sums: int
@@ -85,57 +63,42 @@ class PriceState:
     @classmethod
     def first(cls, numbers: PriceNumbers) -> Self:
         """Return the state before any sum."""
-        num_classes, width = numbers.num_classes, 1 + numbers.num_classes + numbers.weighted
-        history = (0.0,) * (MEMORY * 2 * width)
-        return cls(0, False, False, (0.0,) * (num_classes + 3), (0.0,) * width, history)
+        width = 1 + numbers.num_slots(opening=False)
+        vectors = ((0.0,) * size for size in (numbers.num_classes + 3, width, 2 * MEMORY * width))
+        return cls(0, False, False, *vectors)
 
-    def answers(self) -> list[Answer]:
-        """Return the latest exchanges, newest first."""
-        rows = np.reshape(self.history, (MEMORY, -1))
+    def exchanges(self) -> list[tuple[Floats, Floats, float]]:
+        """Return point, means and variance of the latest exchanges, newest first."""
+        rows = np.reshape(self.history, (MEMORY, -1))[: max(0, self.num_sums - 1)]
         width = len(self.point)
-        return [
-            Answer(row[:width], row[width:-1], float(row[-1]))
-            for row in rows[: max(0, self.num_sums - 1)]
-        ]
+        return [(row[:width], row[width:-1], float(row[-1])) for row in rows]
 
-    def with_answer(self, means: Floats, variance: float) -> Self:
-        """Return the state with the answer to an exchange at its point."""
+    def with_exchange(self, means: Floats, variance: float) -> Self:
+        """Return the state with what was summed at its point."""
         latest = (*self.point, *means.tolist(), variance)
         history = (*latest, *self.history[: -len(latest)])
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
     def renewed(self, drift: float) -> Self:
-        """Return the state with which the next period begins, where clients are slightly others.
+        """Return the state with which the next period begins, at the prices of this one.
 
-        Its single exchange is evaluated at the final prices. The variance of what is known grows by
-        the drift, since it was told by the clients of before.
+        The drift is the variance by which clients that were replaced have changed a sum of P.
         """
         rows = np.reshape(self.history, (MEMORY, -1)).copy()
         rows[:, -1] += drift
-        history = tuple(rows.ravel().tolist())
-        return replace(self, settled=False, is_warm=True, history=history)
+        return replace(self, settled=False, is_warm=True, history=tuple(rows.ravel().tolist()))
 
     def as_floats(self) -> tuple[float, ...]:
         """Return all of it as a flat tuple, whose length depends on the numbers alone."""
-        scalars = float(self.num_sums), float(self.settled), float(self.is_warm)
-        return (*scalars, *self.opening, *self.point, *self.history)
+        *scalars, opening, point, history = (getattr(self, one.name) for one in fields(self))
+        return (*map(float, scalars), *opening, *point, *history)
 
     @classmethod
     def from_floats(cls, numbers: PriceNumbers, values: Sequence[float]) -> Self:
         """Undo `as_floats`; raises `SettingsError` for anything else."""
         empty = cls.first(numbers)
-        if len(values) != len(empty.as_floats()) or not np.all(np.isfinite(values)):
-            raise SettingsError(
-                f"{len(values)} floats are no state of prices; give {len(empty.as_floats())} "
-                "finite ones."
-            )
-        opening, point = _SCALARS + len(empty.opening), _SCALARS + len(empty.opening)
-        point += len(empty.point)
-        return cls(
-            max(0, int(values[0])),
-            bool(values[1]),
-            bool(values[2]),
-            tuple(values[_SCALARS:opening]),
-            tuple(values[opening:point]),
-            tuple(values[point:]),
-        )
+        if len(values) != len(empty.as_floats()) or not np.all(np.abs(values) < 2.0**53):
+            raise SettingsError(f"{len(values)} floats are no state of prices; register anew.")
+        ends = np.cumsum([3, len(empty.opening), len(empty.point)])
+        scalars, *vectors = (tuple(part.tolist()) for part in np.split(np.array(values), ends))
+        return cls(max(0, int(scalars[0])), bool(scalars[1]), bool(scalars[2]), *vectors)

@@ -1,8 +1,8 @@
 """Synthetic clients, weighted until they answer as the real ones did.
 
-No node knows the clients, but all know what their numbers add up to. So each node keeps the same
-some 3000 synthetic clients and gives them the weights nearest to those before with which they
-reproduce the sums: generalised raking, as survey statisticians do.
+No node knows the others, but all know what their numbers add up to. So each node keeps the same
+3000 or more synthetic clients and gives them shares as near as can be to those they had with which
+they reproduce the sums: generalised raking, as survey statisticians call it.
 """
 
 from functools import lru_cache
@@ -13,31 +13,26 @@ import numpy as np
 from dubhe_flwr.core.prices.newton import Floats, minimum
 from dubhe_flwr.core.randomness import generator
 
-_NUM_DRAWN: Final = (1800, 600, 600)
-_CONCENTRATIONS: Final = (1.0, 3.0, 0.25)
-"""Relative to the one with which a Dirichlet distribution explains the opening."""
+_DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
+"""How many clients have which concentration, relative to the one that explains the opening."""
 
 _BLENDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 _COARSE_BLENDS: Final = (0.3, 1.0)
-"""Shares of a single class in a client that has the mean labels otherwise."""
+"""Parts of one class in a client that has the mean labels otherwise; coarse above 100 classes."""
 
-_MOST_CLASSES: Final = 100
-"""Above it blends are coarse."""
-
-_SHARE_OF_BLENDS: Final = 0.15
+_MOST_ROWS: Final = 600
+"""Of exchanges that are older than these many numbers only the total is fitted."""
 
 _TRUST: Final = 0.05
-"""Weight of the synthetic clients as they were, relative to a sample of real ones. With 1 the fit
-believes them rather than a noisy sum, and the expected number of volunteers is up to 30 % off."""
+"""How much shares resist, relative to a sample of N clients. With 1 a fit believes the synthetic
+clients rather than a noisy sum, and V is missed by up to 30 %."""
 
 _MISFIT: Final = 0.002
-"""Of V or N: how far the answers of synthetic clients may stay from sums without noise."""
-
-_REACH: Final = 3.0
+"""Part of V, or N at the opening, by which synthetic clients may miss a sum without noise."""
 
 
 class Clients(NamedTuple):
-    """Synthetic clients: ``w p``, shape (M, C), w and the share in the federation, shape (M,)."""
+    """Synthetic clients: ``w p``, shape (M, C), w and share of all clients, shape (M,)."""
 
     labels: Floats
     weights: Floats
@@ -46,126 +41,95 @@ class Clients(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _draws(num_classes: int) -> tuple[Floats, Floats, Floats]:
-    """Return normal and log-uniform numbers for each class of the clients, and a normal for each.
+    """Return normal and log-uniform numbers for each class of the drawn, and a normal for each.
 
-    They are made of Philox's uniform numbers, whose stream is fixed, by Box and Muller's formula.
+    They follow from Philox's uniform numbers, whose stream is fixed, by Box and Muller's formula.
     """
-    rng = generator(0, "synthetic clients", num_classes)
-    num_clients = sum(_NUM_DRAWN)
-    log_uniform, radius, angle = rng.random((3, num_clients, num_classes))
-    np.log1p(-log_uniform, out=log_uniform)
+    rng, number = generator(0, "synthetic clients", num_classes), sum(_DRAWN.values())
+    logs, radius, angle = rng.random((3, number, num_classes))
     normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
-    of_weight = rng.random((2, num_clients + num_classes * len(_BLENDS) + 1))
-    weight = np.sqrt(-2.0 * np.log1p(-of_weight[0])) * np.cos(2.0 * np.pi * of_weight[1])
-    for numbers in (normal, log_uniform, weight):
-        numbers.flags.writeable = False
-    return normal, log_uniform, weight
+    radius, angle = rng.random((2, number + 1 + num_classes * len(_BLENDS)))
+    of_weight = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+    return normal, np.log1p(-logs), of_weight
 
 
-def _drawn(mean: Floats, concentration: float) -> Floats:
+def _dirichlet(mean: Floats, concentration: float) -> Floats:
     """Return clients of Dirichlet distributions around the mean labels, shape (3000, C).
 
     A gamma variable of shape k is one of shape k + 1, by Wilson and Hilferty's cube of a normal
     variable, times the k-th root of a uniform one: a smooth function of the opening.
     """
     normal, log_uniform, _ = _draws(mean.size)
-    shape = np.repeat(_CONCENTRATIONS, _NUM_DRAWN)[:, None] * concentration * mean
+    relative = np.repeat(list(_DRAWN), list(_DRAWN.values()))
+    shape = relative[:, None] * concentration * mean
     cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normal / (3.0 * np.sqrt(shape + 1.0))
     logs = 3.0 * np.log(np.maximum(cube, 0.01)) + np.log(shape + 1.0) + log_uniform / shape
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def synthetic_clients(
-    means: Floats, deviation: float, num_clients: int, largest_weight: float
-) -> Clients:
-    """Return synthetic clients that fit the opening.
-
-    Parameters
-    ----------
-    means : ndarray of float, shape (C + 2,)
-        Means of ``w p``, ``||w p||^2`` and ``w^2`` over the N clients.
-    deviation : float
-        Of the noise on each of the means.
-    """
-    labels, square, weight_square = means[:-2], means[-2], means[-1]
+def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) -> Clients:
+    """Return synthetic clients that fit the opening of a state, shape (C + 3,)."""
+    labels, (square, weight_square, deviation) = opening[:-3], opening[-3:]
     num_classes, weight = labels.size, float(labels.sum())
     mean = np.maximum(labels / weight, 0.05 / num_classes)
     mean /= mean.sum()
-    length = float(mean @ mean)
-    spread = min(max((square / weight_square - length) / (1.0 - length), 0.003), 0.97)
-    blends = _BLENDS if num_classes <= _MOST_CLASSES else _COARSE_BLENDS
-    rows = [_drawn(mean, (1.0 - spread) / spread), mean[None]]
-    rows += [(1.0 - share) * mean + share * np.eye(num_classes) for share in blends]
-    drawn = np.full(sum(_NUM_DRAWN), (1.0 - _SHARE_OF_BLENDS) / sum(_NUM_DRAWN))
-    of_blends = np.tile(mean, len(blends)) * (_SHARE_OF_BLENDS - 0.01) / len(blends)
-    shares, distributions = np.concatenate([drawn, [0.01], of_blends]), np.concatenate(rows)
+    spread = (square / weight_square - mean @ mean) / (1.0 - mean @ mean)
+    spread = min(max(spread, 0.003), 0.97)
+    blends = _BLENDS if num_classes <= 100 else _COARSE_BLENDS
+    rows = [_dirichlet(mean, (1.0 - spread) / spread), mean[None]]
+    rows += [(1.0 - part) * mean + part * np.eye(num_classes) for part in blends]
+    shares = np.append(np.full(len(rows[0]), 0.85 / len(rows[0])), 0.01)
+    shares = np.append(shares, np.tile(0.14 / len(blends) * mean, len(blends)))
     weights = np.full(shares.size, weight)
     if largest_weight > 1.0:  # log-normal
-        spread = np.log(max(weight_square / weight**2, 1.0 + 1e-3))
-        logs = np.sqrt(spread) * _draws(num_classes)[2][: shares.size] - spread / 2.0
+        variance = np.log(max(weight_square / weight**2, 1.001))
+        logs = variance**0.5 * _draws(num_classes)[2][: shares.size] - variance / 2.0
         weights = np.clip(weight * np.exp(logs), 1.0 / largest_weight, largest_weight)
-    clients = Clients(weights[:, None] * distributions, weights, shares)
+    clients = Clients(weights[:, None] * np.concatenate(rows), weights, shares)
     squares = (clients.labels**2).sum(axis=1)
-    rows = [np.ones((shares.size, 1)), clients.labels, squares[:, None], weights[:, None] ** 2]
-    variance = np.full(num_classes + 3, _TRUST * deviation**2 + _MISFIT**2 / num_classes)
-    variance[0] = 1e-8
-    return reweighted(
-        clients, np.hstack(rows), np.concatenate([[1.0], means]), variance * num_clients
-    )
+    answers = np.column_stack([clients.labels, np.ones_like(shares), squares, weights**2])
+    means = np.array([*labels, 1.0, square, weight_square])
+    ridge = num_clients * (_TRUST * deviation**2 + _MISFIT**2 / num_classes)
+    return _reweighted(clients, answers, means, np.full(means.size, ridge))
 
 
-def reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats) -> Clients:
-    """Return the clients with the nearest shares whose answers have the means.
+def fitted(
+    clients: Clients,
+    exchanges: list[tuple[Floats, Floats, float]],
+    num_clients: int,
+    num_volunteers: float,
+) -> Clients:
+    """Return the clients with shares that fit some exchanges, newest first.
 
-    With the shares ``v_j = v0_j exp(answers_j . l)`` the l minimises ``sum v - l . means + ridge .
-    l^2 / 2``, so that the answers add up to the means less ridge times l: relative entropy to the
-    shares before, and the squared misfit over its variance, are least together.
+    Of each exchange there are the P of the synthetic clients, shape (M,), the means over the real
+    ones of ``P w p`` and P, and the variance of the noise on the sum of P.
+    """
+    if not exchanges:
+        return clients
+    num_classes, columns = clients.labels.shape[1], list[tuple[Floats, ...]]()
+    for age, (chances, means, variance) in enumerate(exchanges):
+        answers = np.column_stack([chances[:, None] * clients.labels, chances])[:, : means.size]
+        ridge = np.full(means.size, _TRUST * variance + (_MISFIT * num_volunteers) ** 2)
+        ridge[:num_classes] /= num_classes
+        block: tuple[Floats, ...] = answers, means, ridge / num_clients
+        if age and (age + 1) * num_classes > _MOST_ROWS:  # the total alone
+            block = tuple(part[..., :num_classes].sum(axis=-1, keepdims=True) for part in block)
+        columns.append(block)
+    joined = (np.concatenate(part, axis=-1) for part in zip(*columns, strict=True))
+    return _reweighted(clients, *joined)
 
-    Parameters
-    ----------
-    answers : ndarray of float, shape (M, n)
-        What each client answers.
-    means, ridge : ndarray of float, shape (n,)
-        Means over the real clients, and N times the variance that they may be off by.
+
+def _reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats) -> Clients:
+    """Return the clients with the nearest shares at which their answers have the means.
+
+    Shares are ``v_j = v0_j exp(answers_j . l)``, where l minimises ``sum v - l . means + ridge .
+    l^2 / 2``. Then relative entropy and the squared misfit over the ridge are least together.
     """
 
     def curve(logs: Floats) -> tuple[float, Floats, Floats]:
         shares = clients.shares * np.exp(np.minimum(logs, 50.0))
         return float(shares.sum()), shares, shares
 
-    start = np.zeros(means.size)
-    found = minimum(answers, curve, -means, ridge, start, _REACH)
+    found = minimum(answers, curve, -means, ridge, np.zeros(means.size), reach=3.0)
     return clients._replace(shares=curve(answers @ found)[1])
-
-
-def fitted(
-    clients: Clients,
-    answers: list[tuple[Floats, Floats, float]],
-    num_clients: int,
-    num_volunteers: float,
-) -> Clients:
-    """Return the clients with shares that fit the answers to some exchanges, newest first.
-
-    Parameters
-    ----------
-    answers : list of (ndarray, ndarray, float)
-        For each exchange the P of the synthetic clients, shape (M,), the means over the real
-        clients, shape (C,) or (C + 1,), and the variance of the noise on the sum of P.
-    """
-    num_classes = clients.labels.shape[1]
-    rows, means, ridges = [], [], []
-    for age, (probabilities, of_real, variance) in enumerate(answers):
-        columns = [probabilities[:, None] * clients.labels, probabilities[:, None]]
-        row = np.hstack(columns)[:, : of_real.size]
-        misfit = (_MISFIT * num_volunteers) ** 2
-        ridge = np.full(of_real.size, (_TRUST * variance + misfit) / num_classes)
-        ridge[num_classes:] *= num_classes
-        if age * num_classes > 6 * _MOST_CLASSES:  # the total alone, to bound the work
-            row, of_real, ridge = row.sum(axis=1)[:, None], of_real.sum()[None], ridge.sum()[None]
-        rows.append(row)
-        means.append(of_real)
-        ridges.append(ridge / num_clients)
-    if not answers:
-        return clients
-    return reweighted(clients, np.hstack(rows), np.concatenate(means), np.concatenate(ridges))
