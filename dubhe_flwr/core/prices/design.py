@@ -166,6 +166,10 @@ class PriceDesign:
         """Return the state with which the next period begins; one exchange settles it."""
         return state.renewed(_DRIFT * self.num_volunteers)
 
+    def wanted(self, state: PriceState) -> Floats:
+        """Return the target t, shape (C,), after the opening."""
+        return self._scale(state).target
+
     def _fitted(self, numbers: PriceNumbers, state: PriceState, num_clients: int) -> PriceState:
         """Return the state with the prices that minimise D over fitted synthetic clients."""
         volunteers, num_classes, scale = (
