@@ -85,12 +85,12 @@ def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> 
     As many as in H tries, where each client is summed once instead of H times. A single draw with
     probabilities for so many volunteers keeps the proportion of the categories; a pool of those
     who say yes in any of H tries would contain nearly all clients of a high probability and H
-    times as many of a low one. More than half of all clients would leave no room for balance.
+    times as many of a low one. More than three fifths of all would leave no room for balance.
 
     >>> expected_volunteers(20, 20, 1000), expected_volunteers(100, 20, 1000)
-    (400, 500)
+    (400, 600)
     """
-    return max(num_participants, min(tries * num_participants, num_clients // 2))
+    return max(num_participants, min(tries * num_participants, 3 * num_clients // 5))
 
 
 def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:

@@ -3,17 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import comb
 from numbers import Real
 from typing import Final, Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
-from dubhe_flwr.protocol.determination import Determination, Groups, Tries
+from dubhe_flwr.protocol.determination import Determination, Groups
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
@@ -23,12 +21,6 @@ from dubhe_flwr.protocol.wire.terms import terms_of
 OnFailure = Literal["raise", "random"]
 Simulation = Literal["plain", "encrypted"]
 
-_LARGE: Final = 10  # times as many nodes as train: then groups pay
-_MANY: Final = 20  # times as many choices as tries
-_USUAL_GROUP: Final = 4
-_ENOUGH_GROUPS: Final = 5
-_ENOUGH_VOLUNTEERS: Final = 100
-_LARGEST_POOL: Final = 20
 _LEAST: Final = {
     "num_participants": 1,
     "registration_interval": 1,
@@ -57,11 +49,10 @@ class Settings:
         ``K``: clients that train in a round.
     rule : Rule (default: Prices())
         How likely a node volunteers; see `dubhe_flwr.rules`.
-    determination : Tries or Groups, optional (default: the one that suits the federation)
+    determination : Tries or Groups, optional (default: `rule.determination`)
         What an agent chooses from: the best of H tentative selections, `Tries(20)`, or the best
-        groups of a pool of volunteers, `Groups(4)`. By default groups are formed where there are at
-        least 300 nodes, ten times as many as participants, and they leave many more choices than
-        tries. With `Tries(1)` there is no determination.
+        groups of a pool of volunteers, `Groups(4)`. With `Tries(1)` there is no determination. By
+        default the paper's rule takes 20 tries, and prices none.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int (default: 1)
@@ -184,31 +175,17 @@ class Settings:
                 f"{num_nodes}; select fewer, or let more be there."
             )
 
-    def determination_among(self, num_nodes: int) -> Determination:
-        """Return what is determined among so many nodes."""
-        if self.determination is not None:
-            return self.determination
-        usual, groups = Tries(), self._usual_groups
-        volunteers = expected_volunteers(self.num_participants, groups.pool, num_nodes)
-        choices = comb(volunteers // groups.size, self.num_participants // groups.size)
-        # Where half of all would volunteer the best of some tries is as close to the target.
-        least = max(_LARGE * self.num_participants, 3 * _ENOUGH_VOLUNTEERS)
-        pays = choices >= _MANY * usual.number and num_nodes >= least
-        return groups if pays else usual
-
     @property
-    def _usual_groups(self) -> Groups:
-        """Groups of 4, or fewer where that leaves fewer than five groups to a round."""
-        size = min(_USUAL_GROUP, self.num_participants // _ENOUGH_GROUPS)
-        pool = min(_LARGEST_POOL, -(-_ENOUGH_VOLUNTEERS // self.num_participants))
-        return Groups(max(self.min_cohort, size), max(self.rule.pool, pool))
+    def determined(self) -> Determination:
+        """What an agent chooses from: what is set, or what suits the rule."""
+        return self.rule.determination if self.determination is None else self.determination
 
-    def announced(self, num_nodes: int, seed: int) -> JoinRequest:
+    def announced(self, seed: int) -> JoinRequest:
         """Return what nodes are told of the settings when they are asked to join.
 
         The seed is the run's; only simulated nodes are told.
         """
-        determination = self.determination_among(num_nodes)
+        determination = self.determined
         group_size = determination.size if isinstance(determination, Groups) else None
         return JoinRequest(
             rule=self.rule.name,
@@ -254,7 +231,7 @@ class Settings:
     def _check_terms(self) -> None:
         """Refuse what the nodes would refuse, as far as it is known before they say ``C``."""
         try:
-            terms_of(self.announced(self.max_registered, seed=0), self.rule.num_classes or 2)
+            terms_of(self.announced(seed=0), self.rule.num_classes or 2)
         except TypeError as error:
             raise SettingsError(
                 f"JSON does not hold the settings of {self.rule}: {error}."
@@ -269,22 +246,19 @@ class Settings:
             )
 
     def _check_draws(self) -> None:
-        chosen = self.determination
-        possible = (Tries(), self._usual_groups) if chosen is None else (chosen,)
-        rounds, interval = self.rounds_per_draw, self.registration_interval
-        for each in possible:
-            if each.num_draws * rounds > MAX_DRAWS:
-                raise SettingsError(
-                    f"{each} in each of rounds_per_draw={rounds} rounds makes more than "
-                    f"{MAX_DRAWS} draws in one message; lower one of them."
-                )
-            draws, budget = each.num_draws * each.pool * interval, self.max_draws_per_epoch
-            if draws > budget:
-                raise SettingsError(
-                    f"{each} in each of registration_interval={interval} rounds makes {draws} "
-                    f"draws, above max_draws_per_epoch={budget}; lower one of them or accept the "
-                    "price in privacy by raising the budget."
-                )
+        determination, interval = self.determined, self.registration_interval
+        if determination.num_draws * self.rounds_per_draw > MAX_DRAWS:
+            raise SettingsError(
+                f"{determination} in each of rounds_per_draw={self.rounds_per_draw} rounds makes "
+                f"more than {MAX_DRAWS} draws in one message; lower one of them."
+            )
+        draws = determination.num_draws * determination.pool * interval
+        if draws > self.max_draws_per_epoch:
+            raise SettingsError(
+                f"{determination} in each of registration_interval={interval} rounds makes {draws} "
+                f"draws, above max_draws_per_epoch={self.max_draws_per_epoch}; lower one of them "
+                "or accept the price in privacy by raising the budget."
+            )
 
 
 def most_registered(key_bits: int) -> int:

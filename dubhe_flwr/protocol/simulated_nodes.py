@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.protocol.node.memory import Membership, Memory
+from dubhe_flwr.protocol.node.memory import Account, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy
 from dubhe_flwr.protocol.node.session import ClientSession
 from dubhe_flwr.protocol.plan import Batch, NodeFailure, Replies
@@ -49,18 +49,20 @@ class SimulatedNodes:
                 if reply.label_counts is not None:
                     request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
-                    joined = None if before is None else before.memory.joined
-                    remembered = () if joined is None else joined.left_to(request)
+                    account = Account() if before is None else before.memory.account
+                    rule = f"{request.rule} {request.rule_settings}"
+                    account = account.of(rule, reply.label_counts)
                     memory = Memory(
                         sequence=header.sequence,
                         epochs=header.epoch,
+                        account=account,
                         joined=Membership(
                             header.epoch,
                             header.sequence,
                             request,
                             delivery_key=b"",  # nothing is sealed for it
                             label_counts=reply.label_counts,
-                            remembered=remembered,
+                            account=account,
                         ),
                     )
                     self._sessions[node_id] = ClientSession(_policy(reply), memory)

@@ -30,8 +30,6 @@ class Run:
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes whose last answer to a request to join was no
     num_refused_epochs: int = 0  # in a row: each halves whom the next one asks
-    last_registered: frozenset[int] | None = None  # the nodes of the last sum of registrations
-    has_varied: bool = False  # whether a sum was ever of others than the one before
 
 
 @dataclass(frozen=True, slots=True)

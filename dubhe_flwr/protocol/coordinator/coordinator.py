@@ -140,9 +140,7 @@ class Coordinator(Selector[CoordinatorState]):
     def load_state_dict(self, saved: dict[str, Any]) -> CoordinatorState:
         """Return the state before a round in which all nodes register anew.
 
-        The server no longer knows what sums its nodes have read. It counts the next registration
-        as one of other nodes, and without a seed of the operator's real nodes get new lots, so that
-        others are left out than before.
+        Without a seed of the operator's, the agents of real nodes are drawn anew.
         """
         values = check_saved(saved, {"seed": int, "sequence": int}, "selector")
         seed, sequence = values["seed"], values["sequence"]
@@ -158,7 +156,7 @@ class Coordinator(Selector[CoordinatorState]):
             )
         if self.settings.seed is None and self.settings.simulation is None:
             seed = secrets.randbits(63)
-        return CoordinatorState(Run(seed, sequence, has_varied=True))
+        return CoordinatorState(Run(seed, sequence))
 
     def begin_round(
         self,

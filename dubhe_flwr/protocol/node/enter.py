@@ -18,6 +18,7 @@ from dubhe_flwr.protocol.node.memory import (
 )
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import (
     PUBLIC_KEY_BYTES,
@@ -65,17 +66,18 @@ def join(
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
     joined = None
     if counts is not None:
-        remembered = () if memory.joined is None else memory.joined.left_to(request)
+        account = memory.account.of(f"{request.rule} {request.rule_settings}", counts)
         joined = Membership(
             header.epoch,
             header.sequence,
             request,
             delivery_key.to_bytes(),
             counts,
-            remembered,
+            account,
         )
     epochs = (memory.epochs + header.epoch)[-REMEMBERED_EPOCHS * EPOCH_ID_BYTES :]
-    return reply, Memory(header.sequence, epochs, allowance, joined)
+    account = memory.account if joined is None else joined.account
+    return reply, Memory(header.sequence, epochs, allowance, joined, account)
 
 
 def make_key(
@@ -128,13 +130,21 @@ def register(
     if (request.mean_examples is not None) != joined.announced.weighted:
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
     key = None if delivered is None else _open(policy, joined, delivered)
-    registered, terms = Registration(key, _weight(joined, request.mean_examples)), joined.terms
+    weight = _weight(joined, request.mean_examples)
+    registered = Registration(key, weight, num_joined=request.num_joined)
+    terms, announced = joined.terms, joined.announced
+    population = Population(
+        terms.frame,
+        request.num_joined,
+        announced.num_participants,
+        announced.num_volunteers(request.num_joined),
+    )
     own, cipher = own_of(policy, joined, registered, exchange=0), joined.cipher(registered)
     reply = RegisterReply(
-        cipher.encrypt(REGISTRATION, terms.rule.contribution(own, terms.frame)),
+        cipher.encrypt(REGISTRATION, terms.rule.contribution(own, population)),
         cipher.encrypt(DISTRIBUTION, terms.weighted_distribution(own)),
     )
-    keep(replace(joined, registered=registered))
+    keep(replace(joined, registered=registered, account=joined.account.entered()))
     return reply
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NoReturn
 
@@ -21,7 +21,7 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
 
-_VERSION: Final = 6
+_VERSION: Final = 7
 _VERSION_KEY: Final = "version"
 
 
@@ -45,7 +45,6 @@ class Reading(_Hidden):
     num_registered: int  # clients that the sum of the registrations covers
     probability: float  # ``P`` by then
     memory: tuple[float, ...] | None = None  # of the rule, until the next sum; None once settled
-    left: tuple[float, ...] = ()  # what a settled rule leaves to later epochs
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,8 +63,33 @@ class Registration(_Hidden):
     weight: float = 1.0  # how much the node counts
     reading: Reading | None = None  # None before the first sum of the rule
     has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
+    num_joined: int = 0  # nodes that joined, as the server said
     num_draws: int = 0  # spent of the budget of the epoch, as are the sums
     num_sums: int = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Account(_Hidden):
+    """What the sums have told of some label counts, in all epochs."""
+
+    rule: str = ""  # name of the rule, and its settings as JSON
+    label_counts: tuple[int, ...] = ()
+    num_sums: int = 0  # that these counts entered
+    left: tuple[float, ...] = ()  # what the rule left when the node last settled on it
+
+    def of(self, rule: str, label_counts: tuple[int, ...]) -> "Account":
+        """Return the account of these label counts, a new one if they are others."""
+        left = self.left if rule == self.rule else ()
+        num_sums = self.num_sums if label_counts == self.label_counts else 0
+        return Account(rule, label_counts, num_sums, left)
+
+    def entered(self) -> "Account":
+        """Return the account after the label counts entered one more sum."""
+        return replace(self, num_sums=self.num_sums + 1)
+
+    def is_spent(self, most: int | None) -> bool:
+        """Return whether the label counts may enter no further sum."""
+        return most is not None and self.num_sums >= most
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,7 +101,7 @@ class Membership(_Hidden):
     announced: JoinRequest
     delivery_key: bytes  # private half of the key for sealed delivery
     label_counts: tuple[int, ...]  # length C, as they were read when the node joined
-    remembered: tuple[float, ...] = ()  # what the rule left when the node last settled on it
+    account: Account = Account()  # of the sums that these counts have entered
     has_made_key: bool = False  # whether it was the agent; it makes one key in an epoch
     registered: Registration | None = None
 
@@ -90,13 +114,6 @@ class Membership(_Hidden):
     def counts(self) -> NDArray[np.int64]:
         """The label counts, shape (C,)."""
         return np.array(self.label_counts, dtype=np.int64)
-
-    def left_to(self, announced: JoinRequest) -> tuple[float, ...]:
-        """Return what the rule leaves to an epoch with these terms."""
-        if announced.rule != self.announced.rule:
-            return ()
-        reading = None if self.registered is None else self.registered.reading
-        return self.remembered if reading is None else reading.left or self.remembered
 
     def cipher(self, registered: Registration) -> "Cipher":
         """Return what encrypts and decrypts the fields of the epoch."""
@@ -155,6 +172,7 @@ class Memory(_Hidden):
     epochs: bytes = b""  # identities of those that it was asked to join, the present one last
     allowance: Allowance = Allowance()  # what it did today
     joined: Membership | None = None  # its place in the present epoch; None if it did not join
+    account: Account = Account()  # of the label counts with which it last joined an epoch
 
     @property
     def epoch(self) -> bytes:

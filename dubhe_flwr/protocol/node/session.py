@@ -103,6 +103,6 @@ class ClientSession:
         allowance = spend_day(self.policy, memory.allowance, self._today, num_draws=price)
 
         def keep(joined: Membership) -> None:
-            self.memory = Memory(header.sequence, memory.epochs, allowance, joined)
+            self.memory = Memory(header.sequence, memory.epochs, allowance, joined, joined.account)
 
         return _ANSWERS[type(request)](self.policy, joined, request, keep)

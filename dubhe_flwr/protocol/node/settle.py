@@ -26,6 +26,8 @@ def settle(
         raise RefusedError("This node answered that exchange before.")
     if isinstance(outcome, Settled):
         return SettleReply(finding=outcome.finding)
+    joined = replace(joined, registered=registered, account=joined.account.entered())
+    keep(joined)
     return SettleReply(joined.cipher(registered).encrypt(SETTLEMENT, outcome.contribution))
 
 
@@ -41,7 +43,9 @@ def own_of(
         rng = generator(seed, "rounding", policy.alias, joined.sequence, exchange)
     else:
         rng = np.random.default_rng(secrets.randbits(128))
-    return Own(joined.counts, registered.weight, rng, joined.remembered)
+    volunteers = joined.announced.num_volunteers(registered.num_joined)
+    is_spent = joined.account.is_spent(joined.terms.rule.most_entries(volunteers))
+    return Own(joined.counts, registered.weight, rng, joined.account.left if is_spent else None)
 
 
 def read_sum(
@@ -69,15 +73,16 @@ def read_sum(
             num_registered,
             probability=float(outcome.probability),
             memory=outcome.memory if isinstance(outcome, Unsettled) else None,
-            left=outcome.left if isinstance(outcome, Settled) else (),
         )
     except Exception as error:  # noqa: BLE001 - a rule may raise anything
         if not isinstance(error, DubheError):
             where = where_raised(error)
             logger.warning("dubhe: the rule %r raised %s.", joined.announced.rule, where)
         raise RefusedError(IS_ANOTHER) from None
-    registered = replace(registered, reading=reading)
-    keep(replace(joined, registered=registered))
+    registered, account = replace(registered, reading=reading), joined.account
+    if isinstance(outcome, Settled) and outcome.left:
+        account = replace(account, left=outcome.left)
+    keep(replace(joined, registered=registered, account=account))
     return registered, outcome
 
 
@@ -119,7 +124,8 @@ def _check_number(joined: Membership, registered: Registration, request: SettleR
     num_clients, announced = request.num_clients, joined.announced
     reading = registered.reading
     most = announced.max_clients if reading is None else reading.num_registered
-    if not announced.min_cohort <= num_clients <= most:
+    least = max(announced.min_cohort, -(-registered.num_joined // 2))
+    if not least <= num_clients <= most:
         raise RefusedError(f"A sum over {num_clients} clients covers too few or too many.")
     if reading is None:
         return

@@ -122,9 +122,9 @@ class Paper(Rule):
         del frame, num_clients
         return 2 if len(self.candidates) > 1 else 1
 
-    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
+    def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return ``R`` for each candidate: a one in the slot of the node's category, else zeros."""
-        del frame
+        del population
         registries = np.zeros((len(self.candidates), self.codebook.length), dtype=np.int64)
         registries[np.arange(len(registries)), self._slots(own.label_counts)] = 1
         return registries.ravel()

@@ -1,22 +1,29 @@
 """Prices: a node volunteers as the federation needs its own labels, not as its category does.
 
-Every node registers what it adds to the sums at the opening, and then to those of some exchanges;
-all solve for the same class prices from the same decrypted sums. `dubhe_flwr.core.prices` has
-the mathematics.
+Every node registers what it adds to the opening, and then to the sums of some exchanges; all fit
+the same class prices to the same noisy sums. `dubhe_flwr.core.prices` has the mathematics.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
+from dubhe_flwr.core.prices import (
+    LEAST_VOLUNTEERS,
+    Position,
+    PriceDesign,
+    PriceNumbers,
+    PriceState,
+    noise_scale,
+)
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
+from dubhe_flwr.protocol.determination import Determination, Tries
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,
@@ -29,11 +36,17 @@ from dubhe_flwr.protocol.rules.rule import (
 
 _MOST_EXCHANGES: Final = 8
 
+_FEWEST: Final = 0.5
+"""Part of all nodes that a sum covers at least: each node adds its share of the noise by that."""
+
 
 @register_rule
 @dataclass(frozen=True)
 class Prices(Rule):
-    """Clients that hold what is scarce volunteer more often, by prices that are fitted to all.
+    """Clients that hold what is scarce volunteer more often, at prices fitted to all of them.
+
+    With an expected pool of fewer than 12 volunteers there are no prices: all nodes are equally
+    likely to volunteer.
 
     Parameters
     ----------
@@ -43,8 +56,11 @@ class Prices(Rule):
     local_skew : float (default: 0)
         Price of the skew of the chosen clients themselves. A small network under SGD hardly minds
         it; with Adam or ResNet18, 1 is a good value, together with ``coverage=0.1``.
-    target : sequence of float, optional (default: all classes equally often)
-        Share of each class that is wanted of the data of a round.
+    target : sequence of float or "own", optional (default: all classes equally often)
+        Wanted share of each class in the data of a round; "own" for the federation's own mix.
+    noise : float, optional (default: a twelfth of the pool, from 1 to 4)
+        Standard deviation of the noise on the expected number of volunteers, in clients. 0 turns
+        it off, for simulations.
 
     Raises
     ------
@@ -59,16 +75,18 @@ class Prices(Rule):
 
     coverage: float = 0.3
     local_skew: float = 0.0
-    target: Sequence[float] | None = None
+    target: Sequence[float] | Literal["own"] | None = None  # type: ignore[assignment]
+    noise: float | None = None
 
     name: ClassVar[str] = "prices"
 
     def __post_init__(self) -> None:
-        for name in ("coverage", "local_skew"):
+        for name in ("coverage", "local_skew", "noise")[: 2 if self.noise is None else 3]:
             if not isinstance(value := getattr(self, name), Real):
                 raise SettingsError(f"{name}={value!r} must be a number.")
-        self._design(2, 2.0)
-        if self.target is not None:
+        PriceDesign(2, 2.0, float(self.coverage), float(self.local_skew))
+        self._numbers(Frame(2, 1))
+        if self.target is not None and not (isinstance(self.target, str) and self.target == "own"):
             shares = np.asarray(self.target)
             good = shares.ndim == 1 and shares.size >= 2 and shares.dtype.kind in "iuf"
             good = good and 0.0 <= shares.min() <= shares.max() < 1.0
@@ -78,34 +96,37 @@ class Prices(Rule):
                 )
 
     @property
-    def pool(self) -> int:
-        """Five: a larger pool of volunteers has more skewed clients in it."""
-        return 5
+    def determination(self) -> Determination:
+        """None: K of a pool of 5 K volunteers train, and nobody reads a sum of few clients."""
+        return Tries(1, pool=5)
 
     @property
     def num_classes(self) -> int | None:
         """``C``, where a target is given."""
-        return None if self.target is None else len(self.target)
+        return None if self._wanted in {None, "own"} else len(self._wanted)
 
     def registration_slots(self, frame: Frame) -> Slots:
-        """Return the slots of the numbers at the opening."""
-        return _slots(frame, opening=True)
+        """Return the slots of the opening."""
+        return self._slots(frame, opening=True)
 
     def settlement_slots(self, frame: Frame) -> Slots:
-        """Return the slots of the numbers at a point."""
-        return _slots(frame, opening=False)
+        """Return the slots of an exchange."""
+        return self._slots(frame, opening=False)
 
     def num_sums(self, frame: Frame, num_clients: int) -> int:
-        """Return how many sums a node reads: fewer numbers than half the unknowns N (C - 1)."""
-        spare = num_clients * (frame.num_classes - 1) // 2 - self.registration_slots(frame).number
-        if spare < 0:
-            return 0
-        return 1 + min(_MOST_EXCHANGES, spare // self.settlement_slots(frame).number)
+        """Return how many sums a node reads at most: the opening and eight exchanges."""
+        del frame, num_clients
+        return 1 + _MOST_EXCHANGES
 
-    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
-        """Return a node's numbers at the opening, where all are equally likely."""
-        numbers, position = _numbers(frame), self._position(own)
-        return PriceState.first(numbers).contribution(numbers, position, own.rng, own.remembered)
+    def most_entries(self, num_volunteers: int) -> int | None:
+        """Return ``4 sigma^2``: an attacker who knows all clients but one then learns little."""
+        sigma = noise_scale(num_volunteers) if self.noise is None else float(self.noise)
+        return int(4.0 * sigma**2) if sigma else None
+
+    def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
+        """Return a node's numbers at the opening, with its share of the noise."""
+        state = PriceState.first(self._numbers(population.frame))
+        return self._told(own, population, state)
 
     def settle(
         self,
@@ -114,33 +135,63 @@ class Prices(Rule):
         memory: tuple[float, ...] | None,
         sums: NDArray[np.int64],
     ) -> Settled | Unsettled:
-        """Take up the sums of an evaluation; go on until the prices are settled."""
-        frame, num_clients = population.frame, population.num_clients
-        numbers, position = _numbers(frame), self._position(own)
-        volunteers = float(population.num_volunteers)
-        if volunteers >= num_clients:
-            return Settled(1.0)
-        design = self._design(population.num_participants, volunteers)
-        try:
-            state = PriceState.first(numbers)
-            if memory is not None:
-                state = PriceState.from_floats(numbers, memory)
-            state = advanced(design, numbers, state, sums.tobytes(), num_clients)
-        except SettingsError:
-            raise RefusedError("The sums are not those of prices.") from None
-        probability = design.probability(state, position, num_clients, own.rng.random())
-        if state.settled or state.evaluations >= self.num_sums(frame, num_clients):
-            # A single step is too rough a guess for the next epoch to begin with.
-            left = tuple(state.prices()[0].tolist()) if state.evaluations > 1 else ()
-            return Settled(probability, left=left)
-        contribution = state.contribution(numbers, position, own.rng)
-        return Unsettled(probability, contribution, state.as_floats())
+        """Take up the sums of an exchange; go on until the prices are settled."""
+        num_clients, volunteers = population.num_clients, population.num_volunteers
+        if volunteers >= num_clients or self._drowns(volunteers):
+            return Settled(min(1.0, volunteers / num_clients))
+        numbers, design = self._numbers(population.frame), self._design_for(population)
+        state = PriceState.first(numbers) if memory is None else _state_of(numbers, memory)
+        state = advanced(design, numbers, state, sums.tobytes(), num_clients, 1.0 / _FEWEST)
+        if not (state.settled or state.num_sums > _MOST_EXCHANGES):
+            return self._unsettled(own, population, state)
+        probability = self._probability(own, population, state)
+        return Settled(probability, left=() if own.frozen is not None else state.as_floats())
+
+    def remark(self, num_volunteers: int) -> str | None:
+        """Return why all nodes are equally likely to volunteer, where the pool is too small."""
+        if not self._drowns(num_volunteers):
+            return None
+        return (
+            f"A pool of {num_volunteers} volunteers is too small for prices, whose noise would "
+            f"drown the sums below {LEAST_VOLUNTEERS}; all nodes are equally likely to volunteer."
+        )
+
+    def _drowns(self, num_volunteers: int) -> bool:
+        """Return whether noise would leave nothing of the sums."""
+        return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
+
+    def _unsettled(self, own: Own, population: Population, state: PriceState) -> Unsettled:
+        probability = self._probability(own, population, state)
+        return Unsettled(probability, self._told(own, population, state), state.as_floats())
+
+    def _told(self, own: Own, population: Population, state: PriceState) -> NDArray[np.int64]:
+        """Return a node's numbers with its noise; of spent label counts the noise alone."""
+        numbers, design = self._numbers(population.frame), self._design_for(population)
+        num_clients = population.num_clients
+        opening = not state.num_sums
+        deviations = numbers.deviations(num_clients, design.num_volunteers, opening=opening)
+        noise = numbers.draw_noise(deviations, 1.0 / (_FEWEST * num_clients), own.rng)
+        position = _position(own)
+        if own.frozen is not None or self._drowns(population.num_volunteers):
+            position = Position(np.zeros_like(position.labels), 0.0)
+        return design.contribution(numbers, state, position, noise)
+
+    def _probability(self, own: Own, population: Population, state: PriceState) -> float:
+        """Return the node's probability, at the prices that it keeps once its counts are spent."""
+        numbers, design = self._numbers(population.frame), self._design_for(population)
+        if own.frozen is not None:
+            state = _state_of(numbers, own.frozen) if own.frozen else PriceState.first(numbers)
+        num_clients, dither = population.num_clients, own.rng.random()
+        return design.probability(state, _position(own), num_clients, dither)
 
     def announced(self) -> dict[str, Any]:
         """Return the settings."""
-        target = None if self.target is None else [float(share) for share in self.target]
-        skew = float(self.local_skew)
-        return {"coverage": float(self.coverage), "local_skew": skew, "target": target}
+        wanted, noise = self._wanted, None if self.noise is None else float(self.noise)
+        settings = {"coverage": float(self.coverage), "local_skew": float(self.local_skew)}
+        return settings | {
+            "noise": noise,
+            "target": list(wanted) if isinstance(wanted, tuple) else wanted,
+        }
 
     def describe(self, finding: Sequence[float] = ()) -> str:
         """Return the settings."""
@@ -148,30 +199,53 @@ class Prices(Rule):
         wanted = "" if self.target is None else ", with a target"
         return f"prices: coverage {self.coverage:g}, local skew {self.local_skew:g}{wanted}"
 
+    @property
+    def _wanted(self) -> tuple[float, ...] | Literal["own"] | None:
+        """The target in Python's own types."""
+        if self.target is None or isinstance(self.target, str):
+            return self.target
+        return tuple(map(float, self.target))
+
     def _design(self, num_participants: int, num_volunteers: float) -> PriceDesign:
         coverage, local_skew = float(self.coverage), float(self.local_skew)
-        return PriceDesign(num_participants, num_volunteers, coverage, local_skew)
+        return PriceDesign(num_participants, num_volunteers, coverage, local_skew, self._wanted)
 
-    def _position(self, own: Own) -> Position:
-        shares = own.distribution
-        target = np.full(len(shares), 1.0 / len(shares)) if self.target is None else self.target
-        return Position.of(shares, target, own.weight)
+    def _design_for(self, population: Population) -> PriceDesign:
+        return self._design(population.num_participants, float(population.num_volunteers))
+
+    def _numbers(self, frame: Frame) -> PriceNumbers:
+        return _numbers(frame, None if self.noise is None else float(self.noise))
+
+    def _slots(self, frame: Frame, *, opening: bool) -> Slots:
+        numbers = self._numbers(frame)
+        return Slots(numbers.num_slots(opening=opening), numbers.max_value(opening=opening))
+
+
+def _position(own: Own) -> Position:
+    return Position.of(own.distribution, own.weight)
+
+
+def _state_of(numbers: PriceNumbers, values: tuple[float, ...]) -> PriceState:
+    try:
+        return PriceState.from_floats(numbers, values)
+    except SettingsError:
+        raise RefusedError("The sums are not those of prices.") from None
 
 
 @lru_cache(maxsize=8)
-def advanced(
-    design: PriceDesign, numbers: PriceNumbers, state: PriceState, sums: bytes, num_clients: int
+def advanced(  # noqa: PLR0917 - a cache knows arguments by their place
+    design: PriceDesign,
+    numbers: PriceNumbers,
+    state: PriceState,
+    sums: bytes,
+    num_clients: int,
+    noise_shares: float,
 ) -> PriceState:
     """Take up sums; computed once for all nodes of a simulation, since all compute the same."""
-    return design.advance(numbers, state, np.frombuffer(sums, dtype=np.int64), num_clients)
+    vector = np.frombuffer(sums, dtype=np.int64)
+    return design.advance(numbers, state, vector, num_clients, noise_shares)
 
 
 @lru_cache(maxsize=8)
-def _numbers(frame: Frame) -> PriceNumbers:
-    return PriceNumbers(frame.num_classes, frame.max_clients, frame.largest_weight)
-
-
-@lru_cache(maxsize=16)
-def _slots(frame: Frame, *, opening: bool) -> Slots:
-    numbers = _numbers(frame)
-    return Slots(numbers.num_slots(opening=opening), numbers.max_value)
+def _numbers(frame: Frame, noise: float | None) -> PriceNumbers:
+    return PriceNumbers(frame.num_classes, frame.max_clients, frame.largest_weight, noise)

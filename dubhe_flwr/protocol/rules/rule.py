@@ -20,6 +20,7 @@ from dubhe_flwr.core.distribution import fixed_point_distribution
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
+from dubhe_flwr.protocol.determination import Determination, Tries
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,16 @@ class Own:
         How much it counts when clients are aggregated, relative to the mean.
     rng : numpy.random.Generator
         Its own, for what is rounded at random; no secret hangs on it.
-    remembered : tuple of float (default: empty)
-        What the same rule left to later epochs when the node last settled on it, perhaps for other
-        nodes and settings.
+    frozen : tuple of float, optional (default: none)
+        What the rule left when the node last settled on it, if the node's label counts have entered
+        as many sums as they may: the rule then adds nothing of them to a sum, and the node goes on
+        volunteering as before.
     """
 
     label_counts: NDArray[np.int64]
     weight: float = 1.0
     rng: np.random.Generator = field(default_factory=lambda: generator(0))
-    remembered: tuple[float, ...] = ()
+    frozen: tuple[float, ...] | None = None
 
     @cached_property
     def distribution(self) -> NDArray[np.int64]:
@@ -78,7 +80,7 @@ class Population:
     frame : Frame
         Of the epoch.
     num_clients : int
-        Clients that the sum at hand covers.
+        Clients that the sum at hand covers; at the registration, the nodes that joined.
     num_participants : int
         ``K``, clients that train in a round.
     num_volunteers : int
@@ -102,7 +104,7 @@ class Settled:
     finding : tuple of float (default: empty)
         What the operator may know of it; the same at every node.
     left : tuple of float (default: empty)
-        What the node keeps for later epochs, `Own.remembered` there.
+        What the node keeps in case that its label counts may enter no further sum (`Own.frozen`).
     """
 
     probability: float
@@ -145,11 +147,6 @@ class Rule(ABC):
         return 0.0
 
     @property
-    def pool(self) -> int:
-        """With groups, how many times K clients volunteer for a draw where nothing is set."""
-        return 20
-
-    @property
     def num_classes(self) -> int | None:
         """``C``, where the settings fix it; nodes with another number of classes stay out."""
         return None
@@ -170,7 +167,7 @@ class Rule(ABC):
         """
 
     @abstractmethod
-    def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
+    def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return what a node adds to its registration.
 
         Returns
@@ -217,6 +214,24 @@ class Rule(ABC):
         """
         del frame, num_clients
         return 1
+
+    @property
+    def determination(self) -> Determination:
+        """What an agent chooses from where nothing is set."""
+        return Tries()
+
+    def remark(self, num_volunteers: int) -> str | None:
+        """Return what the operator should know of an epoch, or None."""
+        del num_volunteers
+        return None
+
+    def most_entries(self, num_volunteers: int) -> int | None:
+        """Return how many sums the label counts of one node may enter; None for any number.
+
+        The node counts them in all epochs, until its label counts change.
+        """
+        del num_volunteers
+        return None
 
     def announced(self) -> dict[str, Any]:
         """Return the settings as JSON has them; `from_announced` reads them."""

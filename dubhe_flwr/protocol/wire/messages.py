@@ -148,13 +148,15 @@ class DeliveredKey:
 class RegisterRequest(Message):
     """Asks a node to register: under a key, unless a simulation does not encrypt.
 
-    Where nodes count by their samples, it tells the mean number of those that joined.
+    Where nodes count by their samples, it tells the mean number of the nodes that joined.
     """
 
+    num_joined: int
     key: DeliveredKey | None = None
     mean_examples: float | None = None
 
     def __post_init__(self) -> None:
+        require(self.num_joined >= 1, "Nobody joined.")
         require(self.mean_examples is None or self.mean_examples >= 1.0, "There is no sample.")
 
 

@@ -1,16 +1,16 @@
-"""Clients for the tests of prices, and all of them through the exchanges of an epoch."""
+"""Clients for the tests of prices, and all of them through the exchanges of a period."""
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
+from dubhe_flwr.data.partition import client_distributions
 
 Floats = NDArray[np.float64]
 
-MOST_EVALUATIONS = 9
+MOST_EXCHANGES = 8
 
 
 def skewed(num_clients: int, num_classes: int, seed: int, concentration: float = 2.0) -> Floats:
@@ -20,47 +20,91 @@ def skewed(num_clients: int, num_classes: int, seed: int, concentration: float =
     return rng.dirichlet(concentration * shares / shares.sum() * num_classes / 4, num_clients)
 
 
-def positions(distributions: Floats, weights: Floats | None = None) -> list[Position]:
-    """Return where clients stand, for the uniform target."""
-    weights = np.ones(len(distributions)) if weights is None else weights
-    uniform = 1.0 / distributions.shape[1]
-    return [
-        Position(weight * (own - uniform), float(weight))
-        for own, weight in zip(distributions, weights, strict=True)
-    ]
+def half_normal(num_classes: int, rho: float = 10.0) -> Floats:
+    """Return the paper's global skew: the largest share is rho times the smallest."""
+    shares = np.exp(-((np.arange(num_classes) / (num_classes - 1)) ** 2) * np.log(rho))
+    return np.asarray(shares / shares.sum())
 
 
-def summed(
-    numbers: PriceNumbers,
-    state: PriceState,
-    clients: Sequence[Position],
-    seed: int = 0,
-    remembered: Sequence[Floats] = (),
-) -> NDArray[np.int64]:
-    """Return the sums of the numbers of all clients; the first ones may remember prices."""
-    rng = np.random.default_rng([seed, state.evaluations])
-    rows = [
-        state.contribution(numbers, client, rng, () if prices is None else prices.tolist())
-        for client, prices in zip_longest(clients, remembered)
-    ]
-    return np.asarray(np.sum(rows, axis=0))
+def with_emd(num_clients: int, num_classes: int, emd: float, seed: int) -> Floats:
+    """Return label distributions with a global skew of 10 and an EMD_avg."""
+    counts = client_distributions(
+        num_clients, half_normal(num_classes), emd, np.random.default_rng(seed)
+    )
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
-def settled(
-    design: PriceDesign,
-    numbers: PriceNumbers,
-    clients: Sequence[Position],
-    state: PriceState | None = None,
-    remembered: Sequence[Floats] = (),
-) -> PriceState:
-    """Return the state after an epoch's exchanges; the first clients may remember prices."""
-    state = state or PriceState.first(numbers)
-    while not state.settled and state.evaluations < MOST_EVALUATIONS:
-        sums = summed(numbers, state, clients, remembered=remembered)
-        state = design.advance(numbers, state, sums, len(clients))
-    return state
+def specialists(num_clients: int, num_classes: int, seed: int) -> Floats:
+    """Return a majority that is nearly alike, and 5 % of clients that hold one class only."""
+    rng, number = np.random.default_rng(seed), num_clients // 20
+    rows = rng.dirichlet(200 * half_normal(num_classes), num_clients)
+    rows[:number] = np.eye(num_classes)[rng.integers(0, num_classes, number)]
+    return rows
 
 
-def probabilities(design: PriceDesign, state: PriceState, clients: Sequence[Position]) -> Floats:
-    """Return the probabilities of all clients, without levels."""
-    return np.array([design.probability(state, client, len(clients)) for client in clients])
+@dataclass
+class Federation:
+    """Clients and what all of them have found out about prices."""
+
+    design: PriceDesign
+    distributions: Floats
+    weights: Floats | None = None
+    noise: float | None = 0.0
+    noise_shares: float = 1.0
+    seed: int = 0
+    state: PriceState = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin before any sum."""
+        self.state = PriceState.first(self.numbers)
+        self.rng = np.random.default_rng([self.seed, 1])
+
+    @property
+    def num_clients(self) -> int:
+        """N."""
+        return len(self.distributions)
+
+    @property
+    def numbers(self) -> PriceNumbers:
+        """How numbers are encoded."""
+        heaviest = 1.0 if self.weights is None else 4.0
+        return PriceNumbers(self.distributions.shape[1], 2000, heaviest, self.noise)
+
+    @property
+    def clients(self) -> list[Position]:
+        """Return where clients stand."""
+        weights = np.ones(self.num_clients) if self.weights is None else self.weights
+        pairs = zip(self.distributions, weights, strict=True)
+        return [Position(weight * own, float(weight)) for own, weight in pairs]
+
+    def sums(self) -> NDArray[np.int64]:
+        """Return the next sums, with the noise of the shares."""
+        numbers, opening = self.numbers, not self.state.num_sums
+        rows = [self.design.contribution(numbers, self.state, own) for own in self.clients]
+        volunteers = self.design.num_volunteers
+        deviations = numbers.deviations(self.num_clients, volunteers, opening=opening)
+        noise = numbers.draw_noise(deviations, self.noise_shares, self.rng)
+        return np.asarray(np.sum(rows, axis=0) + noise)
+
+    def step(self) -> None:
+        """Take up the next sums."""
+        args = self.numbers, self.state, self.sums(), self.num_clients, self.noise_shares
+        self.state = self.design.advance(*args)
+
+    def settle(self) -> int:
+        """Go on until prices are settled, and return the number of exchanges."""
+        while not self.state.settled and self.state.num_sums <= MOST_EXCHANGES:
+            self.step()
+        return self.state.num_sums - 1
+
+    def probabilities(self) -> Floats:
+        """Return the probabilities of all clients, without levels."""
+        number = self.num_clients
+        return np.array([self.design.probability(self.state, c, number) for c in self.clients])
+
+    def distance(self, probabilities: Floats | None = None) -> float:
+        """Return the L1 distance of the labels of the pool from the target."""
+        found = self.probabilities() if probabilities is None else probabilities
+        labels = found @ np.array([client.labels for client in self.clients])
+        wanted = self.design.target or np.full(labels.size, 1.0 / labels.size)
+        return float(np.abs(labels / labels.sum() - np.array(wanted)).sum())

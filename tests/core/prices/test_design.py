@@ -1,46 +1,61 @@
 """Tests of prices as a whole: what the exchanges find is what the derivation says."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from core.prices.populations import Floats, positions, probabilities, settled, skewed, summed
-from hypothesis import assume, given, settings
+from core.prices.populations import (
+    Federation,
+    Floats,
+    half_normal,
+    skewed,
+    specialists,
+    with_emd,
+)
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize
-from scipy.special import entr
+from scipy.special import entr, expit
 
-from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.core.prices import PriceDesign, PriceState
+from dubhe_flwr.core.prices.synthetic import synthetic_clients
+from dubhe_flwr.errors import RefusedError, SettingsError
+
+MODES = [(0.3, 0.0), (0.1, 1.0)]
+"""Coverage and local skew."""
 
 
-def primal(design: PriceDesign, clients: list[Position], x: Floats) -> tuple[float, Floats]:
+def primal(federation: Federation, chances: Floats) -> tuple[float, Floats]:
     """Return F(P) of the derivation and its gradient."""
-    stands, squares = np.array([c.x for c in clients]), np.array([c.square for c in clients])
-    mean = stands.mean(axis=0)
+    design, clients = federation.design, federation.clients
+    number = clients[0].labels.size
+    target = np.array(design.target or np.full(number, 1.0 / number))
+    x = np.array([client.labels - client.weight * target for client in clients])
+    squares, mean = (x**2).sum(axis=1), x.mean(axis=0)
     c = design.coverage * (squares.mean() - mean @ mean)
     volunteers, participants = design.num_volunteers, design.num_participants
-    moment = x @ stands / volunteers
-    entropy = (entr(x) + entr(1.0 - x)).sum()
+    moment = chances @ x / volunteers
+    entropy = (entr(chances) + entr(1.0 - chances)).sum()
     value = (participants - 1) * moment @ moment - c / volunteers * entropy
-    value += (1.0 + design.local_skew) * x @ squares / volunteers
-    slope = 2.0 * (participants - 1) * stands @ moment + c * np.log(x / (1.0 - x))
+    value += (1.0 + design.local_skew) * chances @ squares / volunteers
+    slope = 2.0 * (participants - 1) * x @ moment + c * np.log(chances / (1.0 - chances))
     return float(value), (slope + (1.0 + design.local_skew) * squares) / volunteers
 
 
-def best_by_scipy(design: PriceDesign, clients: list[Position]) -> Floats:
+def best_by_scipy(federation: Federation) -> Floats:
     """Minimise F over sum P = V, and sum P w = V times the mean of w."""
-    weights = np.array([client.weight for client in clients])
-    conditions = [np.ones(len(clients)), weights][: 1 + (np.ptp(weights) > 0)]
-    wanted = [design.num_volunteers, design.num_volunteers * weights.mean()][: len(conditions)]
-    start: Floats = np.full(len(clients), design.num_volunteers / len(clients))
+    weights = np.array([client.weight for client in federation.clients])
+    volunteers = federation.design.num_volunteers
+    conditions = [np.ones(len(weights)), weights][: 1 + (np.ptp(weights) > 0)]
+    wanted = [volunteers, volunteers * weights.mean()][: len(conditions)]
+    start: Floats = np.full(len(weights), volunteers / len(weights))
     found = minimize(  # type: ignore[call-overload]
-        lambda x: primal(design, clients, x)[0],
+        lambda chances: primal(federation, chances)[0],
         start,
-        jac=lambda x: primal(design, clients, x)[1],
+        jac=lambda chances: primal(federation, chances)[1],
         method="SLSQP",
-        bounds=[(1e-6, 1.0 - 1e-6)] * len(clients),
+        bounds=[(1e-6, 1.0 - 1e-6)] * len(weights),
         constraints=LinearConstraint(np.array(conditions), wanted, wanted),
         tol=1e-14,
         options={"maxiter": 1000},
@@ -49,249 +64,291 @@ def best_by_scipy(design: PriceDesign, clients: list[Position]) -> Floats:
     return np.asarray(found.x)
 
 
+def best_by_dual(federation: Federation) -> Floats:
+    """Minimise D over all labels with scipy, for clients of one weight."""
+    design, clients = federation.design, federation.clients
+    target = np.array(design.target or np.full(clients[0].labels.size, 1 / clients[0].labels.size))
+    x = np.array([client.labels - target for client in clients])
+    squares, mean = (x**2).sum(axis=1), x.mean(axis=0)
+    c = design.coverage * (squares.mean() - mean @ mean)
+    costs, pull = (1.0 + design.local_skew) / c * squares, c / (2 * (design.num_participants - 1))
+    rows, ridge = np.column_stack([np.ones(len(x)), x]), np.append(0.0, np.full(x.shape[1], pull))
+
+    def dual(at: Floats) -> tuple[float, Floats, Floats]:
+        logits = rows @ at - costs
+        chances = expit(logits) / design.num_volunteers
+        value = np.logaddexp(0.0, logits).sum() / design.num_volunteers - at[0]
+        hessian = (rows * (chances * expit(-logits))[:, None]).T @ rows + np.diag(ridge)
+        first = np.eye(at.size)[0]
+        return value + ridge @ at**2 / 2, chances @ rows - first + ridge * at, hessian
+
+    start = np.append(np.log(design.num_volunteers / len(x)) + costs.mean(), np.zeros(x.shape[1]))
+    found = minimize(  # type: ignore[call-overload]
+        lambda at: dual(at)[:2],
+        start,
+        jac=True,
+        hess=lambda at: dual(at)[2],
+        method="trust-exact",
+        options={"gtol": 1e-9, "maxiter": 3000},
+    )
+    return np.asarray(expit(rows @ found.x - costs))
+
+
 @pytest.mark.parametrize("local_skew", [0.0, 1.0])
 @pytest.mark.parametrize("unequal", [False, True])
 def test_the_exchanges_minimise_the_primal(local_skew: float, *, unequal: bool) -> None:
-    """scipy.optimize finds the same probabilities from F, its conditions and bounds alone."""
-    distributions = skewed(40, 4, seed=1)
-    weights = np.random.default_rng(2).uniform(0.5, 2.0, 40) if unequal else None
-    clients = positions(distributions, weights)
-    design = PriceDesign(5, 12.0, coverage=0.5, local_skew=local_skew)
-    numbers = PriceNumbers(4, 40, largest_weight=4.0 if unequal else 1.0)
-    state = settled(design, numbers, clients)
-    assert state.settled
-    prices, kappa = state.prices()
-    stands = np.array([state.features(client) for client in clients])
-    squares = np.array([client.square for client in clients])
-    found = 1.0 / (1.0 + np.exp(-(prices[0] + stands @ prices[1:] - kappa * squares)))
-    best = best_by_scipy(design, clients)
-    assert found == pytest.approx(best, abs=0.01)
-    assert primal(design, clients, found)[0] == pytest.approx(
-        primal(design, clients, best)[0], abs=1e-4
-    )
+    """scipy.optimize finds nearly the same probabilities from F and its conditions alone."""
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 60) if unequal else None
+    design = PriceDesign(5, 18.0, coverage=0.5, local_skew=local_skew)
+    federation = Federation(design, skewed(60, 4, seed=1), weights)
+    federation.settle()
+    assert federation.state.settled
+    found, best = federation.probabilities(), best_by_scipy(federation)
+    # With weights the opening tells the covariance, and so c, but roughly.
+    assert found == pytest.approx(best, abs=0.04 if unequal else 0.02)
+    gain = primal(federation, found)[0] - primal(federation, best)[0]
+    assert abs(gain) < (0.02 if unequal else 0.003)
+
+
+COLD: list[Any] = [
+    pytest.param(lambda seed: with_emd(1000, 10, 1.5, seed), 20, (4, 4), id="EMD 1.5"),
+    pytest.param(lambda seed: with_emd(1000, 10, 1.0, seed), 20, (4, 4), id="EMD 1.0"),
+    pytest.param(lambda seed: with_emd(1000, 10, 0.5, seed), 20, (5, 5), id="EMD 0.5"),
+    pytest.param(lambda seed: with_emd(1000, 10, 1.5, seed), 100, (4, 4), id="K 100"),
+    pytest.param(lambda seed: with_emd(1000, 2, 0.3, seed), 20, (4, 4), id="two classes"),
+    pytest.param(lambda seed: with_emd(12, 10, 1.2, seed), 4, (8, 8), id="N 12"),
+    pytest.param(lambda seed: specialists(1000, 10, seed), 20, (8, 8), id="specialists"),
+    pytest.param(
+        lambda seed: np.eye(10)[np.random.default_rng(seed).choice(10, 1000, p=half_normal(10))],
+        20,
+        (4, 5),
+        id="one class each",
+    ),
+    pytest.param(
+        lambda seed: with_emd(2000, 52, 1.0, seed), 20, (5, 5), id="52", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        lambda seed: with_emd(2000, 100, 1.3, seed), 20, (5, 5), id="100", marks=pytest.mark.slow
+    ),
+]
+
+
+@pytest.mark.parametrize(("population", "num_participants", "most"), COLD)
+@pytest.mark.parametrize("mode", [0, 1])
+def test_a_first_period_takes_few_exchanges(
+    population: Any, num_participants: int, most: tuple[int, int], mode: int
+) -> None:
+    """Without noise the pool is as near to uniform as with all labels known, and V is met."""
+    rows = population(7)
+    volunteers = min(5.0 * num_participants, 0.6 * len(rows))
+    federation = Federation(PriceDesign(num_participants, volunteers, *MODES[mode]), rows)
+    assert federation.settle() <= most[mode]
+    assert federation.state.settled
+    best = best_by_dual(federation)
+    assert federation.distance() == pytest.approx(federation.distance(best), abs=0.02)
+    assert federation.probabilities().sum() == pytest.approx(volunteers, rel=0.04)
+
+
+@pytest.mark.slow
+def test_a_thousand_classes_are_settled() -> None:
+    """Above 600 numbers only the latest exchange is fitted in each class."""
+    rows = np.random.default_rng(0).dirichlet(20 * half_normal(1000), 2000)
+    federation = Federation(PriceDesign(20, 100.0), rows)
+    assert federation.settle() <= 4
+    assert federation.probabilities().sum() == pytest.approx(100, rel=0.04)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_unusual_target_takes_few_exchanges(mode: int, *, weighted: bool) -> None:
+    """With .95 wanted of one class, and with log-normal weights."""
+    rows, rng = with_emd(1000, 10, 1.0, seed=3), np.random.default_rng(3)
+    weights = np.clip(rng.lognormal(0, 0.8, 1000), 0.25, 4.0) if weighted else None
+    target = None if weighted else tuple(0.95 if row == 3 else 0.05 / 9 for row in range(10))
+    design = PriceDesign(20, 100.0, *MODES[mode], target=target)
+    federation = Federation(design, rows, weights)
+    assert federation.settle() <= 5
+    assert federation.probabilities().sum() == pytest.approx(100, rel=0.04)
+    assert federation.distance() < (0.16 if weighted else 0.87)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_costs_little_distance(seed: int) -> None:
+    """With sigma 4 the pool stays within .08 of the optimum, and V within 12 %."""
+    design = PriceDesign(20, 100.0)
+    federation = Federation(design, with_emd(1000, 10, 1.0, seed), noise=None, seed=seed)
+    assert federation.settle() <= 5
+    assert federation.distance() < federation.distance(best_by_dual(federation)) + 0.08
+    assert federation.probabilities().sum() == pytest.approx(100, rel=0.12)
+
+
+@pytest.mark.parametrize("noise", [0.0, None])
+def test_a_later_period_takes_one_sum(noise: float | None) -> None:
+    """With a twentieth of the clients replaced before each of five periods."""
+    rows, others = (with_emd(1000, 10, 1.0, seed) for seed in (1, 2))
+    federation = Federation(PriceDesign(20, 100.0), rows.copy(), noise=noise)
+    federation.settle()
+    for period in range(5):
+        newcomers = slice(50 * period, 50 * (period + 1))
+        federation.distributions[newcomers] = others[newcomers]
+        federation.state = federation.design.renewed(federation.state)
+        federation.step()
+        assert federation.state.settled
+    best = best_by_dual(federation)
+    assert federation.distance() < federation.distance(best) + (0.02 if noise == 0.0 else 0.06)
+    assert federation.probabilities().sum() == pytest.approx(100, rel=0.12)
+
+
+def test_the_own_mix_is_a_target() -> None:
+    """It is known from the opening; the pool then has the labels that all clients have."""
+    rows = with_emd(1000, 10, 1.0, seed=4)
+    federation = Federation(PriceDesign(20, 100.0, local_skew=1.0, target="own"), rows)
+    federation.settle()
+    wanted = federation.design.wanted(federation.state)
+    assert wanted == pytest.approx(rows.mean(axis=0), abs=1e-4)
+    found = federation.probabilities()
+    assert np.abs(found @ rows / found.sum() - wanted).sum() < 0.05
 
 
 @given(
     num_clients=st.integers(30, 80),
     num_classes=st.integers(2, 6),
     concentration=st.sampled_from([0.3, 1.0, 4.0]),
+    volunteers=st.floats(0.1, 0.6),
+    noise=st.sampled_from([0.0, None]),
     seed=st.integers(0, 1000),
-    data=st.data(),
 )
-@settings(max_examples=25, deadline=None)
-def test_what_holds_for_any_clients(
-    num_clients: int, num_classes: int, concentration: float, seed: int, data: st.DataObject
+@settings(max_examples=20, deadline=None)
+def test_what_holds_for_any_clients(  # noqa: PLR0917 - one for each strategy
+    num_clients: int,
+    num_classes: int,
+    concentration: float,
+    volunteers: float,
+    noise: float | None,
+    seed: int,
 ) -> None:
-    """P lies within the clamp, sums to V, and does not depend on the order of the classes.
-
-    One in three hundred of the smallest federations is not settled in time; it has the clamp alone.
-    """
-    volunteers = data.draw(st.integers(6, num_clients // 2))
-    distributions = skewed(num_clients, num_classes, seed, concentration)
-    design = PriceDesign(6, float(volunteers))
-    numbers = PriceNumbers(num_classes, num_clients)
-    clients = positions(distributions)
-    state = settled(design, numbers, clients)
-    found = probabilities(design, state, clients)
-    share = volunteers / num_clients
-    assert found.min() >= 0.02 * share * (1 - 1e-9)
-    assert found.max() <= (1.0 - 0.02 * (1.0 - share)) * (1 + 1e-9)
-    others = positions(distributions[:, data.draw(st.permutations(range(num_classes)))])
-    again = settled(design, numbers, others)
-    assume(state.settled and again.settled)
-    assert found.sum() == pytest.approx(volunteers, rel=0.03)
-    moved = probabilities(design, again, others)
-    assert moved == pytest.approx(found, abs=0.02)
-
-
-@pytest.mark.parametrize(("num_classes", "unequal"), [(5, False), (5, True), (40, False)])
-def test_a_later_epoch_begins_with_the_prices_of_the_last_one(
-    num_classes: int, *, unequal: bool
-) -> None:
-    """The same clients settle in one exchange, slightly other ones no later than without."""
-    distributions = skewed(200, num_classes, seed=7)
-    weights = np.random.default_rng(7).uniform(0.25, 4.0, 200) if unequal else np.ones(200)
-    clients, design = positions(distributions, weights), PriceDesign(10, 50.0, coverage=0.1)
-    numbers = PriceNumbers(num_classes, 250, largest_weight=4.0 if unequal else 1.0)
-    state = settled(design, numbers, clients)
-    assert state.evaluations > 3
-    prices = state.prices()[0]
-    assert settled(design, numbers, clients, remembered=[prices] * 200).evaluations == 2
-    newcomers = positions(skewed(30, num_classes, seed=8))
-    others = clients[20:] + newcomers
-    again = settled(design, numbers, others, remembered=[prices] * 180)
-    assert again.settled
-    fresh = settled(design, numbers, others)
-    assert again.evaluations <= min(5, fresh.evaluations)
-    assert probabilities(design, again, others) == pytest.approx(
-        probabilities(design, fresh, others), abs=0.03
-    )
-
-
-@pytest.mark.parametrize(("num_remembering", "is_heeded"), [(49, False), (50, True)])
-def test_few_who_remember_prices_are_not_heeded(*, num_remembering: int, is_heeded: bool) -> None:
-    """A quarter of the clients has to, or one that lies could choose where all are to evaluate."""
-    clients, design, numbers = (
-        positions(skewed(200, 4, 3)),
-        PriceDesign(10, 50.0),
-        PriceNumbers(4, 200),
-    )
-    prices = np.array([-700.0, 400.0, -200.0, -100.0, -100.0])
-    told = summed(
-        numbers, PriceState.first(numbers), clients, remembered=[prices] * num_remembering
-    )
-    state = design.advance(numbers, PriceState.first(numbers), told, 200)
-    near = np.array(state.point) == pytest.approx(prices, abs=0.1)
-    assert near == is_heeded
-
-
-@pytest.mark.parametrize("factor", [-1.0, 3.0, 10.0])
-def test_prices_are_settled_from_wherever_they_begin(factor: float) -> None:
-    """What is remembered may be of other clients and settings."""
-    clients, design, numbers = (
-        positions(skewed(200, 4, 3)),
-        PriceDesign(10, 50.0),
-        PriceNumbers(4, 200),
-    )
-    fresh = settled(design, numbers, clients)
-    state = settled(design, numbers, clients, remembered=[factor * fresh.prices()[0]] * 200)
-    assert state.settled
-    assert probabilities(design, state, clients) == pytest.approx(
-        probabilities(design, fresh, clients), abs=0.03
-    )
+    """P lies within the clamp, and without noise settled prices meet V within 6 %."""
+    design = PriceDesign(6, volunteers * num_clients)
+    rows = skewed(num_clients, num_classes, seed, concentration)
+    federation = Federation(design, rows, noise=noise, seed=seed)
+    federation.settle()
+    found = federation.probabilities()
+    assert found.min() >= 0.02 * volunteers * (1 - 1e-9)
+    assert found.max() <= (1.0 - 0.02 * (1.0 - volunteers)) * (1 + 1e-9)
+    if federation.state.settled and noise == 0.0:
+        assert found.sum() == pytest.approx(design.num_volunteers, rel=0.06)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_where_clients_are_alike_all_are_equally_likely(*, weighted: bool) -> None:
     """There is nothing to choose, and no exchange after the opening."""
-    clients = positions(np.tile([0.5, 0.3, 0.2], (50, 1)))
-    design = PriceDesign(5, 20.0)
-    state = settled(design, PriceNumbers(3, 50, largest_weight=4.0 if weighted else 1.0), clients)
-    assert (state.settled, state.evaluations) == (True, 1)
-    assert set(probabilities(design, state, clients)) == {20 / 50}
-
-
-@pytest.mark.parametrize(("apart", "differ"), [(0.012, False), (0.013, True)])
-def test_clients_that_hardly_differ_are_alike(apart: float, *, differ: bool) -> None:
-    """Where the trace of their covariance is below 3e-4."""
-    shares = 0.5 + apart * np.outer([1.0, -1.0] * 25, [1.0, -1.0])
-    state = settled(PriceDesign(5, 20.0), PriceNumbers(2, 50), positions(shares))
-    assert (state.kappa > 0, state.evaluations > 1) == (differ, differ)
-
-
-def test_before_any_sum_all_are_equally_likely() -> None:
-    """With too few nodes for a single evaluation, participation is uniform."""
-    design, clients = PriceDesign(5, 20.0), positions(skewed(50, 3, seed=0))
-    state = PriceState.first(PriceNumbers(3, 50))
-    assert set(probabilities(design, state, clients)) == {20 / 50}
-    assert design.probability(state, clients[0], num_clients=20) == 1.0
-
-
-@pytest.mark.parametrize("evaluations", range(1, 5))
-@pytest.mark.parametrize("local_skew", [0.0, 1.0])
-def test_any_number_of_evaluations_gives_an_answer(evaluations: int, local_skew: float) -> None:
-    """V is about met, and the volunteers are nearer to uniform than all clients."""
-    clients = positions(skewed(300, 6, seed=10, concentration=1.0))
-    design, numbers = PriceDesign(15, 75.0, local_skew=local_skew), PriceNumbers(6, 300)
-    state = PriceState.first(numbers)
-    for _ in range(evaluations):
-        state = design.advance(numbers, state, summed(numbers, state, clients), 300)
-    found = probabilities(design, state, clients)
-    stands = np.array([client.x for client in clients])
-    assert found.sum() == pytest.approx(75, rel=0.25)
-    union, before = found @ stands / found.sum(), stands.mean(axis=0)
-    assert np.linalg.norm(union) < 0.9 * np.linalg.norm(before)
+    rows, weights = np.tile([0.5, 0.3, 0.2], (50, 1)), np.ones(50) if weighted else None
+    federation = Federation(PriceDesign(5, 20.0), rows, weights)
+    assert set(federation.probabilities()) == {20 / 50}
+    assert federation.settle() == 0
+    assert set(federation.probabilities()) == {20 / 50}
 
 
 def test_levels_are_sixteen_and_right_on_average() -> None:
     """With a dither there are 16 probabilities, whose mean over the dither is the exact one."""
-    clients = positions(skewed(200, 5, seed=11, concentration=0.5))
-    design, numbers = PriceDesign(10, 50.0), PriceNumbers(5, 200)
-    state = settled(design, numbers, clients)
-    dithers = (np.arange(200) + 0.5) / 200
+    federation = Federation(PriceDesign(10, 50.0), skewed(200, 5, seed=11, concentration=0.5))
+    federation.settle()
+    design, state = federation.design, federation.state
+    dithers = (np.arange(100) + 0.5) / 100
     found = np.array(
-        [[design.probability(state, own, 200, dither) for dither in dithers] for own in clients]
+        [
+            [design.probability(state, own, 200, dither) for dither in dithers]
+            for own in federation.clients[:60]
+        ]
     )
     assert len(np.unique(found)) <= 16
     assert max(len(np.unique(row)) for row in found) <= 2
-    assert found.mean(axis=1) == pytest.approx(probabilities(design, state, clients), abs=0.005)
+    assert found.mean(axis=1) == pytest.approx(federation.probabilities()[:60], abs=0.01)
 
 
-def nudged(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Let every solve be wrong by 1e-12 of itself."""
-    solve, rng = np.linalg.solve, np.random.default_rng(seed)
+class TestLies:
+    """Sums that some nodes made up do no harm beyond wrong prices."""
 
-    def nudge(matrix: Floats, right: Floats) -> NDArray[np.float64]:
-        exact = solve(matrix, right)
-        return np.asarray(exact * (1.0 + 1e-12 * rng.choice([-1.0, 1.0], exact.shape)))
+    @given(seed=st.integers(0, 1000), exchanges=st.integers(0, 3), weighted=st.booleans())
+    @settings(max_examples=25, deadline=None)
+    def test_any_sums_are_refused_or_priced(
+        self, seed: int, exchanges: int, *, weighted: bool
+    ) -> None:
+        """The error is a RefusedError, and all probabilities are numbers from 0 to 1."""
+        rng = np.random.default_rng(seed)
+        weights = rng.uniform(0.25, 4.0, 40) if weighted else None
+        federation = Federation(PriceDesign(6, 20.0), skewed(40, 4, seed), weights, noise=None)
+        for _ in range(exchanges):
+            federation.step()
+        numbers, opening = federation.numbers, not federation.state.num_sums
+        most = 40 * numbers.max_value(opening=opening)
+        lies = rng.integers(0, most, numbers.num_slots(opening=opening), endpoint=True)
+        lies = rng.choice([lies, np.zeros_like(lies), np.full_like(lies, most)])
+        try:
+            federation.state = federation.design.advance(numbers, federation.state, lies, 40)
+        except RefusedError:
+            return
+        assert all(np.isfinite(federation.state.as_floats()))
+        found = federation.probabilities()
+        assert 0.0 < found.min() <= found.max() < 1.0
 
-    monkeypatch.setattr(np.linalg, "solve", nudge)
-
-
-@pytest.mark.parametrize("num_classes", [5, 40])
-def test_prices_do_not_depend_on_the_last_bits_of_a_platform(
-    num_classes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Solves that differ by 1e-12 of themselves lead to the very same states."""
-    clients = positions(skewed(120, num_classes, seed=12))
-    design, numbers = PriceDesign(10, 30.0), PriceNumbers(num_classes, 120)
-    exact = settled(design, numbers, clients)
-    nudged(monkeypatch, seed=1)
-    assert settled(design, numbers, clients) == exact
-
-
-@pytest.mark.parametrize("num_classes", [2, 10, 52, 100])
-def test_eight_exchanges_settle_many_classes_and_few(num_classes: int) -> None:
-    """Prices are settled in eight exchanges, above 32 classes from a part of the curvature."""
-    clients = positions(skewed(400, num_classes, seed=13))
-    design, numbers = PriceDesign(20, 100.0), PriceNumbers(num_classes, 400)
-    state = settled(design, numbers, clients)
-    assert state.settled
-    assert state.evaluations <= 1 + 8
-    assert probabilities(design, state, clients).sum() == pytest.approx(100, rel=0.03)
-
-
-@pytest.mark.parametrize("local_skew", [0.0, 1.0])
-@pytest.mark.parametrize("num_participants", [20, 60])
-def test_eight_exchanges_settle_small_coverage(num_participants: int, local_skew: float) -> None:
-    """Where clients differ little, prices are in the hundreds and nearly all P at their bounds."""
-    clients = positions(skewed(400, 10, seed=15, concentration=8.0))
-    design = PriceDesign(num_participants, 100.0, 0.1, local_skew)
-    state = settled(design, PriceNumbers(10, 2000), clients)
-    assert state.settled
-    assert np.abs(state.prices()[0]).max() > 100
-    assert probabilities(design, state, clients).sum() == pytest.approx(100, rel=0.05)
+    @pytest.mark.parametrize("sums", [[1, 2], np.zeros(5), np.full(5, 2**40), np.full(5, -(2**40))])
+    def test_other_sums_are_refused(self, sums: Any) -> None:
+        """Of another shape or type, or beyond what noise explains."""
+        federation = Federation(PriceDesign(6, 20.0), skewed(40, 4, 0))
+        with pytest.raises(RefusedError, match="not those of nodes"):
+            federation.design.advance(federation.numbers, federation.state, sums, 40)
 
 
-@pytest.mark.parametrize("local_skew", [0.0, 1.0])
-def test_what_is_left_to_gain_is_small_beside_what_cannot_be_gained(local_skew: float) -> None:
-    """Where F stays far above the variance of clients, a thousandth of F is little."""
-    clients = positions(skewed(400, 10, seed=1, concentration=4.0))
-    design = PriceDesign(100, 200.0, 0.1, local_skew)
-    state = settled(design, PriceNumbers(10, 2000), clients)
-    assert state.settled
-    found = probabilities(design, state, clients)
-    assert found.sum() == pytest.approx(200, rel=0.05)
-    anew = settled(design, PriceNumbers(10, 2000), clients, replace(state, settled=False))
-    best = primal(design, clients, probabilities(design, anew, clients))[0]
-    assert primal(design, clients, found)[0] == pytest.approx(best, rel=0.03)
+class TestDeterminism:
+    """All platforms find the same state: last bits are far below the grid of the prices."""
+
+    @pytest.mark.parametrize("num_classes", [5, 40])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_last_bits_do_not_matter(
+        self, num_classes: int, monkeypatch: pytest.MonkeyPatch, *, weighted: bool
+    ) -> None:
+        """Solves, exponentials and logarithms off by 1e-12 of themselves change no price.
+
+        Platforms differ by 1e-15 in an operation and by 1e-13 in a sum over the clients.
+        """
+        weights = np.random.default_rng(1).uniform(0.5, 2.0, 150) if weighted else None
+        rows = skewed(150, num_classes, seed=12)
+        exact = Federation(PriceDesign(10, 50.0), rows, weights)
+        exact.settle()
+        rng = np.random.default_rng(5)
+        for owner, name in ((np.linalg, "solve"), (np, "exp"), (np, "logaddexp"), (np, "log")):
+            monkeypatch.setattr(owner, name, nudged(getattr(owner, name), rng))
+        again = Federation(exact.design, rows, weights)
+        again.settle()
+        assert again.state == exact.state
+
+    def test_the_order_of_sums_does_not_matter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Synthetic clients in another order, as BLAS may take them, give the same prices."""
+        rows = skewed(150, 6, seed=13)
+        exact = Federation(PriceDesign(10, 50.0, 0.1, 1.0), rows)
+        exact.settle()
+        usual, order = synthetic_clients, np.random.default_rng(1).permutation
+
+        def shuffled(*args: Any) -> Any:
+            clients = usual(*args)
+            at = order(clients.shares.size)
+            return type(clients)(*(part[at] for part in clients))
+
+        monkeypatch.setattr("dubhe_flwr.core.prices.design.synthetic_clients", shuffled)
+        again = Federation(exact.design, rows)
+        again.settle()
+        assert again.state == exact.state
 
 
-def test_a_step_that_went_too_far_is_shortened() -> None:
-    """Where softplus says so, the next point lies on the way to the one that was too far."""
-    clients = positions(skewed(200, 4, seed=14, concentration=0.5))
-    design, numbers = PriceDesign(20, 40.0, coverage=0.1), PriceNumbers(4, 200)
-    state = PriceState.first(numbers)
-    for _ in range(2):
-        state = design.advance(numbers, state, summed(numbers, state, clients), 200)
-    base = np.array(state.base)
-    ahead = np.array(state.point) - base
-    far = replace(state, reach=1.0, point=tuple((base + 5 * ahead).tolist()))
-    back = design.advance(numbers, far, summed(numbers, far, clients), 200)
-    way = (np.array(back.point) - base) / (5 * ahead)
-    assert way == pytest.approx(np.full(5, way[0]), abs=0.01)
-    assert min(abs(way[0] - part) for part in (0.5, 0.2, 0.05)) < 0.01
-    assert settled(design, numbers, clients, back).settled
+def nudged(function: Any, rng: np.random.Generator) -> Any:
+    """Return a function whose results are wrong by 1e-12 of themselves."""
+
+    def nudge(*args: Any, **options: Any) -> Any:
+        exact = np.asarray(function(*args, **options))
+        return exact * (1.0 + 1e-12 * rng.choice([-1.0, 1.0], exact.shape))
+
+    return nudge
 
 
 @pytest.mark.parametrize(
@@ -313,7 +370,18 @@ def test_settings_that_cannot_work_are_refused(values: dict[str, float]) -> None
 
 def test_all_clients_as_volunteers_are_refused() -> None:
     """With V at N there are no prices to find."""
-    clients, numbers = positions(skewed(20, 3, seed=0)), PriceNumbers(3, 20)
-    state = PriceState.first(numbers)
-    with pytest.raises(SettingsError, match="below the 20 clients"):
-        PriceDesign(5, 20.0).advance(numbers, state, summed(numbers, state, clients), 20)
+    federation = Federation(PriceDesign(5, 20.0), skewed(20, 3, seed=0))
+    with pytest.raises(SettingsError, match="below 20 clients"):
+        federation.step()
+
+
+def test_any_state_gives_a_probability() -> None:
+    """A state that a node was handed may hold any finite prices."""
+    federation = Federation(PriceDesign(5, 20.0), skewed(50, 3, seed=0))
+    federation.settle()
+    for price in (-1e9, 1e9):
+        state = replace(federation.state, point=(price, -price, price, 0.0))
+        found = federation.design.probability(state, federation.clients[0], 50)
+        assert 0.0 < found < 1.0
+    first = PriceState.first(federation.numbers)
+    assert federation.design.probability(first, federation.clients[0], 20) == 1.0

@@ -1,6 +1,5 @@
 """Tests of prices through real sessions: nodes fit the same prices to the same sums."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,15 @@ from protocol.federation import (
     epoch_of,
     joined,
     reading_of,
-    registered,
     skewed_counts,
 )
-from protocol.server import with_liars
 
+from dubhe_flwr.core.prices import PriceNumbers, PriceState
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.protocol.node.memory import Reading
-from dubhe_flwr.rules import Frame, Own, Population, Prices
+from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Unsettled
 
 Nodes = Federation[CoordinatorState]
 TARGET = (0.4, 0.3, 0.2, 0.1)
@@ -40,146 +37,130 @@ def federation(num_clients: int = 60, **settings: Any) -> Nodes:
     return dubhe(skewed_counts(num_clients), **usual | settings)
 
 
-HARD: dict[str, Any] = {"rule": Prices(0.1, 1.0), "registration_interval": 1}
-"""Prices that are settled after several exchanges in a first epoch."""
+@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
+def test_nodes_find_the_same_prices(simulation: str) -> None:
+    """They settle after some exchanges, and leave the same state for the next period."""
+    nodes = federation(simulation=simulation, num_participants=15)
+    plan = nodes.play(1)
+    assert (nodes.errors, plan.notes) == ([], ())
+    assert 1 <= epoch_of(nodes).last_sum.exchange <= 8
+    assert len({reading_of(nodes, node_id).left for node_id in nodes.ids}) == 1
+    assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids}) > 4
 
 
-def test_nodes_without_a_memory_find_the_same_prices() -> None:
-    """In a later epoch newcomers and those that were restarted take what others remember."""
-    nodes = federation(**HARD)
+@pytest.mark.parametrize("num_participants", [4, 11])
+def test_with_a_pool_below_twelve_nodes_volunteer_alike(num_participants: int) -> None:
+    """Noise would drown the sums; without noise there are prices all the same."""
+    nodes = federation(num_participants=num_participants)
     nodes.play(1)
-    first = epoch_of(nodes).last_sum.exchange
-    for node_id in nodes.ids[:25]:
-        del nodes.memories[node_id]
-    nodes.play(2)
-    assert nodes.errors == []
-    assert epoch_of(nodes).last_sum.exchange < first
-    left = {reading.left for n in nodes.ids if (reading := registered(nodes, n).reading)}
-    assert len(left) == 1
-    assert len(left.pop()) == 1 + 4
-
-
-def test_what_is_remembered_outlasts_an_epoch_without_prices() -> None:
-    """A node that could not settle keeps what it had; another rule's memory is not its own."""
-    nodes = federation(**HARD)
-    nodes.play(1)
-    place = joined(nodes, nodes.ids[0])
-    assert place.left_to(place.announced) == reading_of(nodes, nodes.ids[0]).left
-    assert place.left_to(replace(place.announced, rule="paper")) == ()
-    refused = replace(
-        place,
-        remembered=(1.0,),
-        registered=replace(registered(nodes, nodes.ids[0]), reading=Reading(b"", 60, 0.5)),
-    )
-    assert refused.left_to(place.announced) == (1.0,)
-    assert replace(refused, registered=None).left_to(place.announced) == (1.0,)
-
-
-@pytest.mark.parametrize("num_clients", [9, 12, 13])
-def test_too_few_nodes_volunteer_alike(num_clients: int) -> None:
-    """Below half the unknowns nobody decrypts a sum, and so nobody checks one either."""
-    nodes = federation(num_clients, simulation="encrypted", num_participants=4)
-    exchanges: list[Any] = []
-
-    def garble(stage: str, _node_id: int, request: Any) -> Any:
-        if stage == Stage.PARTICIPATE:
-            exchanges.append(request["exchange"])
-            return {**request, "sums": bytes(len(request["sums"]))}
-        return request
-
-    nodes.alter_request = garble
-    assert [plan.notes for plan in nodes.rounds(1, 2)] == [(), ()]
-    assert (Stage.SETTLE in nodes.stages(), set(exchanges), nodes.errors) == (False, {0}, [])
     found = {reading_of(nodes, node_id).probability for node_id in nodes.ids}
-    assert found == {4 / num_clients}
+    assert found == {num_participants / 60}
+    nodes = federation(num_participants=num_participants, rule=Prices(noise=0.0))
+    nodes.play(1)
+    assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids}) > 4
 
 
-@pytest.mark.parametrize(
-    ("num_clients", "expected"), [(13, 0), (14, 1), (26, 1), (27, 2), (120, 9), (5000, 9)]
-)
-def test_a_node_reads_fewer_numbers_than_half_the_unknowns(num_clients: int, expected: int) -> None:
-    """``N (C - 1) / 2`` of them, and the sums of eight exchanges at most."""
-    rule, frame = Prices(), Frame(4, 256)
-    opening, later = rule.registration_slots(frame), rule.settlement_slots(frame)
-    assert (opening.number, later.number) == (20, 20)
-    assert rule.num_sums(frame, num_clients) == expected
-    told = opening.number * min(1, expected) + later.number * max(0, expected - 1)
-    assert told <= num_clients * 3 / 2
+@pytest.mark.parametrize("stage", [Stage.REGISTER, Stage.SETTLE])
+def test_lies_are_refused_by_all(stage: Stage) -> None:
+    """Sums that no nodes can have told end the period; the next one asks half."""
+    nodes = federation(simulation="encrypted", num_participants=15)
+    field = "registration" if stage == Stage.REGISTER else "settlement"
+    lies: list[int] = []
+
+    def alter(at: str, node_id: int, reply: Any) -> Any:
+        if at != stage or node_id != nodes.ids[7] or lies:
+            return reply
+        lies.append(1)
+        node = joined(nodes, node_id)
+        shape = node.terms.layout.field(field)
+        values = np.full(shape.number, 40 * shape.largest)
+        return {**reply, ADDED[stage]: encrypted(node, field, values)}
+
+    nodes.alter_reply = alter
+    plan = nodes.play(1)
+    assert lies
+    assert plan.notes == (
+        "60 of 60 nodes refused at settle; the epoch ends and all register anew.",
+        "Epochs refused in a row: 1; the next one is of 30 of 60 nodes, drawn by lot.",
+    )
+    assert {type(error) for error in nodes.errors} == {RefusedError}
+    assert {str(error) for error in nodes.errors} == {"The sum is not what it is said to be."}
 
 
-class TestLies:
-    """Sums that no nodes can have told are refused by all of them, in one sentence."""
+ADDED = {Stage.REGISTER: "registration", Stage.SETTLE: "contribution"}
 
-    WEIGHT = 2 + 1 + 3
-    """Slot of ``P (1 - P)`` at the opening, behind two of softplus, P and three moments."""
-
-    @staticmethod
-    def check(nodes: Nodes) -> None:
-        """Play a round; its first epoch is refused, and the next one asks half."""
-        plan = nodes.play(1)
-        assert plan.notes == (
-            "60 of 60 nodes refused at settle; the epoch ends and all register anew.",
-            "Epochs refused in a row: 1; the next one is of 30 of 60 nodes, drawn by lot.",
-        )
-        assert plan.num_registered == 30
-        assert len(nodes.errors) == 60
-        assert {type(error) for error in nodes.errors} == {RefusedError}
-        assert {str(error) for error in nodes.errors} == {"The sum is not what it is said to be."}
-
-    def test_of_the_registration(self) -> None:
-        """A node that tells a chance without a probability is found by all."""
-        nodes = federation(simulation="encrypted")
-
-        def alone(values: NDArray[np.int64]) -> NDArray[np.int64]:
-            values[self.WEIGHT] = (2**26 - 1) // 256
-            return values
-
-        with_liars(nodes, [nodes.ids[7]], "registration", alone, times=1)
-        self.check(nodes)
-
-    @pytest.mark.parametrize("share", [0.8, 2.0])
-    def test_of_a_later_exchange(self, share: float) -> None:
-        """Numbers after the opening are checked as well, and how large they are."""
-        nodes = federation(simulation="encrypted")
-        lies: list[int] = []
-
-        def alter(stage: str, node_id: int, reply: Any) -> Any:
-            if stage != Stage.SETTLE or node_id != nodes.ids[7] or lies:
-                return reply
-            lies.append(1)
-            node = joined(nodes, node_id)
-            field = node.terms.layout.field("settlement")
-            values = np.zeros(field.number, np.int64)
-            values[self.WEIGHT + 4] = int(share * 60 * field.largest)
-            return {**reply, "contribution": encrypted(node, "settlement", values)}
-
-        nodes.alter_reply = alter
-        self.check(nodes)
-        assert nodes.stages()[:5] == ["join", "keygen", "register", "settle", "join"]
-
-
-COUNTS = skewed_counts(30)
+COUNTS = skewed_counts(80) * np.array([8, 2, 1, 1])
 FRAME = Frame(4, 100)
-POPULATION = Population(FRAME, 30, 5, 5)
+POPULATION = Population(FRAME, 80, 20, 20)
 
 
-def own(row: int) -> Own:
+def own(row: int, seed: int = 0) -> Own:
     """Return what a node knows of itself."""
-    return Own(COUNTS[row], rng=generator(0, "rounding", row))
+    return Own(COUNTS[row], rng=generator(seed, "rounding", row))
 
 
 def summed(rule: Prices) -> NDArray[np.int64]:
     """Return the sum of the registrations."""
-    rows = [rule.contribution(own(row), FRAME) for row in range(30)]
-    return np.asarray(np.sum(rows, axis=0))
+    return np.asarray(np.sum([rule.contribution(own(row), FRAME) for row in range(80)], axis=0))
+
+
+def settled(rule: Prices, seed: int = 0) -> list[Settled]:
+    """Return what all nodes settle on, after the exchanges of a first period."""
+    outcomes: list[Any] = [
+        rule.settle(own(row, seed), POPULATION, None, summed(rule)) for row in range(80)
+    ]
+    while isinstance(outcomes[0], Unsettled):
+        outcomes = again(rule, outcomes, seed)
+    return outcomes
+
+
+def again(rule: Prices, outcomes: list[Any], seed: int) -> list[Any]:
+    """Return what all nodes make of the sum of their contributions."""
+    sums = np.sum([outcome.contribution for outcome in outcomes], axis=0)
+    memory = outcomes[0].memory
+    return [rule.settle(own(row, seed), POPULATION, memory, sums) for row in range(80)]
 
 
 class TestSettle:
     """From sums and the memory of the sum before to a probability."""
 
+    @pytest.mark.parametrize("noise", [None, 0.0])
+    def test_rare_labels_volunteer_more_often(self, noise: float | None) -> None:
+        """The expected labels of the volunteers are nearer to uniform, and V is about met."""
+        found = np.array([one.probability for one in settled(Prices(noise=noise))])
+        shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
+        union = found @ shares / found.sum()
+        assert np.abs(union - 0.25).sum() < 0.7 * np.abs(shares.mean(axis=0) - 0.25).sum()
+        assert found.sum() == pytest.approx(20, rel=0.35)
+
+    def test_noise_repeats_with_the_seed(self) -> None:
+        """Another seed makes other noise; without noise nothing depends on it but the level."""
+        first, same, other = (settled(Prices(), seed)[0].left for seed in (1, 1, 2))
+        assert first == same != other
+        plain, also = (settled(Prices(noise=0.0), seed)[0].left for seed in (1, 2))
+        assert plain == also
+
+    @pytest.mark.parametrize("noise", [None, 0.0])
+    def test_a_later_period_takes_one_sum(self, noise: float | None) -> None:
+        """A new node takes up what any other left."""
+        rule = Prices(noise=noise)
+        left = settled(rule)[3].left
+        resumed = [rule.resume(own(row, 5), POPULATION, left) for row in range(80)]
+        outcomes = again(rule, resumed, 5)
+        assert {type(one) for one in outcomes} == {Settled}
+        assert len({one.left for one in outcomes}) == 1
+
+    def test_nothing_to_resume_is_refused(self) -> None:
+        """Neither other floats nor a state that never had an exchange."""
+        rule = Prices()
+        first = PriceState.first(PriceNumbers(4, 100)).as_floats()
+        for left in ((1.0,), first):
+            with pytest.raises(RefusedError):
+                rule.resume(own(0), POPULATION, left)
+
     @pytest.mark.parametrize("damage", [(0.0,), (1.0,) * 40])
     def test_another_memory_is_refused(self, damage: tuple[float, ...]) -> None:
-        """It is of as many numbers as the classes have prices."""
+        """It is of as many numbers as the state has."""
         with pytest.raises(RefusedError, match="not those of prices"):
             Prices().settle(own(0), POPULATION, damage, summed(Prices()))
 
@@ -201,8 +182,9 @@ class TestSettings:
         )
 
     def test_a_target_fixes_the_classes(self) -> None:
-        """Its length is their number."""
+        """Its length is their number; the federation's own mix fixes none."""
         assert (Prices().num_classes, Prices(target=TARGET).num_classes) == (None, 4)
+        assert Prices(target="own").num_classes is None
 
     @pytest.mark.parametrize(
         ("settings", "match"),
@@ -220,6 +202,9 @@ class TestSettings:
             ({"target": [float("nan"), 0.5]}, "a share for each class"),
             ({"target": [0.5, 0.4]}, "shares sum to 1"),
             ({"target": ["a", "b"]}, "must have a share"),
+            ({"target": "others"}, "must have a share"),
+            ({"noise": -1.0}, "noise=-1.0 must be from 0"),
+            ({"noise": "1"}, "noise='1' must be a number"),
         ],
     )
     def test_what_cannot_work_is_refused(self, settings: dict[str, Any], match: str) -> None:

@@ -42,7 +42,9 @@ class Keygen(Awaiting):
         """Ask the first agent; nobody in a simulation that does not encrypt."""
         if not joined.invitation.announced.encrypted:
             plain = Unencrypted(joined.invitation.announced.key_bits)
-            requests = dict.fromkeys(joined.members, RegisterRequest(None, joined.mean_examples))
+            requests = dict.fromkeys(
+                joined.members, RegisterRequest(len(joined.members), None, joined.mean_examples)
+            )
             # It takes a number as with encryption, for the next request to join to have the same.
             return context.counted(), KeyMade(joined, (), plain, requests)
         agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
@@ -84,7 +86,9 @@ class Keygen(Awaiting):
         of_agent, mean_examples = joined.members[agent].public_key, joined.mean_examples
         requests = {
             node_id: RegisterRequest(
-                DeliveredKey(reply.modulus, of_agent, key, next(signed, None)), mean_examples
+                num_members,
+                DeliveredKey(reply.modulus, of_agent, key, next(signed, None)),
+                mean_examples,
             )
             for node_id, key in zip(joined.members, sealed, strict=True)
         }

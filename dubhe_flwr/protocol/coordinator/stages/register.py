@@ -1,9 +1,8 @@
 """The stage `register`: nodes encrypt what the rule adds up, and their label distributions."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
@@ -63,34 +62,13 @@ class Register(Awaiting):
         context, members, total = context.summed(
             public_key, vectors, num_ciphertexts, report, "registered"
         )
-        context, kept = _by_lot(context, joined, members)
-        if len(kept) < len(members):
-            of_registration = layout.num_ciphertexts(REGISTRATION)
-            total = public_key.add_up((accepted[n].registration for n in kept), of_registration)
-        left_out = joined.invitation.left_out | (members.keys() - kept)
+        volunteers = joined.invitation.announced.num_volunteers(len(members))
+        if (remark := joined.invitation.terms.rule.remark(volunteers)) is not None:
+            context = context.noted(remark)
         return context, RegisteredNodes(
-            joined=replace(joined, invitation=replace(joined.invitation, left_out=left_out)),
+            joined=joined,
             public_key=public_key,
-            distributions={n: accepted[n].distribution for n in kept},
-            num_registered=len(kept),
-            last_sum=SettleRequest(total[: sizes[0]], len(kept), exchange=0),
+            distributions={n: accepted[n].distribution for n in members},
+            num_registered=len(members),
+            last_sum=SettleRequest(total[: sizes[0]], len(members), exchange=0),
         )
-
-
-def _by_lot(
-    context: Context, joined: JoinedNodes, nodes: Collection[int]
-) -> tuple[Context, list[int]]:
-    """Leave out a random tenth of the nodes, once a registration is of others than the one before.
-
-    Two sums over all nodes but a few tell what these few registered. Those whom the lot did not ask
-    to join count as left out; a small federation, and one of hardly more than K, spares fewer.
-    """
-    run, settings, kept = context.run, context.settings, list(nodes)
-    has_varied = run.has_varied or run.last_registered not in {None, frozenset(kept)}
-    number = len(kept) + len(joined.invitation.left_out)
-    if has_varied and number >= 10 * settings.min_cohort:
-        most = max(settings.least_nodes, settings.num_participants, number - number // 10)
-        lots = generator(run.seed, "left out", context.server_round).permutation(len(kept))
-        kept = [kept[lot] for lot in sorted(lots[:most])]
-    run = replace(run, last_registered=frozenset(kept), has_varied=has_varied)
-    return replace(context, run=run), kept

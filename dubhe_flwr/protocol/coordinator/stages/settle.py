@@ -84,8 +84,7 @@ def _epoch(
     context: Context, registered: RegisteredNodes, finding: tuple[float, ...] = ()
 ) -> tuple[Context, Epoch]:
     joined, node_ids = registered.joined, registered.distributions
-    has_varied = context.run.has_varied or len(node_ids) < registered.num_registered
-    return replace(context, run=replace(context.run, has_varied=has_varied)), Epoch(
+    return context, Epoch(
         invitation=joined.invitation,
         first_round=context.server_round,
         aliases={node_id: joined.members[node_id].alias for node_id in node_ids},

@@ -1,0 +1,135 @@
+"""Synthetic clients, weighted until they answer as the real ones did.
+
+No node knows the others, but all know what their numbers add up to. So each node keeps the same
+3000 or more synthetic clients and gives them shares as near as can be to those they had with which
+they reproduce the sums: generalised raking, as survey statisticians call it.
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dubhe_flwr.core.prices.newton import Floats, minimum
+from dubhe_flwr.core.randomness import generator
+
+_DRAWN: Final = {1.0: 1800, 3.0: 600, 0.25: 600}
+"""How many clients have which concentration, relative to the one that explains the opening."""
+
+_BLENDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+_COARSE_BLENDS: Final = (0.3, 1.0)
+"""Parts of one class in a client that has the mean labels otherwise; coarse above 100 classes."""
+
+_MOST_ROWS: Final = 600
+"""Of exchanges that are older than these many numbers only the total is fitted."""
+
+_TRUST: Final = 0.05
+"""How much shares resist, relative to a sample of N clients. With 1 a fit believes the synthetic
+clients rather than a noisy sum, and V is missed by up to 30 %."""
+
+_MISFIT: Final = 0.002
+"""Part of V, or N at the opening, by which synthetic clients may miss a sum without noise."""
+
+
+class Clients(NamedTuple):
+    """Synthetic clients: ``w p``, shape (M, C), w and share of all clients, shape (M,)."""
+
+    labels: Floats
+    weights: Floats
+    shares: Floats
+
+
+@lru_cache(maxsize=2)
+def _draws(num_classes: int) -> tuple[Floats, Floats, Floats]:
+    """Return normal and log-uniform numbers for each class of the drawn, and a normal for each.
+
+    They follow from Philox's uniform numbers, whose stream is fixed, by Box and Muller's formula.
+    """
+    rng, number = generator(0, "synthetic clients", num_classes), sum(_DRAWN.values())
+    logs, radius, angle = rng.random((3, number, num_classes))
+    normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+    radius, angle = rng.random((2, number + 1 + num_classes * len(_BLENDS)))
+    of_weight = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+    return normal, np.log1p(-logs), of_weight
+
+
+def _dirichlet(mean: Floats, concentration: float) -> Floats:
+    """Return clients of Dirichlet distributions around the mean labels, shape (3000, C).
+
+    A gamma variable of shape k is one of shape k + 1, by Wilson and Hilferty's cube of a normal
+    variable, times the k-th root of a uniform one: a smooth function of the opening.
+    """
+    normal, log_uniform, _ = _draws(mean.size)
+    relative = np.repeat(list(_DRAWN), list(_DRAWN.values()))
+    shape = relative[:, None] * concentration * mean
+    cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normal / (3.0 * np.sqrt(shape + 1.0))
+    logs = 3.0 * np.log(np.maximum(cube, 0.01)) + np.log(shape + 1.0) + log_uniform / shape
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) -> Clients:
+    """Return synthetic clients that fit the opening of a state, shape (C + 3,)."""
+    labels, (square, weight_square, deviation) = opening[:-3], opening[-3:]
+    num_classes, weight = labels.size, float(labels.sum())
+    mean = np.maximum(labels / weight, 0.05 / num_classes)
+    mean /= mean.sum()
+    spread = (square / weight_square - mean @ mean) / (1.0 - mean @ mean)
+    spread = min(max(spread, 0.003), 0.97)
+    blends = _BLENDS if num_classes <= 100 else _COARSE_BLENDS
+    rows = [_dirichlet(mean, (1.0 - spread) / spread), mean[None]]
+    rows += [(1.0 - part) * mean + part * np.eye(num_classes) for part in blends]
+    shares = np.append(np.full(len(rows[0]), 0.85 / len(rows[0])), 0.01)
+    shares = np.append(shares, np.tile(0.14 / len(blends) * mean, len(blends)))
+    weights = np.full(shares.size, weight)
+    if largest_weight > 1.0:  # log-normal
+        variance = np.log(max(weight_square / weight**2, 1.001))
+        logs = variance**0.5 * _draws(num_classes)[2][: shares.size] - variance / 2.0
+        weights = np.clip(weight * np.exp(logs), 1.0 / largest_weight, largest_weight)
+    clients = Clients(weights[:, None] * np.concatenate(rows), weights, shares)
+    squares = (clients.labels**2).sum(axis=1)
+    answers = np.column_stack([clients.labels, np.ones_like(shares), squares, weights**2])
+    means = np.array([*labels, 1.0, square, weight_square])
+    ridge = num_clients * (_TRUST * deviation**2 + _MISFIT**2 / num_classes)
+    return _reweighted(clients, answers, means, np.full(means.size, ridge))
+
+
+def fitted(
+    clients: Clients,
+    exchanges: list[tuple[Floats, Floats, float]],
+    num_clients: int,
+    num_volunteers: float,
+) -> Clients:
+    """Return the clients with shares that fit some exchanges, newest first.
+
+    Of each exchange there are the P of the synthetic clients, shape (M,), the means over the real
+    ones of ``P w p`` and P, and the variance of the noise on the sum of P.
+    """
+    if not exchanges:
+        return clients
+    num_classes, columns = clients.labels.shape[1], list[tuple[Floats, ...]]()
+    for age, (chances, means, variance) in enumerate(exchanges):
+        answers = np.column_stack([chances[:, None] * clients.labels, chances])[:, : means.size]
+        ridge = np.full(means.size, _TRUST * variance + (_MISFIT * num_volunteers) ** 2)
+        ridge[:num_classes] /= num_classes
+        block: tuple[Floats, ...] = answers, means, ridge / num_clients
+        if age and (age + 1) * num_classes > _MOST_ROWS:  # the total alone
+            block = tuple(part[..., :num_classes].sum(axis=-1, keepdims=True) for part in block)
+        columns.append(block)
+    joined = (np.concatenate(part, axis=-1) for part in zip(*columns, strict=True))
+    return _reweighted(clients, *joined)
+
+
+def _reweighted(clients: Clients, answers: Floats, means: Floats, ridge: Floats) -> Clients:
+    """Return the clients with the nearest shares at which their answers have the means.
+
+    Shares are ``v_j = v0_j exp(answers_j . l)``, where l minimises ``sum v - l . means + ridge .
+    l^2 / 2``. Then relative entropy and the squared misfit over the ridge are least together.
+    """
+
+    def curve(logs: Floats) -> tuple[float, Floats, Floats]:
+        shares = clients.shares * np.exp(np.minimum(logs, 50.0))
+        return float(shares.sum()), shares, shares
+
+    found = minimum(answers, curve, -means, ridge, np.zeros(means.size), reach=3.0)
+    return clients._replace(shares=curve(answers @ found)[1])

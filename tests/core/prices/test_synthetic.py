@@ -1,0 +1,90 @@
+"""Tests of Newton's method and of the synthetic clients."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import check_grad, minimize
+
+from dubhe_flwr.core.prices.newton import Floats, minimum
+from dubhe_flwr.core.prices.synthetic import fitted, synthetic_clients
+
+
+def softplus(values: Floats) -> tuple[float, Floats, Floats]:
+    """Return the softplus of values with its derivatives."""
+    first = 1.0 / (1.0 + np.exp(-values))
+    return (
+        float(np.logaddexp(0.0, values).mean()),
+        first / values.size,
+        first * (1 - first) / values.size,
+    )
+
+
+@given(st.integers(0, 1000))
+def test_newton_finds_what_scipy_finds(seed: int) -> None:
+    """For random rows and a start far away."""
+    rng = np.random.default_rng(seed)
+    rows, ridge = rng.normal(size=(30, 3)), rng.uniform(0.01, 1, 3)
+    linear, start = rng.normal(size=3), 20 * rng.normal(size=3)
+
+    def objective(at: Floats) -> float:
+        return softplus(rows @ at)[0] + float(linear @ at + ridge @ at**2 / 2)
+
+    def gradient(at: Floats) -> Floats:
+        return np.asarray(softplus(rows @ at)[1] @ rows + linear + ridge * at)
+
+    assert check_grad(objective, gradient, rng.normal(size=3)) < 1e-6
+    found = minimum(rows, softplus, linear, ridge, start, 5.0)
+    assert np.abs(gradient(found)).max() < 1e-12
+    best = minimize(objective, np.zeros(3), jac=gradient, tol=1e-10).x
+    assert found == pytest.approx(best, abs=1e-4)
+
+
+def opening(labels: list[float], square: float, weight_square: float = 1.0) -> Floats:
+    """Return what a state knows of an opening without noise."""
+    return np.array([*labels, square, weight_square, 0.0])
+
+
+@pytest.mark.parametrize("square", [0.4, 0.6, 0.95])
+def test_synthetic_clients_fit_the_opening(square: float) -> None:
+    """Their mean labels and squares are those of the real ones, to less than a hundredth."""
+    labels = [0.5, 0.3, 0.2]
+    found = synthetic_clients(opening(labels, square), 1000, 1.0)
+    assert found.shares.sum() == pytest.approx(1.0, abs=0.003)
+    assert found.shares @ found.labels == pytest.approx(labels, abs=0.003)
+    assert found.shares @ (found.labels**2).sum(axis=1) == pytest.approx(square, abs=0.008)
+    assert found.labels.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_synthetic_clients_have_weights() -> None:
+    """Means of w and of its square are those of the real ones."""
+    found = synthetic_clients(opening([0.6, 0.4], 0.9, 1.4), 1000, 4.0)
+    assert found.shares @ found.weights == pytest.approx(1.0, abs=0.01)
+    assert found.shares @ found.weights**2 == pytest.approx(1.4, abs=0.01)
+    assert 0.25 <= found.weights.min() <= found.weights.max() <= 4.0
+
+
+def test_synthetic_clients_repeat() -> None:
+    """Nothing but the opening decides on them; these are the first draws, to four digits."""
+    found = synthetic_clients(opening([0.5, 0.5], 0.75), 100, 1.0)
+    again = synthetic_clients(opening([0.5, 0.5], 0.75), 100, 1.0)
+    assert all((one == other).all() for one, other in zip(found, again, strict=True))
+    assert found.labels.shape == (1800 + 600 + 600 + 1 + 6 * 2, 2)
+    assert found.labels[:3, 0] == pytest.approx(FIRST_DRAWS, abs=5e-5)
+
+
+FIRST_DRAWS = [0.41029, 0.76617, 0.06059]
+
+
+@pytest.mark.parametrize("variance", [0.0, 100.0])
+def test_exchanges_are_fitted_as_far_as_noise_lets_them(variance: float) -> None:
+    """Without noise answers are met; with it shares stay nearer to what they were."""
+    clients = synthetic_clients(opening([0.5, 0.5], 0.75), 1000, 1.0)
+    chances = 1.0 / (1.0 + np.exp(2.0 - clients.labels[:, 0]))
+    means = np.array([0.09, 0.06])
+    before = (clients.shares * chances) @ clients.labels
+    found = fitted(clients, [(chances, means, variance)], 1000, 150.0)
+    after = (found.shares * chances) @ found.labels
+    missed = np.abs(after - means).max()
+    assert missed < (0.0005 if variance == 0.0 else 0.5 * np.abs(before - means).max())
+    assert (missed > 0.0005) == (variance > 0.0)
