@@ -119,30 +119,17 @@ class Prices(Rule):
     def contribution(self, own: Own, frame: Frame) -> NDArray[np.int64]:
         """Return a node's numbers at the opening, without noise: it does not know N and V yet."""
         numbers = self._numbers(frame)
-        state = PriceState.first(numbers)
-        return self._design(2, 2.0).contribution(numbers, state, _position(own))
+        return self._design(2, 2.0).contribution(numbers, PriceState.first(numbers), _position(own))
 
     def resume(self, own: Own, population: Population, left: tuple[float, ...]) -> Unsettled:
-        """Begin a period with the prices that the last one left: one sum settles it.
+        """Begin a period with the prices that the last one left to any node: one sum settles it.
 
-        Parameters
-        ----------
-        own : Own
-            What the node knows of itself.
-        population : Population
-            What is known of the federation; its clients are all who joined.
-        left : tuple of float
-            `Settled.left` of any node; all are alike.
-
-        Raises
-        ------
-        RefusedError
-            If no node can have left that.
+        The population is of all who joined. Raises `RefusedError` if no node can have left that.
         """
-        numbers, design = self._numbers(population.frame), self._design_for(population)
-        state = design.renewed(_state_of(numbers, left))
+        state = _state_of(self._numbers(population.frame), left)
         if state.num_sums < 2:
             raise RefusedError("These are no settled prices; register anew.")
+        state = state.renewed(float(population.num_volunteers))
         return self._unsettled(own, population, state)
 
     def settle(
@@ -156,20 +143,22 @@ class Prices(Rule):
         num_clients, volunteers = population.num_clients, float(population.num_volunteers)
         if volunteers >= num_clients or (volunteers < LEAST_VOLUNTEERS and self.noise != 0.0):
             return Settled(min(1.0, volunteers / num_clients))
-        numbers, design = self._numbers(population.frame), self._design_for(population)
+        numbers = self._numbers(population.frame)
+        design = self._design(population.num_participants, volunteers)
         state = PriceState.first(numbers) if memory is None else _state_of(numbers, memory)
-        noise_shares = 1.0 / _FEWEST if state.num_sums else 0.0
-        state = advanced(design, numbers, state, sums.tobytes(), num_clients, noise_shares)
+        shares = 1.0 / _FEWEST if state.num_sums else 0.0
+        state = advanced(design, numbers, state, sums.tobytes(), num_clients, shares)
         if not (state.settled or state.num_sums > _MOST_EXCHANGES):
             return self._unsettled(own, population, state)
         probability = design.probability(state, _position(own), num_clients, own.rng.random())
         return Settled(probability, left=state.as_floats())
 
     def _unsettled(self, own: Own, population: Population, state: PriceState) -> Unsettled:
-        numbers, design = self._numbers(population.frame), self._design_for(population)
-        num_clients, position = population.num_clients, _position(own)
+        num_clients, volunteers = population.num_clients, float(population.num_volunteers)
+        numbers, position = self._numbers(population.frame), _position(own)
+        design = self._design(population.num_participants, volunteers)
         probability = design.probability(state, position, num_clients, own.rng.random())
-        deviations = numbers.deviations(num_clients, design.num_volunteers, opening=False)
+        deviations = numbers.deviations(num_clients, volunteers, opening=False)
         noise = numbers.draw_noise(deviations, 1.0 / (_FEWEST * num_clients), own.rng)
         contribution = design.contribution(numbers, state, position, noise)
         return Unsettled(probability, contribution, state.as_floats())
@@ -199,9 +188,6 @@ class Prices(Rule):
     def _design(self, num_participants: int, num_volunteers: float) -> PriceDesign:
         coverage, local_skew = float(self.coverage), float(self.local_skew)
         return PriceDesign(num_participants, num_volunteers, coverage, local_skew, self._wanted)
-
-    def _design_for(self, population: Population) -> PriceDesign:
-        return self._design(population.num_participants, float(population.num_volunteers))
 
     def _numbers(self, frame: Frame) -> PriceNumbers:
         return _numbers(frame, None if self.noise is None else float(self.noise))
