@@ -29,13 +29,10 @@ with multipliers c a and c g: the form above with ``b = - 2 (K - 1) m / c``. Wha
 The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``.
 
 *How it is solved.* Nodes sum first moments only: ``w p``, ``||w p||^2`` and ``w^2`` at the opening,
-then P and ``P w p`` at one point of an exchange, which is the gradient of D there for any t. Between
-exchanges every node minimises D over the same synthetic clients, whose shares fit all that was
-summed (`synthetic`). Prices are settled once V is met and what is left to gain is small, or small
-beside what noise makes of it. The next period begins with them and takes one exchange.
-
-*Noise.* Each sum has Gaussian noise of known variance (`numbers`), which the fit takes into account
-so that it believes a sum no more than it is worth.
+then P and ``P w p`` at one point of each exchange. That is the gradient of D there, for any t. In
+between every node minimises D over the same synthetic clients, whose shares fit all that was summed
+and allow for its noise (`synthetic`). Prices are settled once V is met and little is left to gain,
+as far as noise lets that be seen. 
 
 *The same prices everywhere.* All rests on integer sums, on Philox's uniform numbers and on smooth
 functions of them. Newton's method ends far below 1e-9; prices are rounded to multiples of 2^-10.

@@ -22,14 +22,10 @@ _CLOSE: Final = 0.02
 """Prices count as settled once the expected number of volunteers is within 2 % of V."""
 
 _SMALL_GAIN: Final = 3e-3
-_PART_OF_NOISE: Final = 0.1
-"""Of what noise alone makes F seem reducible by: a gain below is not worth an exchange."""
+"""Of F, with twice the square of sigma / V on top: less is not worth another exchange."""
 
 _LEAST_TRACE: Final = 3e-4
 """Clients whose covariance has a smaller trace are alike."""
-
-_DRIFT: Final = 0.04
-"""Of V: growth of the variance of a sum of P where a twentieth of the clients is replaced."""
 
 _LARGEST_PRICE: Final = 2.0**20
 _FARTHEST: Final = 8.0
@@ -114,12 +110,10 @@ class PriceDesign:
     ) -> Integers:
         """Return a client's numbers for the next sum, shape (num_slots,).
 
-        The squares of the opening are sent as parts of the largest weight, so that all numbers have
-        one range.
+        The squares of the opening are parts of the largest weight: all numbers have one range.
         """
-        opening, weight = not state.num_sums, own.weight
-        if opening:
-            squares = np.array([own.labels @ own.labels, weight**2]) / numbers.largest_weight
+        if opening := not state.num_sums:
+            squares = np.array([own.labels @ own.labels, own.weight**2]) / numbers.largest_weight
             values = np.append(own.labels, squares)
         else:
             values = _sigmoid(self._logit(state, own)) * np.append(own.labels, 1.0)
@@ -156,15 +150,10 @@ class PriceDesign:
             opened = _opened(numbers, means, float(deviations[0]))
             state = replace(state, num_sums=1, opening=opened)
         else:
-            variance = noise_shares * numbers.sigma(volunteers) ** 2
-            state = state.with_exchange(means, variance)
+            state = state.with_exchange(means, noise_shares * numbers.sigma(volunteers) ** 2)
         if not self._scale(state).kappa:
             return replace(state, settled=True)
         return self._fitted(numbers, state, num_clients)
-
-    def renewed(self, state: PriceState) -> PriceState:
-        """Return the state with which the next period begins; one exchange settles it."""
-        return state.renewed(_DRIFT * self.num_volunteers)
 
     def wanted(self, state: PriceState) -> Floats:
         """Return the target t, shape (C,), after the opening."""
@@ -197,15 +186,12 @@ class PriceDesign:
             lacking = means - np.append(chosen @ clients.labels, chosen.sum())[: means.size]
             noise = 2.0 * variance * (1 + numbers.weighted) / num_clients**2
             lacking *= factor * max(0.0, 1.0 - noise / max(float(lacking @ lacking), 1e-300))
-            of_classes, chance = lacking[:num_classes], lacking[num_classes:].sum()
-            total = of_classes.sum()
-            linear += np.array(
-                [
-                    chance if numbers.weighted else total,
-                    *(of_classes - total * scale.target),
-                    total - scale.mean_weight * chance,
-                ]
-            )[: linear.size]
+            total, chance = lacking[:num_classes].sum(), lacking[num_classes:].sum()
+            of_x = lacking[:num_classes] - total * scale.target
+            lacking = np.array(
+                [chance if numbers.weighted else total, *of_x, total - scale.mean_weight * chance]
+            )
+            linear += lacking[: linear.size]
 
         def softplus(values: Floats) -> tuple[float, Floats, Floats]:
             logits, weights = values - costs, factor * clients.shares
@@ -219,14 +205,11 @@ class PriceDesign:
         point = np.rint(np.clip(found, -_LARGEST_PRICE, _LARGEST_PRICE) * _GRID) / _GRID
         settled = state.is_warm
         if exchanges and not settled:
-            variance /= volunteers**2
-            of_gradient = np.append(variance, np.full(point.size - 1, variance / num_classes))
-            hessian = (rows * softplus(rows @ point)[2][:, None]).T @ rows + np.diag(ridge)
-            noise = float(np.diag(np.linalg.inv(hessian)) @ of_gradient) / 2.0
-            missed = (means[-1] if numbers.weighted else means.sum()) * factor - 1.0
-            gain = dual(start) - dual(point) - _PART_OF_NOISE * noise
-            small = scale.c * gain < _SMALL_GAIN
-            settled = bool(small and abs(missed) < _CLOSE + 2.0 * variance**0.5)
+            noise = variance / volunteers**2
+            missed = factor * float(means[num_classes:].sum() if numbers.weighted else means.sum())
+            gain = scale.c * (dual(start) - dual(point))
+            met = abs(missed - 1.0) < _CLOSE + 2.0 * noise**0.5
+            settled = met and gain < _SMALL_GAIN + 2.0 * noise
         return replace(state, settled=settled, point=tuple(point.tolist()))
 
     def _scale(self, state: PriceState) -> _Scale:
@@ -260,10 +243,9 @@ class PriceDesign:
     ) -> float:
         """Return the probability with which one of N clients volunteers.
 
-        It is from 0.02 V / N to 1 - 0.02 (1 - V / N), and the same for all clients before any sum
-        and where they are alike. The dither is uniform in [0, 1), the client's own: it chooses
-        between the two nearest of 16 levels, so that the probability is right on average. Without
-        it there are no levels.
+        It is from 0.02 V / N to 1 - 0.02 (1 - V / N), and V / N before any sum and where clients
+        are alike. A dither, uniform in [0, 1) and the client's own, chooses between the two nearest
+        of 16 levels, so that the probability is right on average; without it there are no levels.
         """
         share = min(1.0, self.num_volunteers / num_clients)
         if share == 1.0 or not (state.num_sums and self._scale(state).kappa):

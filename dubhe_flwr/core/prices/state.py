@@ -15,6 +15,9 @@ from dubhe_flwr.errors import SettingsError
 MEMORY: Final = 6
 """Latest exchanges that a fit takes into account."""
 
+_DRIFT: Final = 0.04
+"""Of V: variance that a sum of P gains where a twentieth of the clients is replaced."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)  # the labels
 class Position:
@@ -79,13 +82,10 @@ class PriceState:
         history = (*latest, *self.history[: -len(latest)])
         return replace(self, num_sums=self.num_sums + 1, history=history)
 
-    def renewed(self, drift: float) -> Self:
-        """Return the state with which the next period begins, at the prices of this one.
-
-        The drift is the variance by which clients that were replaced have changed a sum of P.
-        """
+    def renewed(self, num_volunteers: float) -> Self:
+        """Return the state with which the next period begins, at the prices of this one."""
         rows = np.reshape(self.history, (MEMORY, -1)).copy()
-        rows[:, -1] += drift
+        rows[:, -1] += _DRIFT * num_volunteers  # clients have changed
         return replace(self, settled=False, is_warm=True, history=tuple(rows.ravel().tolist()))
 
     def as_floats(self) -> tuple[float, ...]:

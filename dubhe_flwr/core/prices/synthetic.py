@@ -40,17 +40,15 @@ class Clients(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _draws(num_classes: int) -> tuple[Floats, Floats, Floats]:
-    """Return normal and log-uniform numbers for each class of the drawn, and a normal for each.
+def _draws(num_classes: int) -> tuple[Floats, Floats]:
+    """Return normal and log-uniform numbers for each class of the drawn clients.
 
     They follow from Philox's uniform numbers, whose stream is fixed, by Box and Muller's formula.
     """
-    rng, number = generator(0, "synthetic clients", num_classes), sum(_DRAWN.values())
-    logs, radius, angle = rng.random((3, number, num_classes))
+    shape = 3, sum(_DRAWN.values()), num_classes
+    logs, radius, angle = generator(0, "synthetic clients", num_classes).random(shape)
     normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
-    radius, angle = rng.random((2, number + 1 + num_classes * len(_BLENDS)))
-    of_weight = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
-    return normal, np.log1p(-logs), of_weight
+    return normal, np.log1p(-logs)
 
 
 def _dirichlet(mean: Floats, concentration: float) -> Floats:
@@ -59,7 +57,7 @@ def _dirichlet(mean: Floats, concentration: float) -> Floats:
     A gamma variable of shape k is one of shape k + 1, by Wilson and Hilferty's cube of a normal
     variable, times the k-th root of a uniform one: a smooth function of the opening.
     """
-    normal, log_uniform, _ = _draws(mean.size)
+    normal, log_uniform = _draws(mean.size)
     relative = np.repeat(list(_DRAWN), list(_DRAWN.values()))
     shape = relative[:, None] * concentration * mean
     cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normal / (3.0 * np.sqrt(shape + 1.0))
@@ -84,7 +82,7 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
     weights = np.full(shares.size, weight)
     if largest_weight > 1.0:  # log-normal
         variance = np.log(max(weight_square / weight**2, 1.001))
-        logs = variance**0.5 * _draws(num_classes)[2][: shares.size] - variance / 2.0
+        logs = variance**0.5 * np.resize(np.linspace(-1.5, 1.5, 7), shares.size) - variance / 2.0
         weights = np.clip(weight * np.exp(logs), 1.0 / largest_weight, largest_weight)
     clients = Clients(weights[:, None] * np.concatenate(rows), weights, shares)
     squares = (clients.labels**2).sum(axis=1)

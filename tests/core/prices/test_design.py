@@ -191,7 +191,7 @@ def test_a_later_period_takes_one_sum(noise: float | None) -> None:
     for period in range(5):
         newcomers = slice(50 * period, 50 * (period + 1))
         federation.distributions[newcomers] = others[newcomers]
-        federation.state = federation.design.renewed(federation.state)
+        federation.state = federation.state.renewed(100.0)
         federation.step()
         assert federation.state.settled
     best = best_by_dual(federation)

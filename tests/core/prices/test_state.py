@@ -59,7 +59,7 @@ def test_the_latest_exchanges_are_kept() -> None:
 
 def test_what_was_summed_before_is_trusted_less_in_the_next_period() -> None:
     """A renewed state is to be settled again, and its variances have grown by the drift."""
-    state = after(3).state.renewed(4.0)
+    state = after(3).state.renewed(100.0)
     assert (state.settled, state.is_warm) == (False, True)
     assert [variance for _, _, variance in state.exchanges()] == [4.0, 4.0]
 
