@@ -15,7 +15,7 @@ from dubhe_lab.cli.options import command, writable_file
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import study_progress
-from dubhe_lab.experiments.settings import FederationSettings, SelectionSettings
+from dubhe_lab.experiments.settings import KINDS, FederationSettings, SelectionSettings
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
 from dubhe_lab.report.picture import require_matplotlib
@@ -32,7 +32,6 @@ _OF_DRAWN: Final = (
     *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
     *("num_rounds", "encrypted", "figure"),
 )
-_OF_OTHER_RULES: Final = {"prices": ["thresholds"], "paper": ["coverage", "local_skew", "target"]}
 
 
 def _study(
@@ -58,7 +57,7 @@ def _study(
     Random selection and a greedy oracle select in the same federation. It is a drawn one, or with
     --label-counts your own: then a verdict says whether Dubhe helps there.
     """
-    _check_rule(settings.selection)
+    _check_kinds(settings.selection)
     if label_counts is not None:
         _study_own(settings, label_counts, json, equal_weights)
         return
@@ -93,11 +92,17 @@ def _study(
         console.print(f"Written: {', '.join(written)}.", highlight=False)
 
 
-def _check_rule(selection: SelectionSettings) -> None:
-    """Refuse what the rule does not take."""
-    for name in _OF_OTHER_RULES[selection.rule]:
-        if getattr(selection, name) != getattr(SelectionSettings(), name):
-            raise SettingsError(f"{name} is not for rule={selection.rule}; leave one out.")
+def _check_kinds(selection: SelectionSettings) -> None:
+    """Refuse settings of a rule that was not chosen."""
+    usual = SelectionSettings()
+    for name, kinds in KINDS.items():
+        chosen = getattr(selection, name)
+        others = (own for kind, of in kinds.items() if kind != chosen for own in fields(of))
+        for other in others:
+            # The reference set also says how many classes a drawn federation has.
+            given = getattr(selection, other.name) != getattr(usual, other.name)
+            if given and other.name != "reference_set":
+                raise SettingsError(f"{other.name} is not for {name}={chosen}; leave one out.")
 
 
 def _study_own(

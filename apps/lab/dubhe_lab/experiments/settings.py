@@ -1,16 +1,24 @@
 """What experiments are made of: a federation, a selection, training, and where all of it runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
-from typing import Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
-from dubhe_flwr.rules import Paper, Prices, Rule
+from dubhe_flwr.rules import Paper, Prices
 from dubhe_lab.data import DATASETS, Federation, PartitionKind
-from dubhe_lab.experiments.options import CommandSettings, names, numbers, numbers_of, option, same
+from dubhe_lab.experiments.options import (
+    CommandSettings,
+    names,
+    numbers,
+    numbers_of,
+    option,
+    options_of,
+    same,
+)
 
 _PAPER: Final = {"rule": "paper", "determination": "tries", "group_size": None}
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -52,70 +60,69 @@ def _shares_or_search(name: str, text: str) -> tuple[float, ...] | str:
     return text if text == "search" else numbers_of(float, "0.7,0.1, or search")(name, text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelectionSettings(CommandSettings):
-    """How Dubhe selects. Thresholds are in the order of the reference set, without the last one."""
+KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {"rule": {"prices": Prices, "paper": Paper}}
+"""Settings of which there are several kinds, each with settings of its own."""
 
-    num_participants: int = option(20, "K: clients that are selected in a round.", least=1)
-    rule: Literal["prices", "paper"] = option(
-        "prices", "How likely a client volunteers: prices or paper."
-    )
-    coverage: float = option(Prices.coverage, "Prices: that of calling the same clients again.")
-    local_skew: float = option(Prices.local_skew, "Prices: that of the clients' own skew.")
-    target: tuple[float, ...] | None = option(
-        None,
-        "Prices: wanted share of each class.",
-        parse=numbers_of(float, "0.7,0.3"),
-        shown="all alike",
-    )
-    determination: Literal["auto", "tries", "grouped"] = option(
-        "auto", "What Dubhe's agent chooses from: tries, grouped, or auto, groups where they pay."
-    )
-    tries: int | None = option(
-        None,
-        "H: tentative selections of a round; with groups as many times K volunteers.",
-        least=1,
-        shown="20, with groups by prices from 5 up",
-    )
-    group_size: int | None = option(
-        None, "g: fewest clients in a group.", least=1, shown="K / 5, 3 or 4"
-    )
-    thresholds: tuple[float, ...] | str | None = option(
-        None,
-        "Shares in the order of the reference set, or search.",
-        parse=_shares_or_search,
-        shown="the paper's",
-    )
-    reference_set: tuple[int, ...] = option(
-        (1, 2, 10), "G: possible numbers of dominating classes.", parse=numbers
-    )
-    registration_interval: int | None = option(
-        None, "Rounds between registrations.", least=1, shown="50, with many tries fewer"
-    )
-    key_bits: int = option(2048, "Size of the Paillier keys; below 2048 for tests only.")
+_TAKEN_OVER: Final = (
+    "num_participants",
+    "rule",
+    "determination",
+    "tries",
+    "group_size",
+    "registration_interval",
+    "key_bits",
+)
+"""Settings of the product that matter where nodes are simulated and never fail."""
+
+
+@options_of(
+    Settings,
+    _TAKEN_OVER,
+    kinds=KINDS,
+    num_participants={"default": 20},
+    target={"parse": numbers_of(float, "0.7,0.3"), "after": " For example 0.7,0.3."},
+    reference_set={"default": (1, 2, 10), "parse": numbers},
+    thresholds={"parse": _shares_or_search, "after": " For example 0.7,0.1 for sizes 1 and 2."},
+    registration_interval={"default": None, "shown": "50, and fewer with more than 20 tries"},
+)
+class SelectionSettings(CommandSettings):
+    """How Dubhe selects: settings of the product, and those of its rules.
+
+    Thresholds are shares in the order of the reference set, without the largest size.
+    """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def flat(self) -> dict[str, Any]:
         """Return all values, with what None stands for."""
-        # More tries a round, earlier a new epoch: the budget of draws stays what it is.
-        most = Settings.max_draws_per_epoch // (self.tries or 20)
-        interval = self.registration_interval or max(1, min(50, most))
+        interval = self.registration_interval
+        if interval is None:  # the more tries a round, the sooner the budget of draws is spent
+            most = Settings.max_draws_per_epoch // (self.tries or 20)
+            interval = max(1, min(Settings.registration_interval, most))
         return super().flat() | {"registration_interval": interval}
 
-    @property
-    def participation(self) -> Rule:
-        """The rule, with its settings."""
-        if self.rule == "prices":
-            return Prices(self.coverage, self.local_skew, self.target)
-        thresholds = self.thresholds
-        if thresholds is None or isinstance(thresholds, str):
-            return Paper(self.reference_set, cast("Literal['search'] | None", thresholds))
-        sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
-        if len(thresholds) != len(sizes):
-            raise SettingsError(
-                f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
-                "of reference_set, in that order."
-            )
-        return Paper(self.reference_set, dict(zip(sizes, thresholds, strict=True)))
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `Settings`."""
+        given = self.flat()
+        return {
+            name: self._made(KINDS[name][given[name]]) if name in KINDS else given[name]
+            for name in _TAKEN_OVER
+        }
+
+    def _made(self, kind: type) -> Any:
+        """Return an object of a class whose settings these are."""
+        given = {own.name: getattr(self, own.name) for own in fields(kind)}
+        if isinstance(thresholds := given.get("thresholds"), tuple):
+            sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
+            if len(thresholds) != len(sizes):
+                raise SettingsError(
+                    f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
+                    "of reference_set, in that order."
+                )
+            given["thresholds"] = dict(zip(sizes, thresholds, strict=True))
+        return kind(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +183,7 @@ class ExperimentSettings(CommandSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule, classes = self.selection.participation, max(self.selection.reference_set)
+        rule, classes = self.selection.arguments()["rule"], max(self.selection.reference_set)
         if rule.num_classes not in {None, classes}:
             raise SettingsError(
                 f"target has {rule.num_classes} shares for {classes} classes; give one for each."
@@ -185,10 +192,8 @@ class ExperimentSettings(CommandSettings):
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
         selection = replace(self.selection, **DUBHE[method])
-        same_names = ("num_participants", "determination", "tries", "group_size", "key_bits")
         return Settings(
-            **{name: selection.flat()[name] for name in (*same_names, "registration_interval")},
-            rule=selection.participation,
+            **selection.arguments(),
             equal_weights=True,  # all clients have as many samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
