@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -76,6 +77,14 @@ def test_it_foretells_the_encrypted_run(seed: int, most_clients: int, most_class
 
 
 SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
+
+
+@cache
+def skewed(**given: Any) -> FederationStudy:
+    """Study it with five participants."""
+    return study(SKEWED, num_participants=5, key_bits=512, **given)
+
+
 MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
 
 
@@ -105,9 +114,52 @@ def test_the_verdict_says_why(
     assert found.helps == helps, found.points
     assert reason in found.verdict
     assert found.verdict.count("Dubhe helps") + found.verdict.count("hardly helps") == 1
-    points = re.search(rf"\| {helps} \|.* \| (.+?) \|\n", PAGE.read_text(encoding="utf-8"))
+
+
+def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
+    """Elsewhere a range, with the reasons; the page has the same figures."""
+    found = replace(skewed(), num_classes=10, sizes=(25, 25, 25))
+    page = PAGE.read_text(encoding="utf-8")
+    points = re.search(rf"\| {found.helps} \|.* \| (.+?) \|\n", page)
     assert points
-    assert f"ten classes, gained {points[1]}." in found.verdict
+    assert f"worth {found.points:.1f} points of accuracy" in found.verdict
+    most = f"{2 * found.points:.1f}"
+    assert f"with this verdict gained {points[1]}." in found.verdict
+    changes: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"num_classes": 9}, "here there are 9 classes."),
+        ({"num_clients": 301}, "here there are 301 clients."),
+        ({"sizes": (24, 25, 26)}, "here there are clients of different sizes."),
+        ({"num_classes": 9, "num_clients": 301}, "9 classes and 301 clients."),
+    )
+    for changed, reason in changes:
+        other = replace(found, **changed)
+        assert f"Expect 2.2 to {most} points" in other.verdict
+        assert reason in other.verdict
+    of_one_class = replace(found, methods={**found.methods, "dubhe": found.methods["random"]})
+    assert "Expect -0.6 to 0.8 points" in replace(of_one_class, num_classes=9).verdict
+
+
+def test_weights_are_mentioned_where_sizes_differ() -> None:
+    """Unless all clients count the same already."""
+    found = skewed()
+    assert "study with --equal-weights" in found.verdict
+    assert "equal-weights" not in replace(found, sizes=(25, 25, 25)).verdict
+    equal = replace(found.arguments, equal_weights=True)
+    assert "equal-weights" not in replace(found, arguments=equal).verdict
+
+
+def test_other_numbers_of_participants_are_shown() -> None:
+    """Up to half of the clients, as a study with each of them foretells."""
+    found = study(SKEWED, num_participants=8, key_bits=512)
+    assert sorted(found.sweep) == [4, 8, 12]  # 16 are more than half
+    assert found.sweep[8] == {name: found.methods[name] for name in ("random", "dubhe")}
+    other = study(SKEWED, num_participants=4, key_bits=512)
+    assert found.sweep[4]["random"] == other.methods["random"]
+    distances = [each.distance for each in (found.sweep[4]["dubhe"], other.methods["dubhe"])]
+    assert distances[0] == pytest.approx(distances[1], rel=0.1)
+    for wanted in found.sweep:
+        assert f"K = {wanted}" in str(found)
+    assert sorted(skewed().sweep) == [5, 7, 10]  # 2 are fewer than any sum may cover
 
 
 def test_what_it_shows() -> None:
@@ -179,7 +231,7 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
     assert ended.code == 0
     assert verdict in ended.out
     content = json.loads(found.read_text())
-    same = study(SKEWED, num_participants=5, key_bits=512, equal_weights=bool(weights)).to_dict()
+    same = skewed(equal_weights=bool(weights)).to_dict()
     for told in (content, same):
         for cost in told["costs"].values():
             del cost["node_seconds"]  # it takes as long as it takes

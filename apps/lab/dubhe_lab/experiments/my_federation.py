@@ -21,13 +21,14 @@ from dubhe_flwr.core.distribution import (
     label_distribution,
 )
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator, Plan, Selector, Stage, StageReport
+from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector, Stage, StageReport
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import load_label_counts
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
 _ROUNDS: Final = 200
+_SWEPT_ROUNDS: Final = 50  # enough for a comparison, in a tenth of the time
 _TIMED: Final = 20
 
 
@@ -84,16 +85,50 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     rounds = {name: rounds_in_memory(selector, nodes) for name, selector in selectors.items()}
     plans = {name: list(islice(own, _ROUNDS)) for name, own in rounds.items()}
     everybody = global_distribution(counts)
+    methods = {name: _reached(own, shares, weighted) for name, own in plans.items()}
     return FederationStudy(
         num_clients=len(counts),
         num_classes=len(everybody),
         sizes=tuple(np.percentile(counts.sum(axis=1), [0, 50, 100]).astype(int).tolist()),
         rho=imbalance_ratio(everybody),
         emd=average_emd(shares, everybody),
-        methods={name: _reached(own, shares, weighted) for name, own in plans.items()},
+        methods=methods,
         costs=_costs(plans["dubhe"], counts, simulated),
         arguments=settings,
+        sweep={
+            settings.num_participants: {name: methods[name] for name in ("random", "dubhe")},
+            **_swept(nodes, shares, weighted, simulated),
+        },
     )
+
+
+def _swept(
+    nodes: Sequence[NodePolicy],
+    shares: NDArray[np.float64],
+    weighted: NDArray[Any],
+    settings: DubheArguments,
+) -> dict[int, dict[str, Reached]]:
+    """Return what other numbers of participants reach, up to half of the clients."""
+    swept = {}
+    for halves in (1, 3, 4):
+        wanted = halves * settings.num_participants // 2
+        if 2 * wanted > len(nodes):
+            continue
+        try:
+            own = replace(settings, num_participants=wanted, rounds_per_draw=None)
+        except SettingsError:  # such as fewer clients than in a group
+            continue
+        rounds: dict[str, tuple[Selector[Any], int]] = {
+            "random": (RandomSelector(wanted, settings.seed or 0), _ROUNDS),
+            "dubhe": (Coordinator(own), _SWEPT_ROUNDS),
+        }
+        swept[wanted] = {
+            name: _reached(
+                list(islice(rounds_in_memory(selector, nodes), number)), shares, weighted
+            )
+            for name, (selector, number) in rounds.items()
+        }
+    return swept
 
 
 def _reached(plans: Sequence[Plan], shares: NDArray[np.float64], weighted: NDArray[Any]) -> Reached:
