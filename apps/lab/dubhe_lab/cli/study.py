@@ -30,7 +30,7 @@ EPILOG: Final = (
 
 _OF_DRAWN: Final = (
     *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
-    *("num_rounds", "encrypted", "figure"),
+    *("num_classes", "num_rounds", "encrypted", "figure"),
 )
 
 
@@ -99,9 +99,7 @@ def _check_kinds(selection: SelectionSettings) -> None:
         chosen = getattr(selection, name)
         others = (own for kind, of in kinds.items() if kind != chosen for own in fields(of))
         for other in others:
-            # The reference set also says how many classes a drawn federation has.
-            given = getattr(selection, other.name) != getattr(usual, other.name)
-            if given and other.name != "reference_set":
+            if getattr(selection, other.name) != getattr(usual, other.name):
                 raise SettingsError(f"{other.name} is not for {name}={chosen}; leave one out.")
 
 

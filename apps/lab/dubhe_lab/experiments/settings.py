@@ -183,11 +183,26 @@ class ExperimentSettings(CommandSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule, classes = self.selection.arguments()["rule"], max(self.selection.reference_set)
-        if rule.num_classes not in {None, classes}:
+        self._check_classes()
+
+    @property
+    def classes(self) -> int:
+        """C, the largest size of the reference set."""
+        largest: int = max(self.selection.reference_set)
+        return largest
+
+    def _check_classes(self) -> None:
+        rule = self.selection.arguments()["rule"]
+        if rule.num_classes in {None, self.classes}:
+            return
+        if self.selection.target is None:
             raise SettingsError(
-                f"target has {rule.num_classes} shares for {classes} classes; give one for each."
+                f"reference_set={self.selection.reference_set} is for {rule.num_classes} classes, "
+                f"not {self.classes}; make {self.classes} its largest size."
             )
+        raise SettingsError(
+            f"target has {rule.num_classes} shares for {self.classes} classes; give one for each."
+        )
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
@@ -205,6 +220,23 @@ class ExperimentSettings(CommandSettings):
 @dataclass(frozen=True, kw_only=True)
 class StudySettings(ExperimentSettings):
     """What a study of selection is made of."""
+
+    num_classes: int | None = option(
+        None, "C: classes of the federation.", least=2, shown="10, or as --reference-set has it"
+    )
+
+    @property
+    def classes(self) -> int:
+        """C."""
+        return super().classes if self.num_classes is None else self.num_classes
+
+    def flat(self) -> dict[str, Any]:
+        """Return all values, without a number of classes that the reference set says."""
+        return {
+            name: of
+            for name, of in super().flat().items()
+            if name != "num_classes" or of is not None
+        }
 
     def __post_init__(self) -> None:
         super().__post_init__()
