@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from docs.pages import ROOT
-from matplotlib import pyplot
+from matplotlib import pyplot as plt
 
 NOTEBOOK = ROOT / "docs" / "tutorial" / "first_hour.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
@@ -18,7 +18,7 @@ def test_it_runs_from_the_top(
     """Cell by cell, as a notebook would; what the text says is so, and Flower logs nothing."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
     drawn: list[object] = []
-    monkeypatch.setattr(pyplot, "show", lambda: drawn.append(pyplot.gcf()))
+    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf()))
     flower = logging.getLogger("flwr")
     level = flower.level
     flower.addHandler(caplog.handler)
