@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import StringIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -39,8 +39,9 @@ class Grid:
     cells : ndarray of str, shape (N, W)
     places : tuple of str, length N
         Where each row stands, such as "line 3".
-    has_heading : bool
-        False if the headings are the first line of a file, which may hold a client's counts.
+    heading : {"named", "first line", "numbers"}
+        Where the headings are from: a data frame, the first line of a file, which may hold a
+        client's counts, or nowhere.
     has_index : bool
         Whether the first column is the named index of a data frame.
     across : str (default: "")
@@ -51,7 +52,7 @@ class Grid:
     headings: tuple[str, ...]
     cells: NDArray[Any]
     places: tuple[str, ...]
-    has_heading: bool
+    heading: Literal["named", "first line", "numbers"]
     has_index: bool = False
     across: str = ""
 
@@ -149,9 +150,10 @@ def _read(path: Path, kind: str, *, heading: bool) -> Grid | NDArray[Any]:
 def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
     """Parse a CSV or TSV; every line has to have as many cells as the first."""
     separator = "\t" if path.suffix.lower() == ".tsv" else _separator(path, text)
+    body = text.lstrip("\n")
     try:
         frame = pd.read_csv(
-            StringIO(text),
+            StringIO(body),
             sep=separator,
             header=None,
             dtype=str,
@@ -168,7 +170,7 @@ def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
             f"{path}: {why}; give every line a cell for each heading, close every quote, and "
             "delete titles and comments."
         ) from None
-    frame.index += 1
+    frame.index += 1 + len(text) - len(body)
     short = frame.isna().any(axis=1)
     cells = frame.fillna("").map(str.strip) if frame.size else frame
     kept = (cells != "").any(axis=1)  # a line of separators only holds nothing
@@ -191,8 +193,8 @@ def _of_text(path: Path, text: str, *, heading: bool) -> Grid:
     grid = cells.to_numpy(dtype=object)
     if not heading:
         numbers = tuple(map(str, range(grid.shape[1])))
-        return Grid(str(path), numbers, grid, lines, has_heading=True)
-    return Grid(str(path), _distinct(path, grid[0]), grid[1:], lines[1:], has_heading=False)
+        return Grid(str(path), numbers, grid, lines, "numbers")
+    return Grid(str(path), _distinct(path, grid[0]), grid[1:], lines[1:], "first line")
 
 
 def _separator(path: Path, text: str) -> str:
@@ -229,7 +231,7 @@ def _of_frame(frame: pd.DataFrame, name: str) -> Grid:
         _distinct(name, own),
         np.array(cells, dtype=object).T,
         tuple(f"row {row + 1}" for row in range(len(frame))),
-        has_heading=True,
+        heading="named",
         has_index=has_index,
         across=across,
     )

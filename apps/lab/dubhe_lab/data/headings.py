@@ -30,6 +30,9 @@ _NUMBERING: Final = re.compile("code|id|idx|index|nr|number|row|unnamed")
 _ATTRIBUTES: Final = re.compile(
     "age|beds|date|fold|lat|latitude|lon|longitude|month|postcode|round|seed|split|time|year|zip"
 )
+_SHARES: Final = re.compile(
+    "average|avg|fraction|mean|pct|percent|percentage|proportion|rate|share"
+)
 _MISSING: Final = {"na", "nan", "nat", "n/a", "n.a.", "null", "inf", "infinity", "missing"}
 
 
@@ -81,11 +84,13 @@ def is_total_row(cell: str) -> bool:
 
 
 def is_no_class(heading: str) -> bool:
-    """Return whether it numbers or describes rows, or is the label of a sample."""
+    """Return whether it numbers or describes rows, is the label of a sample, or a share."""
     own = _words(heading)
+    if "%" in heading or any(map(_SHARES.fullmatch, own)):
+        return True
     if not own or heading[-1:].isdecimal():  # class_0
         return False
-    describes = [each.fullmatch(own[0]) for each in (_CLASSES, _SAMPLES, _ATTRIBUTES)]
+    describes = [each.fullmatch(own[0]) for each in (_CLASSES, _CLIENTS, _SAMPLES, _ATTRIBUTES)]
     return bool(_NUMBERING.fullmatch(own[-1])) or (len(own) == 1 and any(describes))
 
 
@@ -104,9 +109,12 @@ def count_up(cells: Sequence[str]) -> bool:
 
 
 def numbers_rows(column: NDArray[np.int64]) -> bool:
-    """Return whether numbers run from 0 or 1 on, or are too seldom equal to be counts."""
-    counts_up = len(column) >= 5 and count_up([str(number) for number in column])
-    return counts_up or chance_of_no_ties(column.astype(float)) < 1e-6
+    """Return whether a column may number clients: it ascends, or its numbers never repeat.
+
+    Counts ascend by chance in one of 120 tables of five rows.
+    """
+    ascends = len(column) >= 5 and bool((np.diff(column) > 0).all())
+    return ascends or chance_of_no_ties(column.astype(float)) < 1e-6
 
 
 def chance_of_no_ties(numbers: NDArray[np.float64]) -> float:

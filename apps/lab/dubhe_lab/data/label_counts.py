@@ -89,8 +89,8 @@ def check_counts(
         )
     for what in totals:
         lines = counts if what == "row" else counts.T
-        is_enough = len(lines) >= 3 and (what == "row" or len(counts) >= 3)
-        if is_enough and any((2 * lines[at] == lines.sum(axis=0)).all() for at in (0, -1)):
+        # Two lines are each the sum of the other where they are equal.
+        if len(lines) >= 3 and any((2 * lines[at] == lines.sum(axis=0)).all() for at in (0, -1)):
             raise DataError(
                 f"{name}: the first or last {what} is the sum of all others; leave it out, or "
                 "move it between the others if it is no total."

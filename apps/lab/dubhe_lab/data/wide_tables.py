@@ -72,6 +72,14 @@ def _roles(
             f"classes={classes!r} has to name two columns from left to right, and none between "
             "them may name the clients."
         )
+    own = [grid.headings[at] for at in columns]
+    if grid.heading == "first line" and any(map(words.is_number, own)):
+        numbers = [name for name in own if words.is_number(name)]
+        if not words.are_ascending(numbers):
+            raise DataError(
+                f"{grid.name}: the first line, {shown(grid.headings)}, may be a client; give "
+                "--no-heading, or name the classes in words."
+            )
     return client, columns
 
 
@@ -112,7 +120,8 @@ def _check_heading(grid: Grid, first: str, others: Sequence[str]) -> None:
     """Refuse a first line that may be a client whose name is a word."""
     may_name = words.names_clients(first) or words.is_unnamed(first)
     are_numbered = may_name and len(others) >= 3 and words.count_up(others)
-    if not (grid.has_heading or are_numbered or all(map(words.is_word, others))):
+    is_named = are_numbered or all(map(words.is_word, others))
+    if grid.heading == "first line" and not is_named:
         raise DataError(
             f"{grid.name}: the first line, {shown(grid.headings)}, may name the classes or be a "
             f"client; give --client-column {quote(first)}, or --no-heading."
@@ -183,13 +192,15 @@ def _check_columns(
             f"{grid.name}: the columns {shown(own)} may be clients; transpose the table, or give "
             "--classes FIRST..LAST if they are classes."
         )
-    for name, column in zip(own, counts.T, strict=True):
+    for at, name, column in zip(columns, own, counts.T, strict=True):
+        # Without a heading nothing says that the column next to the names holds counts.
+        is_bare = grid.heading == "numbers" and at == columns[0]
         if words.is_unnamed(name):
             what = "has no name; name it"
         elif words.is_no_class(name):
             what = "seems to describe clients or samples; leave it out"
-        elif words.numbers_rows(column):
-            what = "numbers the rows, or never repeats a number; leave it out if it is a code"
+        elif words.numbers_rows(column) or (is_bare and len(np.unique(column)) == len(column)):
+            what = "ascends or never repeats a number, as numbers of clients do; leave it out"
         else:
             continue
         raise DataError(
