@@ -247,7 +247,7 @@ TABLES: list[tuple[str, Any, Any, dict[str, Any]]] = [
     (
         "no heading, said",
         csv(FRAME, index=False, header=False),
-        r"--classes 0\.\.2",
+        r"such as 0\.\.2",
         {"heading": False},
     ),
     (

@@ -238,7 +238,7 @@ def _of_frame(frame: pd.DataFrame, name: str) -> Grid:
 
 
 def _distinct(name: Path | str, headings: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(headings)
+    found = tuple(" ".join(each.split()) for each in headings)
     repeated = pd.Series(found).str.casefold().duplicated().to_numpy()
     if repeated.any():
         raise DataError(

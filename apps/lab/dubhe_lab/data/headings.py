@@ -150,5 +150,5 @@ def _words(heading: str) -> list[str]:
 def _singular(word: str) -> str:
     if word.endswith("sses"):
         return word.removesuffix("es")
-    keeps = word.endswith("ss") or word in {"species", "stars"} | _SIZES
+    keeps = word.endswith(("is", "ss", "us")) or word in {"species", "stars"} | _SIZES
     return word if keeps else word.removesuffix("s")

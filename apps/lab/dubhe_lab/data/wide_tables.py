@@ -144,12 +144,13 @@ def _check_direction(grid: Grid, first: str, num_rows: int, num_columns: int) ->
 
 def _refuse(grid: Grid) -> NoReturn:
     """Say what the first column may be, with a remedy for each."""
-    first, last = quote(grid.headings[0]), quote(grid.headings[-1])
+    first, *others = grid.headings
+    example = quote(f"{others[0] if words.is_unnamed(first) else first}..{others[-1]}")
     raise DataError(
-        f"{grid.name}: the first column, {grid.headings[0]!r}, may name the clients or be a class; "
-        f"give --client-column {first} if it names them, --classes {first}..{last} (FIRST..LAST) "
-        "for the columns that are counts, or --client-column and --label-column if each row is a "
-        "sample."
+        f"{grid.name}: the first column, {first!r}, may name the clients or be a class; give "
+        f"--client-column {quote(first)} if it names them, --classes FIRST..LAST for the columns "
+        f"that are counts (such as {example}), or --client-column and --label-column if each row "
+        "is a sample."
     )
 
 
@@ -206,6 +207,11 @@ def _check_columns(
         raise DataError(
             f"{grid.name}: the column {name!r} {what}, or give --classes FIRST..LAST for those "
             "that are counts."
+        )
+    if len(counts) >= 2 and (counts.sum(axis=1) == 100).all():
+        raise DataError(
+            f"{grid.name}: every row adds up to 100, as percentages do; give numbers of samples, "
+            "or --classes FIRST..LAST if each client has 100."
         )
     begins = [str(number) for number in counts[:1].ravel()]
     if len(own) >= 4 and words.count_up(begins):
