@@ -224,7 +224,12 @@ TABLES: list[tuple[str, Any, Any, dict[str, Any]]] = [
     ("counts only", csv(FRAME, index=False), MAY_NAME, {}),
     ("counts only, distinct", "cat,dog\n5,0\n1,7\n", MAY_NAME, {}),
     ("counts only, told", csv(FRAME, index=False), COUNTS, {"classes": "cat..cow"}),
-    ("class numbers only", "0,1,2\n5,0,2\n1,7,0\n5,3,1\n", MAY_NAME, {}),
+    (
+        "class numbers only",
+        "0,1,2\n5,0,2\n1,7,0\n5,3,1\n",
+        "first line, 0, 1, 2, may be a client or number the classes",
+        {},
+    ),
     (
         "class numbers only, told",
         "0,1,2\n5,0,2\n1,7,0\n5,3,1\n",
@@ -240,10 +245,15 @@ TABLES: list[tuple[str, Any, Any, dict[str, Any]]] = [
     (
         "no heading",
         csv(FRAME, index=False, header=False),
-        "two columns '5'|may name the clients",
+        "first line, 5, 0, 2, may be a client",
         {},
     ),
-    ("no heading, distinct", "3,0,2\n1,7,0\n", MAY_NAME, {}),
+    (
+        "no heading, distinct",
+        "3,0,2\n1,7,0\n",
+        "give --no-heading with --client-column 0 or --classes 0..2 if it is a client",
+        {},
+    ),
     (
         "no heading, said",
         csv(FRAME, index=False, header=False),

@@ -51,8 +51,8 @@ def load_label_counts(
         The heading of the column of labels in a long table, whose clients are in
         ``client_column`` (default: "client").
     classes : str, optional
-        ``"FIRST..LAST"``: these two columns and all between them are counts, whatever they look
-        like. No other column is.
+        ``"FIRST..LAST"``: these two columns and all between them are counts. Other columns are
+        ignored.
 
     Raises
     ------
@@ -64,24 +64,31 @@ def load_label_counts(
     -----
     Without ``client_column`` and ``classes`` these tables are read:
 
-    - *Words*: the first column holds distinct words and the headings of the others are words.
-      Class numbers do too, if they run from 0 or 1 on, at least three of them, below a first
-      heading that is empty or a word for clients such as ``hospital``.
-    - *Crosstab*: as ``pandas.crosstab(client, label).to_csv()`` writes it. The other headings
-      are class numbers, and they ascend as the first column's numbers do. The first heading is a
-      word for clients such as ``client`` or ``school_id``; or there are at least ten times as
-      many rows as classes, and the first column's numbers lie so close together that counts would
-      have repeated some of them. Its margins are left out.
-    - *Long*: the headings are ``client`` and ``label``, a line for each sample, or ``client``,
+    - *Words*: the first column holds distinct words, and the headings of the others are words.
+      Headings that are class numbers will do if they run from 0 or 1 on, there are at least three
+      of them, and the first heading is empty or a word for clients such as ``hospital``.
+    - *Crosstab*: what ``pandas.crosstab(client, label).to_csv()`` writes. The other headings are
+      ascending class numbers, and the first column holds ascending whole numbers. Its heading is a
+      word for clients such as ``client`` or ``school_id``; or the table has at least ten times as
+      many rows as classes, and the numbers lie so close together that counts would have repeated
+      some of them. Margins are left out.
+    - *Long*: the headings are ``client`` and ``label``, with a row for each sample, or ``client``,
       ``label`` and ``count``.
-    - A data frame's index, if it has a name or holds text, names the clients.
-    - Arrays have no headings: row and column are what ``source`` says.
+    - A data frame whose index has a name or holds text: the index names the clients.
+    - Arrays: rows are clients and columns are classes.
 
-    In any other table whole numbers in the first column may number clients, be labels of single
-    samples, or be counts, and the table is refused. So is one that may be transposed: its first
-    heading is a word for classes, or words name fewer rows than there are columns. Columns and
-    rows that are called a total are left out if they are one, and refused otherwise; so is a
-    first or last one that adds up without being called so.
+    In any other table whole numbers in the first column may number clients, label single samples,
+    or be counts, so the table is refused. A table is also refused if
+
+    - it may be transposed: the first heading is a word for classes, all others are words for
+      clients, or the rows are fewer than the columns and nothing says that they are clients;
+    - a column looks like no class: its heading is ``age``, ``..._id`` or the like, or its numbers
+      ascend or never repeat as client numbers do;
+    - a row or column that calls itself a total does not add up (one that does is left out), or
+      the first or last one adds up without calling itself a total;
+    - all rows add up to 100, as percentages do, or all numbers are 0 and 1.
+
+    A column inside ``classes`` is taken as counts whatever its heading and numbers look like.
 
     Examples
     --------

@@ -145,6 +145,12 @@ def _check_direction(grid: Grid, first: str, num_rows: int, num_columns: int) ->
 def _refuse(grid: Grid) -> NoReturn:
     """Say what the first column may be, with a remedy for each."""
     first, *others = grid.headings
+    if grid.heading == "first line" and all(map(words.is_number, grid.headings)):
+        raise DataError(
+            f"{grid.name}: the first line, {shown(grid.headings)}, may be a client or number the "
+            f"classes; give --no-heading with --client-column 0 or --classes 0..{len(others)} if "
+            f"it is a client, or --classes {first}..{others[-1]} if it numbers the classes."
+        )
     example = quote(f"{others[0] if words.is_unnamed(first) else first}..{others[-1]}")
     raise DataError(
         f"{grid.name}: the first column, {first!r}, may name the clients or be a class; give "
