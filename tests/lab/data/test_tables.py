@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from dubhe_lab.data.headings import names_clients
-from dubhe_lab.data.tables import LabelCounts, load_label_counts
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DataError
+from dubhe_lab.data.headings import names_clients
+from dubhe_lab.data.tables import LabelCounts, load_label_counts
 
 COUNTS = [[5, 0, 2], [1, 7, 0], [0, 9, 9], [5, 3, 1]]
 CLASSES = ["cat", "dog", "cow"]
