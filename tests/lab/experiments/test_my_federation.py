@@ -174,8 +174,14 @@ def test_what_it_shows() -> None:
     settings = pasted["strategy"].settings
     assert settings == found.arguments
     assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
-    assert "30 clients with 10 to 50 samples, median 39;" in str(found)
-    assert "30 clients with 50 samples each;" in str(replace(found, sizes=(50, 50, 50)))
+    shown = " ".join(str(found).split())
+    for told in (
+        "30 clients, 3 classes, 990 samples. Samples of each class: 0 700, 1 190, 2 100.",
+        "Smallest client: 2 with 10 samples. Largest client: 0 with 50 samples.",
+        "The median client has 39 samples.",
+        "The largest class has 7 times the samples of the smallest (rho); clients differ by",
+    ):
+        assert told in shown
     page = found._repr_html_()
     for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
         assert told in str(found)
@@ -226,7 +232,8 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
     """The same figures as the function's, and no option that would be ignored."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
-    options = ["--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
+    own = ["--num-participants", "5", "--key-bits", "512"]
+    options = ["--label-counts", str(file), "--no-heading", "--classes", "0..2", *own]
     ended = call("study", *options, *weights, "--json", str(found))
     assert ended.code == 0
     assert verdict in ended.out
@@ -242,10 +249,61 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
         assert refused.code == 2
         sentence = "is for drawn federations; leave it out with --label-counts."
         assert f"{named} {sentence}" in refused.err
-    assert "leave --equal-weights out." in call("study", "--equal-weights").err
+    for option in ("--equal-weights", "--no-heading", "--classes=a..b", "--client-column=a"):
+        sentence = f"{option.partition('=')[0]} is for --label-counts; leave it out in drawn"
+        assert sentence in call("study", option).err
     same_file = call("study", *options, "--json", str(file))
     assert "give --json the name of another file" in same_file.err
     assert np.loadtxt(file, delimiter=",").shape == SKEWED.shape
+
+
+NAMED = "site,a,b,c\n" + "\n".join(
+    ",".join(map(str, (7 + 2 * row, *counts))) for row, counts in enumerate(SKEWED)
+)
+LONG = "site,kind\n" + "\n".join(
+    f"{row},{kind}"
+    for row, counts in enumerate(SKEWED)
+    for kind, number in zip("abc", counts, strict=True)
+    for _ in range(number)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        (NAMED, {"client_column": "site"}),
+        (NAMED, {"classes": "a..c"}),
+        (LONG, {"client_column": "site", "label_column": "kind"}),
+    ],
+    ids=["client column", "classes", "long"],
+)
+def test_how_a_table_is_read_can_be_said(
+    text: str, reading: dict[str, str], tmp_path: Path
+) -> None:
+    """In Python and on the command line, which shows what was read; a guess is none."""
+    file = tmp_path / "counts.csv"
+    file.write_text(text)
+    own = ["study", "--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in reading.items()]
+    ended = call(*own, *options)
+    assert ended.code == 0
+    shown = " ".join(ended.out.split())
+    assert (
+        "30 clients, 3 classes, 990 samples. Samples of each class: a 700, b 190, c 100." in shown
+    )
+    found = study(file, num_participants=5, key_bits=512, **reading)
+    assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
+    assert found.methods == skewed().methods
+
+
+def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:
+    """One sentence with both remedies, and exit code 2."""
+    file = tmp_path / "counts.csv"
+    file.write_text(NAMED.replace("site", "nr"))
+    ended = call("study", "--label-counts", str(file))
+    assert ended.code == 2
+    assert "--client-column" in ended.err
+    assert "--classes" in ended.err
 
 
 def test_the_package_imports_nothing_before_it_is_asked() -> None:

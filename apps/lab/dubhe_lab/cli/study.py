@@ -1,8 +1,9 @@
 """`dubhe study`: select clients without training a model."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import click
 import typer
@@ -28,6 +29,7 @@ EPILOG: Final = (
     "[bold]dubhe study --label-counts counts.csv --num-participants 10[/bold]"
 )
 
+_OF_TABLES: Final = ("no_heading", "client_column", "label_column", "classes", "equal_weights")
 _OF_DRAWN: Final = (
     *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
     *("num_classes", "num_rounds", "encrypted", "figure"),
@@ -41,9 +43,19 @@ def _study(
     figure: Annotated[Path | None, typer.Option(help="PNG file to draw them to.")] = None,
     label_counts: Annotated[
         Path | None,
-        typer.Option(
-            help="Your federation: CSV, NPY or Parquet, a row a client, a column a class."
-        ),
+        typer.Option(help="Table of your federation: CSV, TSV, Parquet or NPY, a row a client."),
+    ] = None,
+    no_heading: Annotated[
+        bool, typer.Option("--no-heading", help="In your table: the first line is a client.")
+    ] = False,
+    client_column: Annotated[
+        str | None, typer.Option(help="In your table: the column that names the clients.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="In your table: the column of labels, a row a sample.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="In your table: the columns of counts, FIRST..LAST.")
     ] = None,
     equal_weights: Annotated[
         bool,
@@ -58,11 +70,17 @@ def _study(
     --label-counts your own: then a verdict says whether Dubhe helps there.
     """
     _check_kinds(settings.selection)
+    own = {
+        "heading": not no_heading,
+        "client_column": client_column,
+        "label_column": label_column,
+        "classes": classes,
+        "equal_weights": equal_weights,
+    }
     if label_counts is not None:
-        _study_own(settings, label_counts, json, equal_weights)
+        _study_own(settings, label_counts, json, own)
         return
-    if equal_weights:
-        raise SettingsError("In drawn federations all weigh the same; leave --equal-weights out.")
+    _refuse_given(_OF_TABLES, "is for --label-counts; leave it out in drawn federations.")
     if figure is not None:
         if figure.suffix != ".png":
             raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
@@ -103,24 +121,27 @@ def _check_kinds(selection: SelectionSettings) -> None:
                 raise SettingsError(f"{other.name} is not for {name}={chosen}; leave one out.")
 
 
-def _study_own(
-    settings: StudySettings, label_counts: Path, json: Path | None, equal_weights: bool
-) -> None:
-    """Study a federation of which the label counts are known."""
+def _refuse_given(names: Collection[str], why: str) -> None:
+    """Refuse options that would be ignored."""
     context = click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if option.name in _OF_DRAWN and given:
-            names = " or ".join((*option.opts, *option.secondary_opts))
-            raise SettingsError(
-                f"{names} is for drawn federations; leave it out with --label-counts."
-            )
+        if option.name in names and given:
+            spelt = " or ".join((*option.opts, *option.secondary_opts))
+            raise SettingsError(f"{spelt} {why}")
+
+
+def _study_own(
+    settings: StudySettings, label_counts: Path, json: Path | None, own: Mapping[str, Any]
+) -> None:
+    """Study a federation of which the label counts are known."""
+    _refuse_given(_OF_DRAWN, "is for drawn federations; leave it out with --label-counts.")
     writable_file(json)
     if json is not None and json.resolve() == label_counts.resolve():
         raise SettingsError(f"{json} has the label counts; give --json the name of another file.")
     protocol = settings.protocol_settings()
-    own = {"equal_weights": equal_weights, "rounds_per_draw": None, "simulation": None}
-    arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)} | own
+    arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)}
+    arguments |= {"rounds_per_draw": None, "simulation": None, **own}
     console = Console()
     with console.status("Clients are selected for 200 rounds"):
         found = federation_study(label_counts, **arguments)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from statistics import fmean
 from typing import Any, Final
@@ -32,7 +32,23 @@ _SWEPT_ROUNDS: Final = 50  # enough for a comparison, in a tenth of the time
 _TIMED: Final = 20
 
 
-@taking(DubheArguments)
+@dataclass(frozen=True, kw_only=True)
+class _Arguments(DubheArguments):
+    """The arguments of `study`: how to read the table, and how Dubhe selects."""
+
+    label: str = "label"
+    heading: bool = True
+    client_column: str | None = None
+    label_column: str | None = None
+    classes: str | None = None
+
+
+_OF_TABLES: Final = {own.name for own in fields(_Arguments)} - {
+    own.name for own in fields(DubheArguments)
+}
+
+
+@taking(_Arguments)
 def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     """Return whether Dubhe would help a federation: what it reaches, what it costs, and a verdict.
 
@@ -40,15 +56,17 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
 
     Parameters
     ----------
-    label_counts : path-like, array_like of int of shape (N, C), or a partitioner
+    label_counts : path-like, DataFrame, array_like of int of shape (N, C), or a partitioner
         The samples of each class at each client; see `dubhe_lab.data.load_label_counts`.
+    label, heading, client_column, label_column, classes
+        How to read the table, as for `dubhe_lab.data.load_label_counts`.
     **arguments
         Those of `Dubhe`, first of all `num_participants`.
 
     Raises
     ------
     DataError
-        If there is no such table; the message says where it is wrong.
+        If the table cannot be read or could mean something else; the message names the remedy.
     SettingsError
         If a value cannot work.
 
@@ -57,7 +75,9 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     >>> study([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10, num_participants=5).helps
     'much'
     """
-    counts = load_label_counts(label_counts)
+    of_table = {name: arguments.pop(name) for name in _OF_TABLES & arguments.keys()}
+    table = load_label_counts(label_counts, **of_table)
+    counts = table.counts
     settings = DubheArguments(**arguments)
     settings.check_federation(len(counts))
     if settings.rule.target is not None:
@@ -87,6 +107,7 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     everybody = global_distribution(counts)
     methods = {name: _reached(own, shares, weighted) for name, own in plans.items()}
     return FederationStudy(
+        read=table.summary,
         num_clients=len(counts),
         num_classes=len(everybody),
         sizes=tuple(np.percentile(counts.sum(axis=1), [0, 50, 100]).astype(int).tolist()),

@@ -98,6 +98,8 @@ class FederationStudy:
 
     Parameters
     ----------
+    read : str
+        What was read: clients, classes and totals.
     num_clients, num_classes : int
         N and C.
     sizes : tuple of int
@@ -114,6 +116,7 @@ class FederationStudy:
         What random selection and Dubhe reach with other numbers of participants, and with this one.
     """
 
+    read: str
     num_clients: int
     num_classes: int
     sizes: tuple[int, int, int]
@@ -226,23 +229,21 @@ class FederationStudy:
         """Return what a notebook shows."""
         tables = "".join(table.for_html() for table in self._tables())
         code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
+        facts = "<br>".join(escape(self._facts()).splitlines())
         return (
-            f"<p>{escape(self._facts())}</p>{tables}<p>{escape(_LEGEND)}</p>"
+            f"<p>{facts}</p>{tables}<p>{escape(_LEGEND)}</p>"
             f"<p><b>{escape(self.verdict)}</b></p>{code if self.helps != 'not' else ''}"
         )
 
     def _facts(self) -> str:
-        smallest, median, largest = self.sizes
         classes = (
-            f"the largest {self.rho:.3g} times the smallest (rho)"
+            f"The largest class has {self.rho:.3g} times the samples of the smallest (rho)"
             if isfinite(self.rho)
-            else "some without any sample"
+            else "Some classes have no samples"
         )
-        spread = f"{smallest} to {largest} samples, median {median}"
-        sizes = spread if smallest < largest else f"{median} samples each"
         return (
-            f"{self.num_clients} clients with {sizes}; "
-            f"{self.num_classes} classes, {classes}; clients differ by {self.emd:.2f} (EMD_avg)."
+            f"{self.read}\nThe median client has {self.sizes[1]} samples. {classes}; clients "
+            f"differ by {self.emd:.2f} (EMD_avg)."
         )
 
     def _reason(self) -> str:
