@@ -18,6 +18,7 @@ from typer.main import get_command
 import dubhe_flwr
 import dubhe_lab
 from dubhe_lab.cli import app as dubhe
+from dubhe_lab.experiments.options import parameters_of
 
 project = "dubhe-flwr"
 author = "The dubhe-flwr authors"
@@ -107,10 +108,21 @@ def _options(match: re.Match[str]) -> str:
     return "\n".join(rows)
 
 
+def _parameters(match: re.Match[str]) -> str:
+    """Return a table of the arguments of a class, as its docstring describes them."""
+    module, _, name = match[1].rpartition(".")
+    rows = ["| argument | value | meaning |", "|---|---|---|"]
+    for names, kind, meaning in parameters_of(getattr(import_module(module), name)):
+        cells = ", ".join(f"`{each}`" for each in names), kind, meaning
+        rows.append(f"| {' | '.join(cell.replace('``', '`') for cell in cells)} |")
+    return "\n".join(rows)
+
+
 def _prepare(_app: Sphinx, _name: str, source: list[str]) -> None:
-    """Let links to files that are no pages lead to the files, and fill in tables of options."""
+    """Let links to files that are no pages lead to the files, and fill in tables."""
     source[0] = re.sub(r"\]\((?=(\.\./)+(apps|tests)/)", "](path:", source[0])
     source[0] = re.sub(r"<!-- options of dubhe (.*?) -->", _options, source[0])
+    source[0] = re.sub(r"<!-- parameters of (.*?) -->", _parameters, source[0])
 
 
 def setup(app: Sphinx) -> None:

@@ -118,7 +118,7 @@ class Determination(ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tries(Determination):
     """The best of H tentative selections, as in the paper.
 
@@ -180,7 +180,7 @@ class Tries(Determination):
         return [int(np.argmin(scores_of(sums, local_skew, target)))]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Groups(Determination):
     """The best groups of a pool of volunteers.
 

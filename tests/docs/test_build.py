@@ -3,11 +3,18 @@
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from docs.pages import ROOT
+
+from dubhe_flwr.adapter import Options
+from dubhe_flwr.clientapp.node import Node
+from dubhe_flwr.protocol import Limits, Settings
+from dubhe_flwr.rules import Paper, Prices
+from dubhe_lab.experiments.options import parameters_of
 
 API = ROOT / "docs" / "reference" / "api"
 REFERENCE = sorted(set(API.glob("*.md")) - {API / "index.md"})
@@ -63,6 +70,17 @@ def test_the_options_of_commands_are_filled_in(built: Path) -> None:
     assert page.count("Fixes all chance: same seed, same sets, same accuracies.") == 2
     (seed,) = set(re.findall(r"--seed<.*?</tr>", page, re.DOTALL))
     assert ">0<" in seed
+
+
+@pytest.mark.parametrize("documented", [Settings, Options, Prices, Paper, Node, Limits])
+def test_the_page_of_settings_has_a_row_for_each(built: Path, documented: type) -> None:
+    """The tables are filled in, and no docstring leaves a field out."""
+    page = (built / "reference/settings.html").read_text()
+    assert "parameters of" not in page
+    names = [name for parameter in parameters_of(documented) for name in parameter.names]
+    inherited = fields(Limits) if documented is Node else ()
+    assert {*names, *(own.name for own in inherited)} == {own.name for own in fields(documented)}
+    assert all(f'<span class="pre">{name}</span>' in page for name in names)
 
 
 def test_pages_need_no_network(built: Path) -> None:

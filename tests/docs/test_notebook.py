@@ -1,22 +1,36 @@
 """The notebook of the first hour runs, shows the study and the figure, and carries no output."""
 
 import json
+import logging
 from typing import Any
 
 import pytest
 from docs.pages import ROOT
+from matplotlib import pyplot as plt
 
 NOTEBOOK = ROOT / "docs" / "tutorial" / "first_hour.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 
 
-def test_it_runs_from_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cell by cell, as a notebook would; what the text says is so."""
+def test_it_runs_from_the_top(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cell by cell, as a notebook would; what the text says is so, and Flower logs nothing."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    drawn: list[object] = []
+    monkeypatch.setattr(plt, "show", lambda: drawn.append(plt.gcf()))
+    flower = logging.getLogger("flwr")
+    level = flower.level
+    flower.addHandler(caplog.handler)
     names: dict[str, Any] = {"__name__": "__main__"}
     for number, cell in enumerate(CELLS):
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)  # noqa: S102
+    flower.removeHandler(caplog.handler)
+    flower.setLevel(level)
+    assert caplog.messages == []
+    assert drawn == [names["figure"]]
+    assert "".join(CELLS[-2]["source"]).endswith("plt.show()")  # a figure below would be a second
     assert names["found"].helps == "much"
     pasted = "strategy = Dubhe(\n    FedAvg(),\n    num_participants=8,\n)"
     assert names["found"].code.endswith(pasted)

@@ -32,7 +32,7 @@ The gradient of D is ``(sum P_i / V - 1, m + r b, sum P_i (w_i - w) / V)``.
 then P and ``P w p`` at one point of each exchange. That is the gradient of D there, for any t. In
 between every node minimises D over the same synthetic clients, whose shares fit all that was summed
 and allow for its noise (`synthetic`). Prices are settled once V is met and little is left to gain,
-as far as noise lets that be seen. 
+as far as noise lets that be seen.
 
 *The same prices everywhere.* All rests on integer sums, on Philox's uniform numbers and on smooth
 functions of them. Newton's method ends far below 1e-9; prices are rounded to multiples of 2^-10.

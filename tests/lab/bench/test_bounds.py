@@ -1,6 +1,8 @@
 """Tests of what the benchmarks of encryption and of engines make of their timings."""
 
 import pytest
+from command_line import call
+from flwr.clientapp import ClientApp
 
 from dubhe_lab.bench import crypto, engine
 from dubhe_lab.bench.crypto import CryptoSettings
@@ -37,3 +39,11 @@ def test_the_ratio_is_that_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert content["messages_ratio_vs_ray"] == pytest.approx(200)
     assert content["ray_messages_per_second"] == pytest.approx(100)
     assert content["wanted"]["messages_ratio_vs_ray"] == {"bound": "at least 50", "kept": True}
+
+
+def test_a_message_that_is_lost_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would look fast; a node without a handler answers with an error."""
+    monkeypatch.setattr(engine, "_echo_app", ClientApp)
+    ended = call("bench", "engine", "--num-nodes", "4", "--no-ray")
+    assert ended.code == 2
+    assert "The engine answered 0 of 4 messages" in ended.err

@@ -1,9 +1,11 @@
 """Tests of the benchmark of training rounds."""
 
 import pytest
+from command_line import call
 
 from dubhe_lab.bench import rounds
 from dubhe_lab.bench.rounds import RoundsSettings
+from dubhe_lab.training.client import TorchClient
 
 
 def test_rounds_are_counted_after_the_first() -> None:
@@ -23,3 +25,15 @@ def test_the_rate_is_that_of_the_median_round(monkeypatch: pytest.MonkeyPatch) -
     assert found.figures["plain_loop_rounds_per_second"] == pytest.approx(0.5)
     assert found.figures["ray_rounds_per_second"] == pytest.approx(0.25)
     assert [row[2] for row in found.tables[0].rows] == ["100%", "50%", "50%"]
+
+
+def test_a_client_that_fails_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round in which nobody trains would be a fast one, and the command would exit with 0."""
+
+    def fit(self: TorchClient, *_: object) -> None:
+        raise ValueError("no data")
+
+    monkeypatch.setattr(TorchClient, "fit", fit)
+    ended = call("bench", "rounds", "--quick", "--no-ray", "--no-pfl")
+    assert ended.code == 2
+    assert "3 of 3 clients failed to train" in ended.err

@@ -83,7 +83,7 @@ def test_the_record_is_that_of_the_rounds(
     selection: RecordedSelection, told: list[tuple[int, float | None]]
 ) -> None:
     """Skews of the chosen clients, evaluations, bytes, seconds and notes, computed by hand."""
-    result = selection.result(FEDERATION)
+    result = selection.result(FEDERATION, 2)
     # p_o is (7/8, 1/8) in round 1 and (3/8, 5/8) in round 2.
     assert result.num_rounds == 2
     assert result.emd == pytest.approx((0.75, 0.25))
@@ -115,7 +115,7 @@ def test_a_round_without_an_evaluation_is_kept_as_none(
     """The series stay as long as the rounds are many."""
     monkeypatch.setattr(Averaging, "evaluate", lambda *_: None)
     assert selection.evaluate(3, MODEL) is None
-    result = selection.result(FEDERATION)
+    result = selection.result(FEDERATION, 2)
     assert result.accuracy == (0.0, 0.1, 0.2, None)
     assert result.loss == (2.0, 1.0, 0.0, None)
     assert told[-1] == (3, None)

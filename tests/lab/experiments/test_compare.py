@@ -9,7 +9,7 @@ import pytest
 from small_comparison import run, small_settings
 
 from dubhe_flwr.errors import DubheError
-from dubhe_lab.experiments.apps import build_client_app
+from dubhe_lab.experiments.apps import RecordedSelection, build_client_app
 from dubhe_lab.experiments.compare import compare
 from dubhe_lab.experiments.scenario import Scenario, scenario_of
 from dubhe_lab.experiments.settings import COMPARED
@@ -145,6 +145,21 @@ def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Scenario, "client", client)
     with pytest.raises(DubheError, match=r"Round 1: \d of 5 clients failed to train"):
+        run(small_settings(methods=("random",)))
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_run_that_ends_early_is_no_result(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where the app ends its process, with whatever code, nor where an engine hides it."""
+
+    def evaluate(self: RecordedSelection, server_round: int, parameters: Any) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(RecordedSelection, "evaluate", evaluate)
+    with pytest.raises(DubheError, match=f"exit code {code};"):
+        run(small_settings(methods=("random",)))
+    monkeypatch.setattr("dubhe_lab.experiments.compare.simulate", lambda *_, **__: None)
+    with pytest.raises(DubheError, match="The run ended after 0 of 3 rounds;"):
         run(small_settings(methods=("random",)))
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -76,6 +77,14 @@ def test_it_foretells_the_encrypted_run(seed: int, most_clients: int, most_class
 
 
 SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
+
+
+@cache
+def skewed(**given: Any) -> FederationStudy:
+    """Study it with five participants."""
+    return study(SKEWED, num_participants=5, key_bits=512, **given)
+
+
 MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
 
 
@@ -105,9 +114,52 @@ def test_the_verdict_says_why(
     assert found.helps == helps, found.points
     assert reason in found.verdict
     assert found.verdict.count("Dubhe helps") + found.verdict.count("hardly helps") == 1
-    points = re.search(rf"\| {helps} \|.* \| (.+?) \|\n", PAGE.read_text(encoding="utf-8"))
+
+
+def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
+    """Elsewhere a range, with the reasons; the page has the same figures."""
+    found = replace(skewed(), num_classes=10, sizes=(25, 25, 25))
+    page = PAGE.read_text(encoding="utf-8")
+    points = re.search(rf"\| {found.helps} \|.* \| (.+?) \|\n", page)
     assert points
-    assert f"ten classes, gained {points[1]}." in found.verdict
+    assert f"worth {found.points:.1f} points of accuracy" in found.verdict
+    most = f"{2 * found.points:.1f}"
+    assert f"with this verdict gained {points[1]}." in found.verdict
+    changes: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"num_classes": 9}, "here there are 9 classes."),
+        ({"num_clients": 301}, "here there are 301 clients."),
+        ({"sizes": (24, 25, 26)}, "here there are clients of different sizes."),
+        ({"num_classes": 9, "num_clients": 301}, "9 classes and 301 clients."),
+    )
+    for changed, reason in changes:
+        other = replace(found, **changed)
+        assert f"Expect 2.2 to {most} points" in other.verdict
+        assert reason in other.verdict
+    of_one_class = replace(found, methods={**found.methods, "dubhe": found.methods["random"]})
+    assert "Expect -0.6 to 0.8 points" in replace(of_one_class, num_classes=9).verdict
+
+
+def test_weights_are_mentioned_where_sizes_differ() -> None:
+    """Unless all clients count the same already."""
+    found = skewed()
+    assert "study with --equal-weights" in found.verdict
+    assert "equal-weights" not in replace(found, sizes=(25, 25, 25)).verdict
+    equal = replace(found.arguments, equal_weights=True)
+    assert "equal-weights" not in replace(found, arguments=equal).verdict
+
+
+def test_other_numbers_of_participants_are_shown() -> None:
+    """Up to half of the clients, as a study with each of them foretells."""
+    found = study(SKEWED, num_participants=8, key_bits=512)
+    assert sorted(found.sweep) == [4, 8, 12]  # 16 are more than half
+    assert found.sweep[8] == {name: found.methods[name] for name in ("random", "dubhe")}
+    other = study(SKEWED, num_participants=4, key_bits=512)
+    assert found.sweep[4]["random"] == other.methods["random"]
+    distances = [each.distance for each in (found.sweep[4]["dubhe"], other.methods["dubhe"])]
+    assert distances[0] == pytest.approx(distances[1], rel=0.1)
+    for wanted in found.sweep:
+        assert f"K = {wanted}" in str(found)
+    assert sorted(skewed().sweep) == [5, 7, 10]  # 2 are fewer than any sum may cover
 
 
 def test_what_it_shows() -> None:
@@ -122,8 +174,14 @@ def test_what_it_shows() -> None:
     settings = pasted["strategy"].settings
     assert settings == found.arguments
     assert all(len(line) <= 80 and "…" not in line for line in str(found).splitlines())
-    assert "30 clients with 10 to 50 samples, median 39;" in str(found)
-    assert "30 clients with 50 samples each;" in str(replace(found, sizes=(50, 50, 50)))
+    shown = " ".join(str(found).split())
+    for told in (
+        "30 clients, 3 classes, 990 samples. Samples of each class: 0 700, 1 190, 2 100.",
+        "Smallest client: 2 with 10 samples. Largest client: 0 with 50 samples.",
+        "The median client has 39 samples.",
+        "The largest class has 7 times the samples of the smallest (rho); clients differ by",
+    ):
+        assert told in shown
     page = found._repr_html_()
     for told in ("random", "Dubhe", "greedy (oracle)", "with a registration", "without one"):
         assert told in str(found)
@@ -174,12 +232,13 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
     """The same figures as the function's, and no option that would be ignored."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
-    options = ["--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
+    own = ["--num-participants", "5", "--key-bits", "512"]
+    options = ["--label-counts", str(file), "--no-heading", "--classes", "0..2", *own]
     ended = call("study", *options, *weights, "--json", str(found))
     assert ended.code == 0
     assert verdict in ended.out
     content = json.loads(found.read_text())
-    same = study(SKEWED, num_participants=5, key_bits=512, equal_weights=bool(weights)).to_dict()
+    same = skewed(equal_weights=bool(weights)).to_dict()
     for told in (content, same):
         for cost in told["costs"].values():
             del cost["node_seconds"]  # it takes as long as it takes
@@ -190,10 +249,61 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
         assert refused.code == 2
         sentence = "is for drawn federations; leave it out with --label-counts."
         assert f"{named} {sentence}" in refused.err
-    assert "leave --equal-weights out." in call("study", "--equal-weights").err
+    for option in ("--equal-weights", "--no-heading", "--classes=a..b", "--client-column=a"):
+        sentence = f"{option.partition('=')[0]} is for --label-counts; leave it out in drawn"
+        assert sentence in call("study", option).err
     same_file = call("study", *options, "--json", str(file))
     assert "give --json the name of another file" in same_file.err
     assert np.loadtxt(file, delimiter=",").shape == SKEWED.shape
+
+
+NAMED = "site,a,b,c\n" + "\n".join(
+    ",".join(map(str, (7 + 2 * row, *counts))) for row, counts in enumerate(SKEWED)
+)
+LONG = "site,kind\n" + "\n".join(
+    f"{row},{kind}"
+    for row, counts in enumerate(SKEWED)
+    for kind, number in zip("abc", counts, strict=True)
+    for _ in range(number)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        (NAMED, {"client_column": "site"}),
+        (NAMED, {"classes": "a..c"}),
+        (LONG, {"client_column": "site", "label_column": "kind"}),
+    ],
+    ids=["client column", "classes", "long"],
+)
+def test_how_a_table_is_read_can_be_said(
+    text: str, reading: dict[str, str], tmp_path: Path
+) -> None:
+    """In Python and on the command line, which shows what was read; a guess is none."""
+    file = tmp_path / "counts.csv"
+    file.write_text(text)
+    own = ["study", "--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in reading.items()]
+    ended = call(*own, *options)
+    assert ended.code == 0
+    shown = " ".join(ended.out.split())
+    assert (
+        "30 clients, 3 classes, 990 samples. Samples of each class: a 700, b 190, c 100." in shown
+    )
+    found = study(file, num_participants=5, key_bits=512, **reading)
+    assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
+    assert found.methods == skewed().methods
+
+
+def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:
+    """One sentence with both remedies, and exit code 2."""
+    file = tmp_path / "counts.csv"
+    file.write_text(NAMED.replace("site", "nr"))
+    ended = call("study", "--label-counts", str(file))
+    assert ended.code == 2
+    assert "--client-column" in ended.err
+    assert "--classes" in ended.err
 
 
 def test_the_package_imports_nothing_before_it_is_asked() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dubhe_flwr.errors import SettingsError
-from dubhe_lab.experiments.options import CommandSettings, names, numbers, option, same
+from dubhe_lab.experiments.options import CommandSettings, names, numbers, option, options_of, same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +60,68 @@ def test_a_field_can_be_like_another() -> None:
     (again,) = (own for own in Trial.flat_fields() if own.name == "again")
     assert again.metadata["about"] == "N."
     assert (again.metadata["quick"], again.default) == (3, 5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sun:
+    """Shines.
+
+    Parameters
+    ----------
+    hours : float (default: 3)
+        How long.
+    """
+
+    hours: float = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weather:
+    """What another package declares.
+
+    Parameters
+    ----------
+    degrees : int
+        ``T``: degrees.
+    sky : Sun (default: Sun())
+        What is seen.
+    wind : float, optional (default: as `degrees` has it)
+        Metres
+        a second.
+
+    Raises
+    ------
+    SettingsError
+        In no case.
+    """
+
+    degrees: int
+    sky: Sun = field(default_factory=Sun)
+    wind: float | None = None
+
+
+@options_of(
+    Weather, ("degrees", "sky", "wind"), kinds={"sky": {"sun": Sun}}, degrees={"default": 9}
+)
+class Forecast(CommandSettings):
+    """Settings that take over others."""
+
+
+def test_options_are_taken_over_from_a_documented_class() -> None:
+    """With type, default and words; a field of several kinds is a choice, and theirs follow."""
+    assert Forecast().flat() == {"degrees": 9, "sky": "sun", "hours": 3.0, "wind": None}
+    own = {each.name: each for each in Forecast.flat_fields()}
+    about = {name: each.metadata["about"] for name, each in own.items()}
+    assert about == {
+        "degrees": "T: degrees.",
+        "sky": "What is seen. One of sun.",
+        "hours": "(sun) How long.",
+        "wind": "Metres a second.",
+    }
+    assert (own["degrees"].type, own["sky"].type, own["wind"].type) == (int, str, float | None)
+    assert own["wind"].metadata["shown"] == "as degrees has it"
+    with pytest.raises(SettingsError, match="sky='rain' is unknown; choose one of sun"):
+        Forecast.of(sky="rain")
 
 
 def test_lists_are_read() -> None:

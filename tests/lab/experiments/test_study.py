@@ -84,6 +84,15 @@ def test_the_seed_decides_and_the_settings_matter() -> None:
     assert mixture.methods["greedy"].emd != first["greedy"].emd
 
 
+def test_the_number_of_classes_is_free() -> None:
+    """Without it the reference set says how many there are, and results tell none besides."""
+    few = small_study(num_classes=3, target=(0.5, 0.25, 0.25), num_rounds=1)
+    assert few.federation.num_classes == few.config["num_classes"] == 3
+    many = small_study(reference_set=(1, 12), num_rounds=1)
+    assert many.federation.num_classes == 12
+    assert "num_classes" not in many.config
+
+
 def test_the_baselines_select_as_their_selectors_do() -> None:
     """The figures are recomputed here from the selectors' own choices."""
     results = small_study()

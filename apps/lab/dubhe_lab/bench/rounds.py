@@ -16,13 +16,14 @@ import torch
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
-from flwr.common import NDArrays, Scalar, ndarrays_to_parameters
+from flwr.common import NDArrays, Parameters, Scalar, ndarrays_to_parameters
 from flwr.server import ServerAppComponents, ServerConfig
 from flwr.server.strategy import FedAvg
 from flwr.serverapp import ServerApp
 from torch.nn.functional import cross_entropy
 
 from dubhe_lab.bench.measuring import BenchResults, environment
+from dubhe_lab.experiments.apps import refuse_failures
 from dubhe_lab.experiments.compare import simulate
 from dubhe_lab.experiments.options import CommandSettings, option
 from dubhe_lab.experiments.progress import flower_log_level
@@ -156,7 +157,16 @@ def _flower(engine: str, settings: RoundsSettings) -> list[float]:
     def note(_round: int, _model: NDArrays, _config: dict[str, Scalar]) -> None:
         moments.append(perf_counter())
 
-    strategy = FedAvg(
+    class WithoutFailures(FedAvg):
+        """Ends the run if a client fails: a round in which nobody trains is fast."""
+
+        def aggregate_fit(
+            self, server_round: int, results: list[Any], failures: list[Any]
+        ) -> tuple[Parameters | None, dict[str, Scalar]]:
+            refuse_failures(server_round, results, failures)
+            return super().aggregate_fit(server_round, results, failures)
+
+    strategy = WithoutFailures(
         fraction_evaluate=0.0,
         min_fit_clients=settings.num_clients,
         min_available_clients=settings.num_clients,

@@ -1,8 +1,9 @@
 """`dubhe study`: select clients without training a model."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import click
 import typer
@@ -15,7 +16,7 @@ from dubhe_lab.cli.options import command, writable_file
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as federation_study
 from dubhe_lab.experiments.progress import study_progress
-from dubhe_lab.experiments.settings import FederationSettings, SelectionSettings
+from dubhe_lab.experiments.settings import KINDS, FederationSettings, SelectionSettings
 from dubhe_lab.experiments.study import study as run
 from dubhe_lab.report.panels import save_study_figure
 from dubhe_lab.report.picture import require_matplotlib
@@ -23,16 +24,16 @@ from dubhe_lab.report.results import StudyResults, write_json
 from dubhe_lab.report.terminal import study_sentence, study_table
 
 EPILOG: Final = (
-    "Example: [bold]dubhe study --determination grouped --json results/grouped.json "
-    "--figure results/grouped.png[/bold]; "
+    "Example: [bold]dubhe study --determination groups --json results/groups.json "
+    "--figure results/groups.png[/bold]; "
     "[bold]dubhe study --label-counts counts.csv --num-participants 10[/bold]"
 )
 
+_OF_TABLES: Final = ("no_heading", "client_column", "label_column", "classes", "equal_weights")
 _OF_DRAWN: Final = (
     *(own.name for own in FederationSettings.flat_fields() if own.name != "seed"),
-    *("num_rounds", "encrypted", "figure"),
+    *("num_classes", "num_rounds", "encrypted", "figure"),
 )
-_OF_OTHER_RULES: Final = {"prices": ["thresholds"], "paper": ["coverage", "local_skew", "target"]}
 
 
 def _study(
@@ -42,9 +43,19 @@ def _study(
     figure: Annotated[Path | None, typer.Option(help="PNG file to draw them to.")] = None,
     label_counts: Annotated[
         Path | None,
-        typer.Option(
-            help="Your federation: CSV, NPY or Parquet, a row a client, a column a class."
-        ),
+        typer.Option(help="Table of your federation: CSV, TSV, Parquet or NPY, a row a client."),
+    ] = None,
+    no_heading: Annotated[
+        bool, typer.Option("--no-heading", help="In your table: the first line is a client.")
+    ] = False,
+    client_column: Annotated[
+        str | None, typer.Option(help="In your table: the column that names the clients.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="In your table: the column of labels, a row a sample.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="In your table: the columns of counts, FIRST..LAST.")
     ] = None,
     equal_weights: Annotated[
         bool,
@@ -58,12 +69,18 @@ def _study(
     Random selection and a greedy oracle select in the same federation. It is a drawn one, or with
     --label-counts your own: then a verdict says whether Dubhe helps there.
     """
-    _check_rule(settings.selection)
+    _check_kinds(settings.selection)
+    own = {
+        "heading": not no_heading,
+        "client_column": client_column,
+        "label_column": label_column,
+        "classes": classes,
+        "equal_weights": equal_weights,
+    }
     if label_counts is not None:
-        _study_own(settings, label_counts, json, equal_weights)
+        _study_own(settings, label_counts, json, own)
         return
-    if equal_weights:
-        raise SettingsError("In drawn federations all weigh the same; leave --equal-weights out.")
+    _refuse_given(_OF_TABLES, "is for --label-counts; leave it out in drawn federations.")
     if figure is not None:
         if figure.suffix != ".png":
             raise SettingsError(f"figure={str(figure)!r} has to end in .png.")
@@ -93,31 +110,38 @@ def _study(
         console.print(f"Written: {', '.join(written)}.", highlight=False)
 
 
-def _check_rule(selection: SelectionSettings) -> None:
-    """Refuse what the rule does not take."""
-    for name in _OF_OTHER_RULES[selection.rule]:
-        if getattr(selection, name) != getattr(SelectionSettings(), name):
-            raise SettingsError(f"{name} is not for rule={selection.rule}; leave one out.")
+def _check_kinds(selection: SelectionSettings) -> None:
+    """Refuse settings of a rule that was not chosen."""
+    usual = SelectionSettings()
+    for name, kinds in KINDS.items():
+        chosen = getattr(selection, name)
+        others = (own for kind, of in kinds.items() if kind != chosen for own in fields(of))
+        for other in others:
+            if getattr(selection, other.name) != getattr(usual, other.name):
+                raise SettingsError(f"{other.name} is not for {name}={chosen}; leave one out.")
 
 
-def _study_own(
-    settings: StudySettings, label_counts: Path, json: Path | None, equal_weights: bool
-) -> None:
-    """Study a federation of which the label counts are known."""
+def _refuse_given(names: Collection[str], why: str) -> None:
+    """Refuse options that would be ignored."""
     context = click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if option.name in _OF_DRAWN and given:
-            names = " or ".join((*option.opts, *option.secondary_opts))
-            raise SettingsError(
-                f"{names} is for drawn federations; leave it out with --label-counts."
-            )
+        if option.name in names and given:
+            spelt = " or ".join((*option.opts, *option.secondary_opts))
+            raise SettingsError(f"{spelt} {why}")
+
+
+def _study_own(
+    settings: StudySettings, label_counts: Path, json: Path | None, own: Mapping[str, Any]
+) -> None:
+    """Study a federation of which the label counts are known."""
+    _refuse_given(_OF_DRAWN, "is for drawn federations; leave it out with --label-counts.")
     writable_file(json)
     if json is not None and json.resolve() == label_counts.resolve():
         raise SettingsError(f"{json} has the label counts; give --json the name of another file.")
     protocol = settings.protocol_settings()
-    own = {"equal_weights": equal_weights, "rounds_per_draw": 1, "simulation": None}
-    arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)} | own
+    arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)}
+    arguments |= {"rounds_per_draw": 1, "simulation": None, **own}
     console = Console()
     with console.status("Clients are selected for 200 rounds"):
         found = federation_study(label_counts, **arguments)

@@ -9,7 +9,7 @@ from dubhe_lab.data.partition import (
     client_distributions,
     largest_remainder,
 )
-from dubhe_lab.data.tables import load_label_counts
+from dubhe_lab.data.tables import LabelCounts, load_label_counts
 from dubhe_lab.data.virtual import assign_samples
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "USUAL_FOLDER",
     "Dataset",
     "Federation",
+    "LabelCounts",
     "PartitionKind",
     "assign_samples",
     "client_distributions",

@@ -1,7 +1,7 @@
 """The Flower apps of a comparison: one ClientApp for all methods, a recorded strategy for each."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -76,11 +76,7 @@ class RecordedSelection(Selection):
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
         """Aggregate, and take note of what the updates weigh; a failed client is an error."""
         self._training_seconds += time.perf_counter() - self._training_began
-        if failures:
-            raise DubheError(
-                f"Round {server_round}: {len(failures)} of {len(results) + len(failures)} clients "
-                f"failed to train; Flower's log above says why ({failures[0]})."
-            )
+        refuse_failures(server_round, results, failures)
         self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
         return super().aggregate_fit(server_round, results, failures)
 
@@ -96,8 +92,12 @@ class RecordedSelection(Selection):
         self._on_round(server_round, accuracy)
         return evaluation
 
-    def result(self, federation: Federation) -> MethodResult:
-        """Return how the rounds so far went; row i of the federation has the alias i."""
+    def result(self, federation: Federation, num_rounds: int) -> MethodResult:
+        """Return how the rounds went, if all did; row i of the federation has the alias i."""
+        if (ended := max(0, len(self._evaluations) - 1)) < num_rounds:
+            raise DubheError(
+                f"The run ended after {ended} of {num_rounds} rounds; Flower's log above says why."
+            )
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
         return MethodResult(
@@ -111,6 +111,17 @@ class RecordedSelection(Selection):
             bytes_down=self._update_bytes_down + selection_bytes_down,
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
+        )
+
+
+def refuse_failures(
+    server_round: int, results: Sequence[object], failures: Sequence[object]
+) -> None:
+    """Raise `DubheError` if a client failed: strategies of Flower go on with the others."""
+    if failures:
+        raise DubheError(
+            f"Round {server_round}: {len(failures)} of {len(results) + len(failures)} clients "
+            f"failed to train; Flower's log above says why ({failures[0]})."
         )
 
 

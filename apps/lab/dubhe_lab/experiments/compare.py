@@ -9,6 +9,7 @@ import torch
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from dubhe_flwr.errors import DubheError
 from dubhe_flwr.simulation import run_in_process
 from dubhe_lab.experiments.apps import build_client_app, build_server_app, build_strategy
 from dubhe_lab.experiments.findings import federation_summary, provenance
@@ -58,7 +59,7 @@ def compare(
             settings.federation.num_clients,
             on_gpu=device.type == "cuda",
         )
-        found = strategy.result(scenario.federation)
+        found = strategy.result(scenario.federation, settings.num_rounds)
         results = replace(results, methods={**results.methods, method: found})
         on_method(results)
     return results
@@ -72,18 +73,29 @@ def simulate(
     *,
     on_gpu: bool = False,
 ) -> None:
-    """Run a Flower app to its end; `on_gpu` each of Ray's workers has a quarter of a GPU."""
-    if engine == "inprocess":
-        run_in_process(server_app, client_app, num_supernodes)
-        return
-    from flwr.simulation import run_simulation  # noqa: PLC0415 - needs Ray, an extra
+    """Run a Flower app to its end; `on_gpu` each of Ray's workers has a quarter of a GPU.
 
-    run_simulation(
-        server_app,
-        client_app,
-        num_supernodes,
-        backend_config={
-            "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
-            "client_resources": {"num_cpus": 1, "num_gpus": 0.25 if on_gpu else 0.0},
-        },
-    )
+    Raises
+    ------
+    DubheError
+        If the app ends its own process. A command must not report success then.
+    """
+    try:
+        if engine == "inprocess":
+            run_in_process(server_app, client_app, num_supernodes)
+            return
+        from flwr.simulation import run_simulation  # noqa: PLC0415 - needs Ray, an extra
+
+        run_simulation(
+            server_app,
+            client_app,
+            num_supernodes,
+            backend_config={
+                "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
+                "client_resources": {"num_cpus": 1, "num_gpus": 0.25 if on_gpu else 0.0},
+            },
+        )
+    except SystemExit as error:
+        raise DubheError(
+            f"The app ended its own process with exit code {error.code}; its log above says why."
+        ) from error

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from statistics import fmean
 from typing import Any, Final
@@ -21,17 +21,34 @@ from dubhe_flwr.core.distribution import (
     label_distribution,
 )
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.protocol import Coordinator, Plan, Selector, Stage, StageReport
+from dubhe_flwr.protocol import Coordinator, NodePolicy, Plan, Selector, Stage, StageReport
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.data import load_label_counts
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
 _ROUNDS: Final = 200
+_SWEPT_ROUNDS: Final = 50  # enough for a comparison, in a tenth of the time
 _TIMED: Final = 20
 
 
-@taking(DubheArguments)
+@dataclass(frozen=True, kw_only=True)
+class _Arguments(DubheArguments):
+    """The arguments of `study`: how to read the table, and how Dubhe selects."""
+
+    label: str = "label"
+    heading: bool = True
+    client_column: str | None = None
+    label_column: str | None = None
+    classes: str | None = None
+
+
+_OF_TABLES: Final = {own.name for own in fields(_Arguments)} - {
+    own.name for own in fields(DubheArguments)
+}
+
+
+@taking(_Arguments)
 def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     """Return whether Dubhe would help a federation: what it reaches, what it costs, and a verdict.
 
@@ -39,15 +56,17 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
 
     Parameters
     ----------
-    label_counts : path-like, array_like of int of shape (N, C), or a partitioner
+    label_counts : path-like, DataFrame, array_like of int of shape (N, C), or a partitioner
         The samples of each class at each client; see `dubhe_lab.data.load_label_counts`.
+    label, heading, client_column, label_column, classes
+        How to read the table, as for `dubhe_lab.data.load_label_counts`.
     **arguments
         Those of `Dubhe`, first of all `num_participants`.
 
     Raises
     ------
     DataError
-        If there is no such table; the message says where it is wrong.
+        If the table cannot be read or could mean something else; the message names the remedy.
     SettingsError
         If a value cannot work.
 
@@ -56,7 +75,9 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     >>> study([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10, num_participants=5).helps
     'much'
     """
-    counts = load_label_counts(label_counts)
+    of_table = {name: arguments.pop(name) for name in _OF_TABLES & arguments.keys()}
+    table = load_label_counts(label_counts, **of_table)
+    counts = table.counts
     settings = DubheArguments(**arguments)
     settings.check_federation(len(counts))
     if settings.rule.target is not None:
@@ -71,7 +92,6 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         seed=settings.seed or 0,
         simulation="plain",
         trusted_keys=None,
-        rounds_per_draw=settings.rounds_per_draw,  # costs are those of real nodes
     )
     shares = label_distribution(counts)
     weighted = shares if settings.equal_weights else counts
@@ -84,16 +104,51 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     rounds = {name: rounds_in_memory(selector, nodes) for name, selector in selectors.items()}
     plans = {name: list(islice(own, _ROUNDS)) for name, own in rounds.items()}
     everybody = global_distribution(counts)
+    methods = {name: _reached(own, shares, weighted) for name, own in plans.items()}
     return FederationStudy(
+        read=table.summary,
         num_clients=len(counts),
         num_classes=len(everybody),
         sizes=tuple(np.percentile(counts.sum(axis=1), [0, 50, 100]).astype(int).tolist()),
         rho=imbalance_ratio(everybody),
         emd=average_emd(shares, everybody),
-        methods={name: _reached(own, shares, weighted) for name, own in plans.items()},
+        methods=methods,
         costs=_costs(plans["dubhe"], counts, simulated),
         arguments=settings,
+        sweep={
+            settings.num_participants: {name: methods[name] for name in ("random", "dubhe")},
+            **_swept(nodes, shares, weighted, simulated),
+        },
     )
+
+
+def _swept(
+    nodes: Sequence[NodePolicy],
+    shares: NDArray[np.float64],
+    weighted: NDArray[Any],
+    settings: DubheArguments,
+) -> dict[int, dict[str, Reached]]:
+    """Return what other numbers of participants reach, up to half of the clients."""
+    swept = {}
+    for halves in (1, 3, 4):
+        wanted = halves * settings.num_participants // 2
+        if 2 * wanted > len(nodes):
+            continue
+        try:
+            own = replace(settings, num_participants=wanted)
+        except SettingsError:  # such as fewer clients than in a group
+            continue
+        rounds: dict[str, tuple[Selector[Any], int]] = {
+            "random": (RandomSelector(wanted, settings.seed or 0), _ROUNDS),
+            "dubhe": (Coordinator(own), _SWEPT_ROUNDS),
+        }
+        swept[wanted] = {
+            name: _reached(
+                list(islice(rounds_in_memory(selector, nodes), number)), shares, weighted
+            )
+            for name, (selector, number) in rounds.items()
+        }
+    return swept
 
 
 def _reached(plans: Sequence[Plan], shares: NDArray[np.float64], weighted: NDArray[Any]) -> Reached:

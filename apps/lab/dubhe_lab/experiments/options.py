@@ -1,10 +1,46 @@
-"""Settings whose fields say what they are: checked in one place, and options of a command."""
+"""Settings whose fields say what they are: checked in one place, and options of a command.
 
-from collections.abc import Callable, Sequence
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Literal, Self, get_args, get_origin
+A field is declared here with `option`, copied from other settings with `same`, or taken over from a
+class of `dubhe_flwr` with `options_of`, which reads its default and its help from that class.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from inspect import getdoc
+from types import NoneType
+from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
 
 from dubhe_flwr.errors import SettingsError
+
+SettingsT = TypeVar("SettingsT", bound="CommandSettings")
+
+
+class Parameter(NamedTuple):
+    """An entry of the section "Parameters" of a docstring; `names` has several after a comma."""
+
+    names: tuple[str, ...]
+    kind: str
+    meaning: str
+
+
+def parameters_of(documented: type) -> list[Parameter]:
+    """Return the parameters of a class as its NumPy docstring describes them.
+
+    Examples
+    --------
+    >>> from dubhe_flwr.protocol import Settings
+    >>> parameters_of(Settings)[0]  # doctest: +ELLIPSIS
+    Parameter(names=('num_participants',), kind='int', meaning='``K``: clients that train ...
+    """
+    _, _, rest = (getdoc(documented) or "").partition("Parameters\n----------\n")
+    entries = re.split(r"\n(?=\S)", re.split(r"\n\n\w+\n-+\n", rest)[0].strip())
+    found = []
+    for entry in entries:
+        heading, _, meaning = entry.partition("\n")
+        names, _, kind = heading.partition(" : ")
+        found.append(Parameter(tuple(names.split(", ")), kind, " ".join(meaning.split())))
+    return found
 
 
 def option(
@@ -34,6 +70,61 @@ def same(settings: type["CommandSettings"], name: str, **told: Any) -> Any:
         default=told.pop("default", like.default),
         metadata={**like.metadata, "choices": _choices(like), **told},
     )
+
+
+def options_of(
+    owner: type,
+    names: Sequence[str],
+    *,
+    kinds: Mapping[str, Mapping[str, type[Any]]],
+    **told: Mapping[str, Any],
+) -> Callable[[type[SettingsT]], type[SettingsT]]:
+    """Return a decorator that gives settings the named fields of another dataclass.
+
+    Type, default and help are read from the owner, except for what is `told` about a field; checks
+    are left to the owner. A field with `kinds` takes the name of a kind, by default the first one,
+    and is followed by the fields of all kinds.
+    """
+
+    def make(settings: type[SettingsT]) -> type[SettingsT]:
+        for name in names:
+            of_name, own_told = kinds.get(name, {}), dict(told.get(name, {}))
+            if of_name:
+                own_told |= {"kind": str, "default": next(iter(of_name)), "choices": tuple(of_name)}
+                own_told |= {"after": f" One of {', '.join(of_name)}."}
+            _add(settings, owner, name, **own_told)
+            for kind, its_owner in of_name.items():
+                for own in fields(its_owner):
+                    before = f"({kind}) "
+                    _add(settings, its_owner, own.name, before=before, **told.get(own.name, {}))
+        return dataclass(frozen=True, kw_only=True)(settings)
+
+    return make
+
+
+def _add(
+    settings: type,
+    owner: type,
+    name: str,
+    *,
+    kind: Any = None,
+    before: str = "",
+    after: str = "",
+    **told: Any,
+) -> None:
+    """Add a field like the owner's, with what the owner's docstring says about it."""
+    like: Any = next(own for own in fields(owner) if own.name == name)
+    (_, described, meaning) = next(own for own in parameters_of(owner) if name in own.names)
+    default = told.pop("default", None if like.default is MISSING else like.default)
+    stands_for = re.search(r"\(default: (.+)\)$", described)
+    if default is None and stands_for:
+        told.setdefault("shown", stands_for[1].replace("`", ""))
+    if kind is None:
+        is_optional = default is not None or NoneType in get_args(like.type)
+        kind = like.type if is_optional else like.type | None
+    settings.__annotations__[name] = kind
+    about = before + meaning.replace("`", "") + after
+    setattr(settings, name, option(default, about, **told))
 
 
 @dataclass(frozen=True, kw_only=True)

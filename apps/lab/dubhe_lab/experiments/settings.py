@@ -1,16 +1,24 @@
 """What experiments are made of: a federation, a selection, training, and where all of it runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
-from typing import Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.rules import Determination, Groups, Paper, Prices, Rule, Tries
 from dubhe_lab.data import DATASETS, Federation, PartitionKind
-from dubhe_lab.experiments.options import CommandSettings, names, numbers, numbers_of, option, same
+from dubhe_lab.experiments.options import (
+    CommandSettings,
+    names,
+    numbers,
+    numbers_of,
+    option,
+    options_of,
+    same,
+)
 
 _PAPER: Final = {"rule": "paper", "determination": "tries", "group_size": None}
 DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -52,81 +60,91 @@ def _shares_or_search(name: str, text: str) -> tuple[float, ...] | str:
     return text if text == "search" else numbers_of(float, "0.7,0.1, or search")(name, text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelectionSettings(CommandSettings):
-    """How Dubhe selects. Thresholds are in the order of the reference set, without the last one."""
+def _shares_or_own(name: str, text: str) -> tuple[float, ...] | str:
+    return text if text == "own" else numbers_of(float, "0.7,0.3, or own")(name, text)
 
-    num_participants: int = option(20, "K: clients that are selected in a round.", least=1)
-    rule: Literal["prices", "paper"] = option(
-        "prices", "How likely a client volunteers: prices or paper."
+
+KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {"rule": {"prices": Prices, "paper": Paper}}
+"""Settings of which there are several kinds, each with settings of its own."""
+
+_TAKEN_OVER: Final = (
+    "num_participants",
+    "rule",
+    "registration_interval",
+    "key_bits",
+)
+"""Settings of the product that matter where nodes are simulated and never fail."""
+
+
+@options_of(
+    Settings,
+    _TAKEN_OVER,
+    kinds=KINDS,
+    num_participants={"default": 20},
+    target={"parse": _shares_or_own, "after": " For example 0.7,0.3, or own."},
+    reference_set={"default": (1, 2, 10), "parse": numbers},
+    thresholds={"parse": _shares_or_search, "after": " For example 0.7,0.1 for sizes 1 and 2."},
+    registration_interval={"default": None, "shown": "50, and fewer with many draws a round"},
+)
+class SelectionSettings(CommandSettings):
+    """How Dubhe selects: settings of the product, and those of its rules.
+
+    Thresholds are shares in the order of the reference set, without the largest size.
+    """
+
+    determination: Literal["auto", "tries", "groups"] = option(
+        "auto", "What an agent chooses from: tries, groups, or auto, what suits the rule."
     )
-    coverage: float = option(Prices.coverage, "Prices: that of calling the same clients again.")
-    local_skew: float = option(Prices.local_skew, "Prices: that of the clients' own skew.")
-    target: tuple[float, ...] | None = option(
-        None,
-        "Prices: wanted share of each class.",
-        parse=numbers_of(float, "0.7,0.3"),
-        shown="all alike",
+    tries: int | None = option(None, "H: tentative selections of a round.", least=1, shown="20")
+    group_size: int | None = option(None, "g: fewest clients in a group.", least=1, shown="4")
+    pool: int | None = option(
+        None, "How many times K clients volunteer.", least=1, shown="5 with groups, else 1"
     )
-    determination: Literal["auto", "tries", "grouped"] = option(
-        "auto", "What Dubhe's agent chooses from: tries, grouped, or auto, groups where they pay."
-    )
-    tries: int | None = option(
-        None,
-        "H: tentative selections of a round; with groups as many times K volunteers.",
-        least=1,
-        shown="20, with groups by prices from 5 up",
-    )
-    group_size: int | None = option(
-        None, "g: fewest clients in a group.", least=1, shown="K / 5, 3 or 4"
-    )
-    thresholds: tuple[float, ...] | str | None = option(
-        None,
-        "Shares in the order of the reference set, or search.",
-        parse=_shares_or_search,
-        shown="the paper's",
-    )
-    reference_set: tuple[int, ...] = option(
-        (1, 2, 10), "G: possible numbers of dominating classes.", parse=numbers
-    )
-    registration_interval: int | None = option(
-        None, "Rounds between registrations.", least=1, shown="50, with many tries fewer"
-    )
-    key_bits: int = option(2048, "Size of the Paillier keys; below 2048 for tests only.")
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def flat(self) -> dict[str, Any]:
         """Return all values, with what None stands for."""
-        # More tries a round, earlier a new epoch: the budget of draws stays what it is.
-        most = Settings.max_draws_per_epoch // (self.tries or 20)
-        interval = self.registration_interval or max(1, min(50, most))
+        interval = self.registration_interval
+        if interval is None:  # the more draws a round, the sooner their budget is spent
+            chosen = self.determined
+            most = Settings.max_draws_per_epoch // (chosen.num_draws * chosen.pool)
+            interval = max(1, min(Settings.registration_interval, most))
         return super().flat() | {"registration_interval": interval}
 
-    @property
-    def determined(self) -> Determination | None:
-        """What an agent chooses from; None for what suits the federation."""
-        if self.determination == "grouped" or (self.group_size and self.determination == "auto"):
-            few = -(-100 // self.num_participants)
-            pool = self.tries or max(self.participation.pool, min(20, few))
-            return Groups(self.group_size or max(3, min(4, self.num_participants // 5)), pool)
-        if self.determination == "tries" or self.tries:
-            return Tries(self.tries or 20)
-        return None
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `Settings`."""
+        given = self.flat()
+        taken = {
+            name: self._made(KINDS[name][given[name]]) if name in KINDS else given[name]
+            for name in _TAKEN_OVER
+        }
+        return taken | {"determination": self.determined}
 
     @property
-    def participation(self) -> Rule:
-        """The rule, with its settings."""
-        if self.rule == "prices":
-            return Prices(self.coverage, self.local_skew, self.target)
-        thresholds = self.thresholds
-        if thresholds is None or isinstance(thresholds, str):
-            return Paper(self.reference_set, cast("Literal['search'] | None", thresholds))
-        sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
-        if len(thresholds) != len(sizes):
-            raise SettingsError(
-                f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
-                "of reference_set, in that order."
-            )
-        return Paper(self.reference_set, dict(zip(sizes, thresholds, strict=True)))
+    def determined(self) -> Determination:
+        """What an agent chooses from."""
+        if self.determination == "groups":
+            return Groups(self.group_size or Groups.size, self.pool or Groups.pool)
+        if self.determination == "tries":
+            return Tries(self.tries or Tries.number, self.pool or Tries.pool)
+        rule: Rule = self._made(KINDS["rule"][self.rule])
+        return rule.determination
+
+    def _made(self, kind: type) -> Any:
+        """Return an object of a class whose settings these are."""
+        given = {own.name: getattr(self, own.name) for own in fields(kind)}
+        if isinstance(thresholds := given.get("thresholds"), tuple):
+            sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
+            if len(thresholds) != len(sizes):
+                raise SettingsError(
+                    f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
+                    "of reference_set, in that order."
+                )
+            given["thresholds"] = dict(zip(sizes, thresholds, strict=True))
+        return kind(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,20 +205,32 @@ class ExperimentSettings(CommandSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule, classes = self.selection.participation, max(self.selection.reference_set)
-        if rule.num_classes not in {None, classes}:
+        self._check_classes()
+
+    @property
+    def classes(self) -> int:
+        """C, the largest size of the reference set."""
+        largest: int = max(self.selection.reference_set)
+        return largest
+
+    def _check_classes(self) -> None:
+        rule = self.selection.arguments()["rule"]
+        if rule.num_classes in {None, self.classes}:
+            return
+        if self.selection.target is None:
             raise SettingsError(
-                f"target has {rule.num_classes} shares for {classes} classes; give one for each."
+                f"reference_set={self.selection.reference_set} is for {rule.num_classes} classes, "
+                f"not {self.classes}; make {self.classes} its largest size."
             )
+        raise SettingsError(
+            f"target has {rule.num_classes} shares for {self.classes} classes; give one for each."
+        )
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:
         """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
         selection = replace(self.selection, **DUBHE[method])
-        same_names = ("num_participants", "key_bits", "registration_interval")
         return Settings(
-            **{name: selection.flat()[name] for name in same_names},
-            determination=selection.determined,
-            rule=selection.participation,
+            **selection.arguments(),
             equal_weights=True,  # all clients have as many samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
@@ -212,6 +242,23 @@ class ExperimentSettings(CommandSettings):
 @dataclass(frozen=True, kw_only=True)
 class StudySettings(ExperimentSettings):
     """What a study of selection is made of."""
+
+    num_classes: int | None = option(
+        None, "C: classes of the federation.", least=2, shown="10, or as --reference-set has it"
+    )
+
+    @property
+    def classes(self) -> int:
+        """C."""
+        return super().classes if self.num_classes is None else self.num_classes
+
+    def flat(self) -> dict[str, Any]:
+        """Return all values, without a number of classes that the reference set says."""
+        return {
+            name: of
+            for name, of in super().flat().items()
+            if name != "num_classes" or of is not None
+        }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -97,7 +97,7 @@ def study(
 
 def draw_federation(settings: StudySettings) -> Federation:
     """Return the federation in which a study selects."""
-    return settings.federation.draw("synthetic", max(settings.selection.reference_set))
+    return settings.federation.draw("synthetic", settings.classes)
 
 
 def _result(

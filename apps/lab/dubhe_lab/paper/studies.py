@@ -108,7 +108,7 @@ def _measure_registry(
 ) -> Measured:
     """Count the clients of each category."""
     federation = draw_federation(settings)
-    rule = settings.selection.participation
+    rule = settings.protocol_settings().rule
     assert isinstance(rule, Paper)  # noqa: S101 - as `registry_cell` sets it
     (thresholds, *_) = rule.candidates
     overall, _ = overall_registry(federation.label_counts, rule.codebook, thresholds)

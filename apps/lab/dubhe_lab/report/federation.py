@@ -24,7 +24,13 @@ _VERDICTS: Final = {
     "little": "Dubhe helps a little here.",
     "not": "Dubhe hardly helps here.",
 }
-_NINE_OF_TEN: Final = {"much": "2.2 to 18.2", "little": "-0.4 to 4.5", "not": "-0.6 to 0.8"}
+_NINE_OF_TEN: Final = {"much": (2.2, 18.2), "little": (-0.4, 4.5), "not": (-0.6, 0.8)}
+_MOST_POINTS: Final = 15.0
+_FITTED_CLASSES: Final = 10
+_FITTED_CLIENTS: Final = range(25, 301)
+_FITTED_PARTICIPANTS: Final = range(3, 41)
+_ELSEWHERE: Final = (1 / 3, 2)
+"""Smallest and largest share of the formula's points that was gained where it was not fitted."""
 
 
 def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[float]) -> float:
@@ -39,7 +45,13 @@ def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[fl
     7.0
     """
     lasts = lasting[0] ** 3 - lasting[1] ** 3
-    return min(15.0, 35.0 * (0.5 + emd) * lasts + 1.1 * emd**3 * (distance[0] - distance[1]))
+    return min(
+        _MOST_POINTS, 35.0 * (0.5 + emd) * lasts + 1.1 * emd**3 * (distance[0] - distance[1])
+    )
+
+
+def _points(points: float) -> str:
+    return f"{points:.1f}" if points < _MOST_POINTS else f"{points:.0f} or more"
 
 
 def verdict_on(points: float) -> str:
@@ -86,6 +98,8 @@ class FederationStudy:
 
     Parameters
     ----------
+    read : str
+        What was read: clients, classes and totals.
     num_clients, num_classes : int
         N and C.
     sizes : tuple of int
@@ -98,8 +112,11 @@ class FederationStudy:
         Those of a round with a registration, and of one without.
     arguments : DubheArguments
         How Dubhe selected.
+    sweep : mapping of int to mapping of str to Reached
+        What random selection and Dubhe reach with other numbers of participants, and with this one.
     """
 
+    read: str
     num_clients: int
     num_classes: int
     sizes: tuple[int, int, int]
@@ -108,11 +125,15 @@ class FederationStudy:
     methods: Mapping[str, Reached]
     costs: Mapping[str, Cost]
     arguments: DubheArguments
+    sweep: Mapping[int, Mapping[str, Reached]]
 
     @property
     def points(self) -> float:
         """About how many points of accuracy Dubhe would gain if these were handwritten digits."""
-        both = [self.methods[name] for name in ("random", "dubhe")]
+        return self._points_of(self.methods)
+
+    def _points_of(self, methods: Mapping[str, Reached]) -> float:
+        both = [methods[name] for name in ("random", "dubhe")]
         return points_of_digits(self.emd, [m.lasting for m in both], [m.distance for m in both])
 
     @property
@@ -126,14 +147,49 @@ class FederationStudy:
         random, dubhe = (self.methods[name] for name in ("random", "dubhe"))
         is_near = 2 * self.arguments.num_participants > self.num_clients
         why = f" {self._reason()}" if is_near or self.helps != "much" else ""
-        about = f"about {self.points:.1f}" if self.points < 15.0 else "15 or more"
         return (
             f"{_VERDICTS[self.helps]}{why} The data of ten rounds together is {random.lasting:.2f} "
-            f"from uniform at random and {dubhe.lasting:.2f} with Dubhe, that of a single round "
-            f"{random.distance:.2f} and {dubhe.distance:.2f}; clients differ by {self.emd:.2f}. "
-            f"With handwritten digits that is worth {about} points of accuracy after 60 rounds. "
-            "Nine of ten federations of this verdict, with 25 to 300 clients and ten classes, "
-            f"gained {_NINE_OF_TEN[self.helps]}."
+            f"from uniform with random selection and {dubhe.lasting:.2f} with Dubhe; for a single "
+            f"round it is {random.distance:.2f} and {dubhe.distance:.2f}. Clients differ by "
+            f"{self.emd:.2f}. {self._worth()}{self._weights()}"
+        )
+
+    def _worth(self) -> str:
+        """Return the accuracy to expect: a number where the formula was fitted, else a range."""
+        least, most = _NINE_OF_TEN[self.helps]
+        if not (others := self._unlike_fitted()):
+            return (
+                f"On handwritten digits that is worth {_points(self.points)} points of accuracy "
+                "after 60 rounds. Nine of ten such federations with this verdict gained "
+                f"{least} to {most}."
+            )
+        less, more = (factor * self.points for factor in _ELSEWHERE)
+        return (
+            f"Expect {min(least, less):.1f} to {max(most, more):.1f} points of accuracy. This is a "
+            "range because the formula was fitted to handwritten digits, with ten classes and 25 "
+            f"to 300 clients of one size; here there are {' and '.join(others)}."
+        )
+
+    def _unlike_fitted(self) -> list[str]:
+        """Return in what this federation differs from those to which the formula was fitted."""
+        smallest, _, largest = self.sizes
+        unlike = {
+            f"{self.num_classes} classes": self.num_classes != _FITTED_CLASSES,
+            f"{self.num_clients} clients": self.num_clients not in _FITTED_CLIENTS,
+            "clients of different sizes": smallest < largest,
+            f"{self.arguments.num_participants} clients in a round": (
+                self.arguments.num_participants not in _FITTED_PARTICIPANTS
+            ),
+        }
+        return [what for what, differs in unlike.items() if differs]
+
+    def _weights(self) -> str:
+        smallest, _, largest = self.sizes
+        if smallest == largest or self.arguments.equal_weights:
+            return ""
+        return (
+            " Clients are weighted by size, as FedAvg does; if your strategy weighs them equally, "
+            "study with --equal-weights (in Python equal_weights=True)."
         )
 
     @property
@@ -153,7 +209,8 @@ class FederationStudy:
     def to_dict(self) -> dict[str, Any]:
         """Return all that was found, as JSON takes it."""
         rho = self.rho if isfinite(self.rho) else None  # JSON has no infinity
-        found = asdict(self) | {"arguments": self.code, "rho": rho}
+        sweep = {str(wanted): of for wanted, of in asdict(self)["sweep"].items()}
+        found = asdict(self) | {"arguments": self.code, "rho": rho, "sweep": sweep}
         return {"helps": self.helps, "verdict": self.verdict, "points": self.points, **found}
 
     def __str__(self) -> str:
@@ -172,23 +229,21 @@ class FederationStudy:
         """Return what a notebook shows."""
         tables = "".join(table.for_html() for table in self._tables())
         code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
+        facts = "<br>".join(escape(self._facts()).splitlines())
         return (
-            f"<p>{escape(self._facts())}</p>{tables}<p>{escape(_LEGEND)}</p>"
+            f"<p>{facts}</p>{tables}<p>{escape(_LEGEND)}</p>"
             f"<p><b>{escape(self.verdict)}</b></p>{code if self.helps != 'not' else ''}"
         )
 
     def _facts(self) -> str:
-        smallest, median, largest = self.sizes
         classes = (
-            f"the largest {self.rho:.3g} times the smallest (rho)"
+            f"The largest class has {self.rho:.3g} times the samples of the smallest (rho)"
             if isfinite(self.rho)
-            else "some without any sample"
+            else "Some classes have no samples"
         )
-        spread = f"{smallest} to {largest} samples, median {median}"
-        sizes = spread if smallest < largest else f"{median} samples each"
         return (
-            f"{self.num_clients} clients with {sizes}; "
-            f"{self.num_classes} classes, {classes}; clients differ by {self.emd:.2f} (EMD_avg)."
+            f"{self.read}\nThe median client has {self.sizes[1]} samples. {classes}; clients "
+            f"differ by {self.emd:.2f} (EMD_avg)."
         )
 
     def _reason(self) -> str:
@@ -226,6 +281,15 @@ class FederationStudy:
             )
             for name, own in self.costs.items()
         ]
+        swept = [
+            (
+                f"K = {wanted}",
+                _points(self._points_of(of)),
+                *(f"{of[name].lasting:.2f}" for name in ("random", "dubhe")),
+                *(f"{of[name].distance:.2f}" for name in ("random", "dubhe")),
+            )
+            for wanted, of in sorted(self.sweep.items())
+        ]
         number = f"{self.arguments.num_participants} of {self.num_clients} clients"
         of_data = (
             "distance from\nuniform",
@@ -233,10 +297,18 @@ class FederationStudy:
             "skew of\nclients",
             "clients\ntrained",
         )
+        of_sweep = (
+            "points\non digits",
+            "ten rounds,\nrandom",
+            "\nDubhe",
+            "a round,\nrandom",
+            "\nDubhe",
+        )
         of_costs = ("exchanges", "messages", "kB up", "kB down", "seconds\nof a node")
         return [
             Table(f"How uniform the data of {number} is", ("selection", *of_data), reached),
-            Table("What Dubhe costs beside the training", ("a round", *of_costs), costs),
+            Table("What it gains with more or fewer clients", ("a round", *of_sweep), swept),
+            Table("What Dubhe costs besides training", ("a round", *of_costs), costs),
         ]
 
 

@@ -1,0 +1,97 @@
+"""What is read from a table: label counts, and whether a federation can have them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.errors import DataError
+from dubhe_lab.data.grids import shown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelCounts:
+    """How many samples of each class each client has, and what they are called.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (N, C)
+    classes : tuple of str, length C
+    clients : tuple of str, length N
+        Their numbers from 0 where the table names none.
+    left_out : tuple of str (default: ())
+        Columns and rows that were recognized as no counts, such as "column 'All'".
+
+    Examples
+    --------
+    >>> counts = np.array([[9, 0], [2, 2]])
+    >>> print(LabelCounts(counts, ("cat", "dog"), ("north", "south")).summary)
+    2 clients, 2 classes, 13 samples. Samples of each class: cat 11, dog 2.
+    Smallest client: south with 4 samples. Largest client: north with 9 samples.
+    """
+
+    counts: NDArray[np.int64]
+    classes: tuple[str, ...]
+    clients: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What was read, in two lines, or three if something was left out."""
+        sizes, totals = self.counts.sum(axis=1), self.counts.sum(axis=0)
+        small, large = int(sizes.argmin()), int(sizes.argmax())
+        each = (f"{name} {own}" for name, own in zip(self.classes, totals, strict=True))
+        text = (
+            f"{len(sizes)} clients, {len(totals)} classes, {totals.sum()} samples. "
+            f"Samples of each class: {shown(each)}.\n"
+            f"Smallest client: {self.clients[small]} with {sizes[small]} samples. "
+            f"Largest client: {self.clients[large]} with {sizes[large]} samples."
+        )
+        return f"{text}\nLeft out: {shown(self.left_out)}." if self.left_out else text
+
+
+def check_counts(
+    counts: NDArray[np.int64],
+    name: str,
+    places: Sequence[str],
+    totals: Sequence[Literal["row", "column"]] = ("row", "column"),
+) -> None:
+    """Refuse counts that no federation has.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (N, C)
+    name : str
+        What messages call the table.
+    places : sequence of str, length N
+        Where each client stands.
+    totals : sequence of "row" and "column" (default: both)
+        Of which the first and last may be a total that is not called one.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two classes, a client has no samples, or counts are flags or totals.
+    """
+    if counts.shape[1] < 2 or not len(counts):
+        raise DataError(
+            f"{name} has {len(counts)} clients and {counts.shape[1]} columns of counts; give a "
+            "row for each client and a column for each of at least two classes."
+        )
+    if empty := np.flatnonzero(counts.sum(axis=1) == 0).tolist():
+        raise DataError(f"{name}, {places[empty[0]]}: the client has no samples; leave it out.")
+    if counts.max() == 1:
+        raise DataError(
+            f"{name} holds only 0 and 1, as one-hot labels do; give the number of samples of each "
+            "class at each client."
+        )
+    for what in totals:
+        lines = counts if what == "row" else counts.T
+        # Two lines are each the sum of the other where they are equal.
+        if len(lines) >= 3 and any((2 * lines[at] == lines.sum(axis=0)).all() for at in (0, -1)):
+            raise DataError(
+                f"{name}: the first or last {what} is the sum of all others; leave it out, or "
+                "move it between the others if it is no total."
+            )
