@@ -75,7 +75,7 @@ class Exchanges(Rule):
         """Those of as many exchanges as are wanted, and that of the registrations."""
         return 1 + self.number
 
-    def contribution(self, own: Own, frame: Frame) -> Any:
+    def contribution(self, own: Own, population: Population) -> Any:
         """Every node counts."""
         return np.ones(1, dtype=np.int64)
 

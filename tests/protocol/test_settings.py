@@ -12,7 +12,7 @@ from protocol.nodes import Exchanges
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-from dubhe_flwr.rules import Groups, Paper, Prices, Tries, register_rule
+from dubhe_flwr.rules import Determination, Groups, Paper, Prices, Tries, register_rule
 
 RULE = Paper((1, 2, 10))
 VALID: dict[str, Any] = {"num_participants": 20, "rule": RULE}
@@ -28,17 +28,16 @@ class Settings32(Exchanges):
     name: ClassVar[str] = f"settings of {__name__}"  # pytest imports this module twice
 
     @property
-    def pool(self) -> int:
-        """More than there are tries."""
-        return 50
+    def determination(self) -> Determination:
+        """More volunteers than there are tries."""
+        return Groups(4, 50)
 
 
 def test_defaults() -> None:
     """Twenty tries or groups of four, a small quorum, and real nodes."""
     settings = Settings(**VALID)
-    assert settings.determination_among(299) == Tries(20)
-    assert settings.determination_among(300) == Groups(4, Paper((1, 2, 10)).pool)
-    assert Settings(num_participants=20).determination_among(300) == Groups(4, Prices().pool)
+    assert settings.determined == Tries(20)
+    assert Settings(num_participants=20).determined == Prices().determination
     assert (settings.registration_interval, settings.rounds_per_draw) == (50, 1)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
@@ -46,44 +45,15 @@ def test_defaults() -> None:
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("num_participants", "min_cohort", "group_size", "pool"),
-    [
-        *((3, 2, 2, 20), (4, 3, 3, 20), (10, 3, 3, 10), (15, 2, 3, 7)),
-        *((19, 3, 3, 6), (20, 3, 4, 5), (40, 6, 6, 5)),
-    ],
-)
-def test_small_selections_have_smaller_groups_and_larger_pools(
-    num_participants: int, min_cohort: int, group_size: int, pool: int
-) -> None:
-    """So that an agent has a choice; what is set holds."""
-    sizes: dict[str, Any] = {"num_participants": num_participants, "min_cohort": min_cohort}
-    usual = Settings(**sizes).determination_among(10**6)
-    assert usual == (Groups(group_size, pool) if num_participants > 4 else Tries())
-    own = Groups(min_cohort, pool=7)
-    assert Settings(**sizes, determination=own).determination_among(10) == own
-
-
-@pytest.mark.parametrize(
-    ("change", "num_nodes", "grouped"),
-    [
-        ({}, 299, False), ({}, 300, True),
-        *(({"num_participants": 40}, number, number == 400) for number in (399, 400)),
-        ({"determination": Tries()}, 1000, False), ({"determination": Groups()}, 20, True),
-        # Half of a small federation would volunteer, and one group leaves fewer choices than tries.
-        *(({"num_participants": 10}, number, number == 300) for number in (299, 300)),
-        *(({"num_participants": k}, 1000, k > 5) for k in (5, 8, 100)),
-    ],
-)  # fmt: skip
-def test_groups_where_they_leave_many_choices(
-    change: dict[str, Any], num_nodes: int, grouped: bool
-) -> None:
-    """By itself from ten times as many nodes as participants on; the nodes are told."""
-    settings = Settings(**VALID | change)
-    told = settings.determination_among(num_nodes)
-    assert isinstance(told, Groups) == grouped
-    announced = settings.announced(num_nodes, seed=1).determination
-    assert announced == (told if grouped else Tries(20))
+@pytest.mark.parametrize("determination", [Tries(6), Tries(1, 5), Groups(4, 7)])
+def test_what_is_determined_is_what_was_set(determination: Determination) -> None:
+    """The nodes are told all of it but the number of tries."""
+    settings = Settings(**VALID, determination=determination)
+    assert settings.determined == determination
+    announced = settings.announced(seed=1)
+    assert announced.pool == determination.pool
+    assert isinstance(announced.determination, type(determination))
+    assert announced.num_wanted == determination.num_wanted(20)
 
 
 def test_what_is_announced_is_what_was_set() -> None:
@@ -100,7 +70,7 @@ def test_what_is_announced_is_what_was_set() -> None:
         seed=5,
     )
     rule = '{"reference_set": [1, 3], "thresholds": {"1": 0.5}}'
-    assert settings.announced(10, seed=5) == JoinRequest(
+    assert settings.announced(seed=5) == JoinRequest(
         "paper", rule, 4, 512, 80, 2, 90, weighted=True
     )
 
@@ -113,7 +83,7 @@ def test_what_is_announced_of_a_simulation(
     simulation: Any, simulated: bool, encrypted: bool
 ) -> None:
     """Whether there is one and whether it encrypts; real nodes are never told the seed."""
-    announced = Settings(**VALID, seed=5, simulation=simulation).announced(100, seed=5)
+    announced = Settings(**VALID, seed=5, simulation=simulation).announced(seed=5)
     assert (announced.simulated, announced.encrypted) == (simulated, encrypted)
     assert announced.simulation_seed == (5 if simulated else None)
 
@@ -213,7 +183,7 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
 )  # fmt: skip
 def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
     """The limits themselves are within."""
-    assert Settings(**VALID | change).announced(100, seed=1)
+    assert Settings(**VALID | change).announced(seed=1)
 
 
 def test_trusted_keys_are_checked_and_not_announced() -> None:
@@ -222,7 +192,7 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
     settings = Settings(**VALID, trusted_keys=iter(keys))
     assert settings.trusted is not None
     assert len(settings.trusted) == len(Settings(**VALID, trusted_keys=keys).trusted or ()) == 3
-    assert settings.announced(100, seed=1) == Settings(**VALID).announced(100, seed=1)
+    assert settings.announced(seed=1) == Settings(**VALID).announced(seed=1)
     for wrong in ([], [*keys, keys[0]], ["node.pub"]):
         with pytest.raises(SettingsError, match="trusted_keys"):
             Settings(**VALID, trusted_keys=wrong)  # type: ignore[arg-type]

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from dubhe_flwr.data.partition import client_distributions
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState
+from dubhe_lab.data.partition import client_distributions
 
 Floats = NDArray[np.float64]
 

@@ -123,10 +123,8 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
     assert settings.flat()["registration_interval"] == interval
     protocol = settings.protocol_settings()
     assert protocol.registration_interval == interval
-    for num_nodes in (20, 1000):
-        determination = protocol.determination_among(num_nodes)
-        draws = determination.num_draws * determination.pool
-        assert interval * draws <= protocol.max_draws_per_epoch
+    draws = protocol.determined.num_draws * protocol.determined.pool
+    assert interval * draws <= protocol.max_draws_per_epoch
 
 
 def test_everything_reaches_the_protocol() -> None:

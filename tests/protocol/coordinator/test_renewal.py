@@ -1,6 +1,5 @@
 """Tests of the end of an epoch: after its interval, for newcomers, or when a budget is spent."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ from protocol.federation import epoch_of
 from protocol.server import GROUPS, NUM_CLIENTS, epochs_of, federation
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.protocol.coordinator.context import Context, Rest, RoundProgress, Run
+from dubhe_flwr.protocol.coordinator.context import Context, RoundProgress, Run
 from dubhe_flwr.protocol.coordinator.stages.refused import is_refused
 from dubhe_flwr.protocol.plan import StageReport
 
@@ -94,17 +93,6 @@ def test_nodes_that_were_left_out_save_a_run_as_well(fewer: int) -> None:
     plan = nodes.play(3, here[:-fewer])
     assert (plan.num_registered, len(plan.participants)) == (6, 4)
     assert epoch_of(nodes).invitation.asked != sample
-
-
-def test_nodes_that_were_left_out_of_the_sums_save_a_run_as_well() -> None:
-    """Of 31 nodes three registered in vain. Nine others go, and K = 20 train all the same."""
-    nodes = federation(31, num_participants=20, max_registered=31, simulation="plain")
-    nodes.play(1, nodes.ids[1:])
-    nodes.state = replace(nodes.state, stage=Rest())
-    assert nodes.play(2).num_registered == 28
-    epoch = epoch_of(nodes)
-    plan = nodes.play(3, [*epoch.registered[9:], *epoch.invitation.left_out])
-    assert (len(plan.participants), plan.num_registered) == (20, 22)
 
 
 def test_spent_draws_bring_an_early_registration() -> None:

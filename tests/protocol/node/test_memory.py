@@ -17,6 +17,7 @@ from dubhe_flwr.errors import DecryptionError, MalformedMessageError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
+    Account,
     Allowance,
     EpochKey,
     Membership,
@@ -46,9 +47,14 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
         st.integers(1, 2**63 - 1),
         st.floats(0, 1),
         st.none() | st.lists(st.floats(allow_nan=False)).map(tuple),
+    ),
+    account=st.builds(
+        Account,
+        st.text(),
+        st.lists(st.integers(0, 2**42)).map(tuple),
+        st.integers(0, 2**62),
         st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
-    remembered=st.lists(st.floats(allow_nan=False)).map(tuple),
     weight=st.floats(0.25, 4),
     key=st.none() | st.builds(EpochKey, st.binary(), st.binary()),
     num_draws=st.integers(0, 2**63 - 1),
@@ -57,7 +63,7 @@ def test_round_trip(
     *,
     counts: Any,
     reading: Reading | None,
-    remembered: Any,
+    account: Any,
     weight: float,
     key: EpochKey | None,
     num_draws: int,
@@ -66,7 +72,7 @@ def test_round_trip(
     joined = replace(
         JOINED,
         label_counts=counts,
-        remembered=remembered,
+        account=account,
         registered=Registration(key, weight, reading, num_draws=num_draws),
     )
     for place in (joined, replace(joined, registered=None), None):

@@ -120,6 +120,7 @@ def test_until_thresholds_are_found_the_papers_own_hold(reference_set: Any, usua
     rule = Paper(reference_set, "search")
     frame = Frame(rule.num_classes, 10)
     counts = np.eye(rule.num_classes, dtype=np.int64) * 5 + 1
-    sums: Any = sum(rule.contribution(Own(row), frame) for row in counts)
-    outcome: Any = rule.settle(Own(counts[0]), Population(frame, len(counts), 2, 2), None, sums)
+    population = Population(frame, len(counts), 2, 2)
+    sums: Any = sum(rule.contribution(Own(row), population) for row in counts)
+    outcome: Any = rule.settle(Own(counts[0]), population, None, sums)
     assert outcome.probability == outcome.memory[rule.candidates.index(usual)]

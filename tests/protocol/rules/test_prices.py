@@ -1,5 +1,6 @@
 """Tests of prices through real sessions: nodes fit the same prices to the same sums."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from protocol.federation import (
     skewed_counts,
 )
 
-from dubhe_flwr.core.prices import PriceNumbers, PriceState
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Stage
@@ -39,12 +39,12 @@ def federation(num_clients: int = 60, **settings: Any) -> Nodes:
 
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 def test_nodes_find_the_same_prices(simulation: str) -> None:
-    """They settle after some exchanges, and leave the same state for the next period."""
+    """They settle after some exchanges, and keep the same prices for when they are spent."""
     nodes = federation(simulation=simulation, num_participants=15)
     plan = nodes.play(1)
     assert (nodes.errors, plan.notes) == ([], ())
     assert 1 <= epoch_of(nodes).last_sum.exchange <= 8
-    assert len({reading_of(nodes, node_id).left for node_id in nodes.ids}) == 1
+    assert len({joined(nodes, node_id).account.left for node_id in nodes.ids}) == 1
     assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids}) > 4
 
 
@@ -101,7 +101,9 @@ def own(row: int, seed: int = 0) -> Own:
 
 def summed(rule: Prices) -> NDArray[np.int64]:
     """Return the sum of the registrations."""
-    return np.asarray(np.sum([rule.contribution(own(row), FRAME) for row in range(80)], axis=0))
+    return np.asarray(
+        np.sum([rule.contribution(own(row), POPULATION) for row in range(80)], axis=0)
+    )
 
 
 def settled(rule: Prices, seed: int = 0) -> list[Settled]:
@@ -140,23 +142,24 @@ class TestSettle:
         plain, also = (settled(Prices(noise=0.0), seed)[0].left for seed in (1, 2))
         assert plain == also
 
-    @pytest.mark.parametrize("noise", [None, 0.0])
-    def test_a_later_period_takes_one_sum(self, noise: float | None) -> None:
-        """A new node takes up what any other left."""
-        rule = Prices(noise=noise)
-        left = settled(rule)[3].left
-        resumed = [rule.resume(own(row, 5), POPULATION, left) for row in range(80)]
-        outcomes = again(rule, resumed, 5)
-        assert {type(one) for one in outcomes} == {Settled}
-        assert len({one.left for one in outcomes}) == 1
+    def test_spent_label_counts_enter_no_sum(self) -> None:
+        """The node adds noise alone, and goes on at the prices that it kept."""
+        rule, kept = Prices(), settled(Prices())[0].left
+        spent = replace(own(3, 5), frozen=kept)
+        empty = replace(own(3, 5), label_counts=np.array([1, 0, 0, 0]), frozen=kept)
+        told = [rule.contribution(each, POPULATION).tolist() for each in (spent, empty)]
+        assert told[0] == told[1]
+        outcome = rule.settle(replace(own(3), frozen=kept), POPULATION, None, summed(rule))
+        assert isinstance(outcome, Unsettled)
+        frozen = settled(rule)[3].probability
+        assert outcome.probability == pytest.approx(frozen, rel=0.5)
 
-    def test_nothing_to_resume_is_refused(self) -> None:
-        """Neither other floats nor a state that never had an exchange."""
-        rule = Prices()
-        first = PriceState.first(PriceNumbers(4, 100)).as_floats()
-        for left in ((1.0,), first):
-            with pytest.raises(RefusedError):
-                rule.resume(own(0), POPULATION, left)
+    def test_the_account_is_four_times_the_variance(self) -> None:
+        """From 4 sums to 64, and without noise nothing is counted."""
+        entries = [Prices().most_entries(volunteers) for volunteers in (12, 24, 48, 500)]
+        assert entries == [4, 16, 64, 64]
+        assert Prices(noise=2.0).most_entries(20) == 16
+        assert Prices(noise=0.0).most_entries(20) is None
 
     @pytest.mark.parametrize("damage", [(0.0,), (1.0,) * 40])
     def test_another_memory_is_refused(self, damage: tuple[float, ...]) -> None:
