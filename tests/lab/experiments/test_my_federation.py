@@ -278,7 +278,7 @@ LONG = "site,kind\n" + "\n".join(
     ids=["client column", "classes", "long"],
 )
 def test_how_a_table_is_read_can_be_said(
-    text: str, reading: dict[str, str], tmp_path: Path
+    text: str, reading: dict[str, Any], tmp_path: Path
 ) -> None:
     """In Python and on the command line, which shows what was read; a guess is none."""
     file = tmp_path / "counts.csv"
