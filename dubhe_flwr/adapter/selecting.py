@@ -19,7 +19,8 @@ ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
 
 _OTHERS: Final = (
-    "dubhe: %s nodes were selected, and the wrapped strategy %s; let it take all that it is given"
+    "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s others; configure it "
+    "to train every client that it receives"
 )
 _NAMED: Final = 3  # nodes of which a line says the id
 _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
@@ -28,8 +29,8 @@ _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
 class SelectionDriver:
     """Lets a selector choose for a strategy, its owner, round by round, over any transport.
 
-    `metrics` tell of the last selection, for Flower's Result or History: clients, the share of all
-    clients that were selected so far in this process, seconds and bytes.
+    `metrics` tell of the last selection, for Flower's Result or History: clients that trained, the
+    share of all clients that were selected so far in this process, seconds and bytes.
     """
 
     def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
@@ -41,7 +42,7 @@ class SelectionDriver:
         self._owner = owner
         self._nodes, self._told_once = PlayedNodes(), ToldOnce()
         self._selected: set[str] = set()
-        self._knows_sizes = self._knows_others = False
+        self._knows_others = False
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
@@ -77,7 +78,6 @@ class SelectionDriver:
         seconds = time.perf_counter() - begin
         self._selected.update(outcome.aliases)
         self.metrics = {
-            "selection-clients": len(outcome.participants),
             "selection-coverage": len(self._selected) / max(len(node_ids), len(self._selected), 1),
             "selection-seconds": seconds,
             "selection-bytes": outcome.bytes_up + outcome.bytes_down,
@@ -99,8 +99,7 @@ class SelectionDriver:
         selected = self.run.plan.participants if self.run.plan is not None else ()
         if not self._knows_others and sorted(node_ids) != sorted(selected):
             self._knows_others, kept = True, len(set(node_ids).intersection(selected))
-            others = f"trains {kept} of them, and {len(node_ids) - kept} others"
-            log(WARNING, _OTHERS, len(selected), others)
+            log(WARNING, _OTHERS, kept, len(selected), len(node_ids) - kept)
 
     def in_order(
         self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
@@ -110,17 +109,9 @@ class SelectionDriver:
         places = {node_id: place for place, node_id in enumerate(participants)}
         return sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
 
-    def note_sizes(self, sizes: Sequence[float]) -> None:
-        """Say once that clients count the same although some have more than twice the examples."""
-        if not self._knows_sizes and sizes and max(sizes) > 2 * min(sizes):
-            self._knows_sizes = True
-            log(
-                WARNING,
-                "dubhe: clients trained on %g to %g examples and count the same; without "
-                "equal_weights=True they count by their examples",
-                min(sizes),
-                max(sizes),
-            )
+    def count_trained(self, number: int) -> None:
+        """Let the metrics tell how many clients trained, whether selected or not."""
+        self.metrics["selection-clients"] = number
 
     def completed(self, server_round: int) -> int:
         """Return which round of the run was trained."""

@@ -56,14 +56,6 @@ def check_wrapped(strategy: Any, method: str) -> None:
                 "dubhe: privacy accounting assumes that nodes are sampled independently of their "
                 "data; with Dubhe they are not, so the epsilon it reports does not hold",
             )
-        start = getattr(type(layer), "start", None)
-        in_use = method == "configure_train" and callable(start)
-        if in_use and not str(getattr(start, "__module__", "flwr.")).startswith("flwr."):
-            log(
-                WARNING,
-                "dubhe: start() of %s is not used; put what it does into a subclass of Dubhe",
-                type(layer).__name__,
-            )
     if not hasattr(strategy, method):
         raise SettingsError(
             f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
