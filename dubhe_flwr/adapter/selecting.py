@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import ToldOnce, log
+from dubhe_flwr.adapter.transport import ToldOnce, log, remedy_of
 from dubhe_flwr.adapter.wrapped import check_wrapped, layers
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
 from dubhe_flwr.protocol.played import PlayedNodes
 
@@ -72,8 +72,11 @@ class SelectionDriver:
         while isinstance(outcome, Batch):
             with self._told_once:
                 replies = self._nodes.exchange(outcome, lambda left: send(left, timeout))
-            _log_failures(outcome, replies)
-            run.state, outcome = self.selector.step(run.state, replies)
+            remedy = _log_failures(outcome, replies)
+            try:
+                run.state, outcome = self.selector.step(run.state, replies)
+            except QuorumError as error:
+                raise QuorumError(f"{error} {remedy}".strip()) from None
         run.plan = outcome
         seconds = time.perf_counter() - begin
         self._selected.update(outcome.aliases)
@@ -277,12 +280,16 @@ def log_plan(plan: Plan, seconds: float) -> None:
     )
 
 
-def _log_failures(batch: Batch, replies: Replies) -> None:
-    """Say what most of the nodes that answered with an error say."""
+def _log_failures(batch: Batch, replies: Replies) -> str:
+    """Say what most of the nodes that answered with an error say; return what helps, if known."""
     reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
     for reason, number in reasons.most_common(1):
         nodes = _counted(number, "node", "nodes")
         log(WARNING, "dubhe: %s: error of %s: %.200r", batch.header.stage, nodes, reason)
+        if remedy := remedy_of(reason):
+            log(ERROR, "dubhe: %s", remedy)
+            return f"{remedy[0].upper()}{remedy[1:]}."
+    return ""
 
 
 def _some(nodes: Sequence[int]) -> str:

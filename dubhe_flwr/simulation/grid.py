@@ -5,9 +5,9 @@ import traceback
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from logging import ERROR, WARNING
+from logging import ERROR
 from os import cpu_count
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
@@ -26,11 +26,6 @@ from dubhe_flwr.adapter._compat import (
 from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
-
-_NO_MOD: Final = (
-    "dubhe: the ClientApp does not answer Dubhe (%s); one with client_fn takes "
-    "mods=[DubheMod(label_counts)], one with @app.train() takes register_dubhe(app, label_counts)"
-)
 
 RunConfig = Mapping[str, bool | float | int | str]
 
@@ -142,11 +137,10 @@ class InProcessGrid(Grid):
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
-            if type(error) is ValueError and stage_of(message) in STAGES:  # Flower knows no answer
-                log(WARNING, _NO_MOD, error)
-            else:
+            # Where nobody answers Dubhe the server says what to do, and a traceback would not help.
+            if not (type(error) is ValueError and stage_of(message) in STAGES):
                 log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error)}:<'{error}'>"  # as Flower's own runtimes write it
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
         set_message_id(reply, f"reply-{message.metadata.message_id}")
         return reply
