@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
 from dubhe_flwr.adapter.transport import ToldOnce, log, remedy_of
-from dubhe_flwr.adapter.wrapped import check_wrapped, layers
+from dubhe_flwr.adapter.wrapped import check_privacy, check_wrapped, layers
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
 from dubhe_flwr.protocol.played import PlayedNodes
@@ -175,6 +175,7 @@ class Selecting(Generic[StrategyT]):
 
     def _wrap(self, strategy: StrategyT, selector: Selector[Any], options: Options) -> None:
         check_wrapped(strategy, self._configures)
+        check_privacy(strategy, selector.num_participants)
         for layer in layers(strategy):
             if isinstance(layer, Selecting):
                 raise SettingsError(

@@ -387,6 +387,7 @@ def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixtur
     """Around what, from the outside in; and then the wrapped strategy's own settings."""
     wrapped = private(TRAIN, "ServerSideFixed", TRAIN.flower.FedAvg(fraction_train=0.3))
     strategy = TRAIN.ours.Dubhe(wrapped, **SELECTION)
+    caplog.clear()
     with caplog.at_level(logging.INFO, logger="flwr"):
         strategy.summary()
     rule = Paper((1, 2, 4), {1: 0.7, 2: 0.2}).describe()
