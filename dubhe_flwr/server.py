@@ -64,8 +64,8 @@ class Selection(Selecting[Strategy], Strategy):
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
         """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         results = self.driver.in_order(results, lambda result: getattr(result[0], "node_id", 0))
+        self.driver.count_trained(len(results))
         if self.driver.options.equal_weights:
-            self.driver.note_sizes([result.num_examples for _, result in results])
             results = [(client, replace(result, num_examples=1)) for client, result in results]
         server_round = self.driver.completed(server_round)
         parameters, metrics = self.strategy.aggregate_fit(server_round, results, failures)

@@ -5,7 +5,7 @@ They choose who trains, and leave all else to the strategy that they wrap.
 
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO
-from typing import cast
+from typing import Any, Final, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -16,6 +16,15 @@ from dubhe_flwr.adapter.transport import ForwardingGrid, log, more_may_come, sen
 from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
 
 __all__ = ["Dubhe", "Selection"]
+
+_METHODS_OF_START: Final = (
+    "configure_train",
+    "aggregate_train",
+    "configure_evaluate",
+    "aggregate_evaluate",
+    "summary",
+)
+"""What Flower's `start` calls of a strategy."""
 
 
 class Selection(Selecting[Strategy], Strategy):
@@ -35,9 +44,11 @@ class Selection(Selecting[Strategy], Strategy):
     ) -> Result:
         """Run the rounds that are still to come: all of them without a checkpoint.
 
-        The arguments are Flower's; `num_rounds` are those of the whole run. With a checkpoint its
-        model takes the place of `initial_arrays`. Started once more, it is a run of its own, in
-        which all nodes register anew, or with a checkpoint it goes on.
+        The arguments are Flower's; `num_rounds` counts the rounds of the whole run. With a
+        checkpoint its model takes the place of `initial_arrays`. Started once more, it is a run of
+        its own, in which all nodes register anew, or with a checkpoint it goes on.
+
+        If the wrapped strategy has a `start` of its own, that one runs the rounds.
         """
         run = self.driver.run
         arrays: ArrayRecord = run.begin() or initial_arrays
@@ -47,7 +58,7 @@ class Selection(Selecting[Strategy], Strategy):
             run.complete(first + server_round, model)
             return evaluate_fn(first + server_round, model) if evaluate_fn else None
 
-        result = super().start(
+        result = self._start_of_rounds()(
             grid,
             arrays,
             run.rounds_left(num_rounds),
@@ -56,6 +67,8 @@ class Selection(Selecting[Strategy], Strategy):
             evaluate_config,
             evaluate if run.keeps_checkpoints or evaluate_fn else None,
         )
+        if not isinstance(result, Result):  # a start of the app's own may return anything
+            return cast("Result", result)
         for metrics in (
             result.train_metrics_clientapp,
             result.evaluate_metrics_clientapp,
@@ -67,6 +80,21 @@ class Selection(Selecting[Strategy], Strategy):
         if first and not result.arrays:
             result.arrays = arrays
         return result
+
+    def _start_of_rounds(self) -> Callable[..., Any]:
+        """Return Flower's `start`, or the wrapped strategy's own with the selection inside it.
+
+        An own `start` runs on an object of a subclass of its class, which shares all attributes
+        with the wrapped strategy, but whose rounds are configured and aggregated here.
+        """
+        kind = type(self.strategy)
+        if getattr(kind, "start", Strategy.start) is Strategy.start:
+            return super().start
+        ours = {name: getattr(self, name) for name in _METHODS_OF_START}
+        started: Any = object.__new__(type(type(self).__name__, (kind,), ours))
+        started.__dict__ = vars(self.strategy)
+        start: Callable[..., Any] = started.start
+        return start
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -91,8 +119,9 @@ class Selection(Selecting[Strategy], Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
         in_order = self.driver.in_order(replies, lambda reply: reply.metadata.src_node_id)
+        self.driver.count_trained(sum(reply.has_content() for reply in in_order))
         if self.driver.options.equal_weights:
-            self.driver.note_sizes(_weigh_equally(in_order, self.strategy))
+            _weigh_equally(in_order, self.strategy)
         server_round = self.driver.completed(server_round)
         arrays, metrics = self.strategy.aggregate_train(server_round, in_order)
         return arrays, MetricRecord({**(metrics or {}), **self.driver.metrics})
@@ -172,14 +201,12 @@ class _SelectedGrid(ForwardingGrid):
         return list(self._node_ids)
 
 
-def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> list[float]:
-    """Put 1 in the place of the number of examples that each reply tells; return these numbers."""
+def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:
+    """Put 1 in the place of the number of examples that each reply tells."""
     keys = [vars(layer).get("weighted_by_key") for layer in layers(strategy)]
-    key, sizes = next((key for key in keys if key is not None), "num-examples"), list[float]()
+    key = next((key for key in keys if key is not None), "num-examples")
     for reply in replies:
         if reply.has_content():
             for record in reply.content.metric_records.values():
                 if key in record:
-                    sizes.append(cast("float", record[key]))
                     record[key] = 1
-    return sizes

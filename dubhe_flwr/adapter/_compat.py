@@ -3,12 +3,14 @@
 Everything else imports only names that Flower documents.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from typing import Final
 
 from flwr.app import ConfigRecord, Message
 from flwr.app.message import make_message
+from flwr.clientapp import ClientApp
 from flwr.common import Scalar
 from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp import Grid
@@ -61,6 +63,21 @@ def readdressed(message: Message, reply_to_message_id: str | None = None) -> Mes
     if message.has_error():
         return make_message(metadata=metadata, error=message.error)
     return make_message(metadata=metadata, content=message.content)
+
+
+@contextmanager
+def without_mods(app: ClientApp) -> Iterator[None]:
+    """Register handlers that the app-level mods do not wrap.
+
+    Flower puts `app._mods` around each handler as it is registered. A version that does it in
+    another way lets the mods see Dubhe's messages, as the docs say they then do.
+    """
+    own = vars(app).get("_mods")
+    vars(app)["_mods"] = []
+    try:
+        yield
+    finally:
+        vars(app)["_mods"] = own
 
 
 def batch_size(grid: Grid, num_messages: int) -> int:

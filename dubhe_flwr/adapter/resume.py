@@ -111,8 +111,9 @@ class Run:
         if server_round <= 1 and self._directory and not self._keeps:
             raise SettingsError(
                 "checkpoint_dir keeps a run only if Dubhe is the outermost strategy: write "
-                "Dubhe(DifferentialPrivacy...(FedAvg())), and call super() in a start, "
-                "initialize_parameters or evaluate of your own."
+                "Dubhe(DifferentialPrivacy...(FedAvg())); call super() in a start, "
+                "initialize_parameters or evaluate of your own; and call evaluate_fn, before the "
+                "first round and after each, in a start of the wrapped strategy."
             )
         if server_round <= 1 and self._directory and self.first and not self._left_was_asked:
             log(

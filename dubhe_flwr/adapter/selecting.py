@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import ToldOnce, log
-from dubhe_flwr.adapter.wrapped import check_wrapped, layers
-from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.adapter.transport import ToldOnce, log, remedy_of
+from dubhe_flwr.adapter.wrapped import check_privacy, check_wrapped, layers
+from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
 from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 
@@ -18,7 +18,8 @@ ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
 
 _OTHERS: Final = (
-    "dubhe: %s nodes were selected, and the wrapped strategy %s; let it take all that it is given"
+    "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s others; configure it "
+    "to train every client that it receives"
 )
 _NAMED: Final = 3  # nodes of which a line says the id
 _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
@@ -27,8 +28,8 @@ _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
 class SelectionDriver:
     """Lets a selector choose for a strategy, its owner, round by round, over any transport.
 
-    `metrics` tell of the last selection, for Flower's Result or History: clients, the share of all
-    clients that were selected so far in this process, seconds and bytes.
+    `metrics` tell of the last selection, for Flower's Result or History: clients that trained, the
+    share of all clients that were selected so far in this process, seconds and bytes.
     """
 
     def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
@@ -40,7 +41,7 @@ class SelectionDriver:
         self._owner = owner
         self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
         self._selected: set[str] = set()
-        self._knows_sizes = self._knows_others = False
+        self._knows_others = False
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
@@ -70,13 +71,15 @@ class SelectionDriver:
         while isinstance(outcome, Batch):
             with self._told_once:
                 replies = self._nodes.exchange(outcome, lambda left: send(left, timeout))
-            _log_failures(outcome, replies)
-            run.state, outcome = self.selector.step(run.state, replies)
+            remedy = _log_failures(outcome, replies)
+            try:
+                run.state, outcome = self.selector.step(run.state, replies)
+            except QuorumError as error:
+                raise QuorumError(f"{error} {remedy}".strip()) from None
         run.plan = outcome
         seconds = time.perf_counter() - begin
         self._selected.update(outcome.aliases)
         self.metrics = {
-            "selection-clients": len(outcome.participants),
             "selection-coverage": len(self._selected) / max(len(node_ids), len(self._selected), 1),
             "selection-seconds": seconds,
             "selection-bytes": outcome.bytes_up + outcome.bytes_down,
@@ -98,8 +101,7 @@ class SelectionDriver:
         selected = self.run.plan.participants if self.run.plan is not None else ()
         if not self._knows_others and sorted(node_ids) != sorted(selected):
             self._knows_others, kept = True, len(set(node_ids).intersection(selected))
-            others = f"trains {kept} of them, and {len(node_ids) - kept} others"
-            log(WARNING, _OTHERS, len(selected), others)
+            log(WARNING, _OTHERS, kept, len(selected), len(node_ids) - kept)
 
     def in_order(
         self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
@@ -109,17 +111,9 @@ class SelectionDriver:
         places = {node_id: place for place, node_id in enumerate(participants)}
         return sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
 
-    def note_sizes(self, sizes: Sequence[float]) -> None:
-        """Say once that clients count the same although some have more than twice the examples."""
-        if not self._knows_sizes and sizes and max(sizes) > 2 * min(sizes):
-            self._knows_sizes = True
-            log(
-                WARNING,
-                "dubhe: clients trained on %g to %g examples and count the same; without "
-                "equal_weights=True they count by their examples",
-                min(sizes),
-                max(sizes),
-            )
+    def count_trained(self, number: int) -> None:
+        """Let the metrics tell how many clients trained, whether selected or not."""
+        self.metrics["selection-clients"] = number
 
     def completed(self, server_round: int) -> int:
         """Return which round of the run was trained."""
@@ -180,6 +174,7 @@ class Selecting(Generic[StrategyT]):
 
     def _wrap(self, strategy: StrategyT, selector: Selector[Any], options: Options) -> None:
         check_wrapped(strategy, self._configures)
+        check_privacy(strategy, selector.num_participants)
         for layer in layers(strategy):
             if isinstance(layer, Selecting):
                 raise SettingsError(
@@ -283,12 +278,16 @@ def log_plan(plan: Plan, seconds: float) -> None:
     )
 
 
-def _log_failures(batch: Batch, replies: Replies) -> None:
-    """Say what most of the nodes that answered with an error say."""
+def _log_failures(batch: Batch, replies: Replies) -> str:
+    """Say what most of the nodes that answered with an error say; return what helps, if known."""
     reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
     for reason, number in reasons.most_common(1):
         nodes = _counted(number, "node", "nodes")
         log(WARNING, "dubhe: %s: error of %s: %.200r", batch.header.stage, nodes, reason)
+        if remedy := remedy_of(reason):
+            log(ERROR, "dubhe: %s", remedy)
+            return f"{remedy[0].upper()}{remedy[1:]}."
+    return ""
 
 
 def _some(nodes: Sequence[int]) -> str:

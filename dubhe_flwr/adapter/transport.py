@@ -29,6 +29,33 @@ ENCRYPTING: Final = frozenset(message_type(stage) for stage in (Stage.REGISTER, 
 """Types of the messages that every node answers by encrypting."""
 
 
+_REMEDIES: Final = {
+    "No evaluate function registered": (
+        "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
+        "app = ClientApp(); a DubheMod is never asked there, whether in @app.train(mods=[...]) or "
+        "in ClientApp(mods=[...])"
+    ),
+    "Invalid message type": (
+        "the ClientApp has no DubheMod: write "
+        "ClientApp(client_fn=client_fn, mods=[DubheMod(label_counts)])"
+    ),
+    "<class '": (
+        "the ClientApp raised an exception before Dubhe was asked: let DubheMod be the first of "
+        "its mods, since the mods before it see Dubhe's messages"
+    ),
+}
+
+
+def remedy_of(reason: str) -> str | None:
+    """Return what helps where a ClientApp raised an exception, by what Flower says of it.
+
+    >>> remedy_of("<class 'ValueError'>:<'Invalid message type: evaluate.dubhe_join'>")
+    'the ClientApp has no DubheMod: write ClientApp(client_fn=client_fn, \
+mods=[DubheMod(label_counts)])'
+    """
+    return next((remedy for part, remedy in _REMEDIES.items() if part in reason), None)
+
+
 def stage_of(message: Message) -> str:
     """Return the stage that a message belongs to; "train" and the like for an app's own."""
     kind = message.metadata.message_type

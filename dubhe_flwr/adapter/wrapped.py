@@ -13,6 +13,7 @@ from dubhe_flwr.errors import CheckpointError, SettingsError
 # Where Flower's own strategies, of either API, keep what lasts from round to round.
 _KEPT = frozenset(
     {
+        "accountant",
         "clipping_norm",
         "current_arrays",
         "current_bst",
@@ -24,6 +25,7 @@ _KEPT = frozenset(
         "v_t",
     }
 )
+_MAY_BE_NONE = frozenset({"accountant", "initial_parameters"})
 
 
 def layers(strategy: Any) -> list[Any]:
@@ -50,24 +52,34 @@ def check_wrapped(strategy: Any, method: str) -> None:
                 "no round to balance; use FedXgbBagging or another strategy that trains all "
                 "sampled nodes together."
             )
-        if getattr(layer, "accountant", None) is not None:
-            log(
-                WARNING,
-                "dubhe: privacy accounting assumes that nodes are sampled independently of their "
-                "data; with Dubhe they are not, so the epsilon it reports does not hold",
-            )
-        start = getattr(type(layer), "start", None)
-        in_use = method == "configure_train" and callable(start)
-        if in_use and not str(getattr(start, "__module__", "flwr.")).startswith("flwr."):
-            log(
-                WARNING,
-                "dubhe: start() of %s is not used; put what it does into a subclass of Dubhe",
-                type(layer).__name__,
-            )
     if not hasattr(strategy, method):
         raise SettingsError(
             f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
             "strategies of flwr.server, and dubhe_flwr.serverapp those of flwr.serverapp."
+        )
+
+
+def check_privacy(strategy: Any, num_participants: int) -> None:
+    """Refuse differential privacy whose noise is made for another number of clients than ``K``.
+
+    Of each wrapper that fits, the log says what selection means for its epsilon.
+    """
+    for layer in layers(strategy):
+        number, name = vars(layer).get("num_sampled_clients"), type(layer).__name__
+        if number is None:
+            continue
+        if number != num_participants:
+            raise SettingsError(
+                f"num_sampled_clients={number} of {name} is not num_participants="
+                f"{num_participants} of Dubhe, so its noise would not fit the clients that train; "
+                "give both the same number."
+            )
+        log(
+            WARNING,
+            "dubhe: %s: clients are not sampled uniformly, so compute epsilon without "
+            "amplification by sampling, for a client that trains in every round; the selection "
+            "itself comes on top (docs/explanation/differential_privacy.md)",
+            name,
         )
 
 
@@ -102,16 +114,16 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
     """Return what each layer of a strategy keeps from round to round.
 
     A layer with `state_dict` and `load_state_dict` says so itself. Of others it is the attributes
-    in which Flower's own strategies keep their moments, momentum, clipping norm and model; a first
-    model that is used up is none.
+    in which Flower's own strategies keep their moments, momentum, clipping norm and model, and what
+    a privacy accountant has counted; a first model that is used up is none.
     """
     return [
         layer.state_dict()
         if _speaks_for_itself(layer)
         else {
-            name: value
+            name: value.state_dict() if name == "accountant" else value
             for name, value in vars(layer).items()
-            if name in _KEPT and not (name == "initial_parameters" and value is None)
+            if name in _KEPT and not (name in _MAY_BE_NONE and value is None)
         }
         for layer in layers(strategy)
     ]
@@ -127,6 +139,8 @@ def restore_state(strategy: Any, kept: list[dict[str, Any]]) -> None:
         )
     for layer, state in zip(found, kept, strict=True):
         unknown = [name for name in state if name not in _KEPT or name not in vars(layer)]
+        if "accountant" in state and vars(layer).get("accountant") is None:
+            unknown.append("accountant")
         if unknown and not _speaks_for_itself(layer):
             raise CheckpointError(
                 f"wrapped: {type(layer).__name__} has no {unknown[0]!r}; wrap the same strategies "
@@ -144,8 +158,12 @@ def _load(found: list[Any], kept: list[dict[str, Any]]) -> None:
     for layer, state in zip(found, kept, strict=True):
         if _speaks_for_itself(layer):
             layer.load_state_dict(state)
-        else:
-            vars(layer).update(state)
+            continue
+        for name, value in state.items():
+            if name == "accountant":
+                layer.accountant.load_state_dict(value)
+            else:
+                setattr(layer, name, value)
 
 
 def _speaks_for_itself(layer: Any) -> bool:

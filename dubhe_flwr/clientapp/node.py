@@ -14,7 +14,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
-from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record
+from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record, without_mods
 from dubhe_flwr.adapter.arguments import takes, taking
 from dubhe_flwr.adapter.transport import STAGES, from_records, log, message_type, to_records
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
@@ -161,7 +161,8 @@ class Node(Limits):
 class DubheMod(Node):
     """A Flower mod for a ClientApp made from a `client_fn`; everything else passes through.
 
-    It takes the arguments of `Node`, first of all `label_counts`, and those of `Limits`.
+    Let it be the first of the app's mods: those before it see Dubhe's messages. It takes the
+    arguments of `Node`, first of all `label_counts`, and those of `Limits`.
 
     Examples
     --------
@@ -191,7 +192,8 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     """Let a ClientApp of the Message API answer the stages of the protocol.
 
     A mod sees only messages for which a handler is registered, so an app with `@app.train()`
-    needs handlers where one with a `client_fn` needs `DubheMod`.
+    needs handlers where one with a `client_fn` needs `DubheMod`. The app's own mods do not see
+    Dubhe's messages.
 
     Parameters
     ----------
@@ -215,8 +217,9 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
         return _answer(node, message, context)
 
     try:
-        for stage in STAGES:
-            app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
+        with without_mods(app):
+            for stage in STAGES:
+                app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
     except ValueError:
         raise SettingsError(
             "register_dubhe is for a ClientApp without client_fn, and once; give one with "

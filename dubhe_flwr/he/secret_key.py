@@ -6,10 +6,8 @@ distribution. Decryption is phe's, except that a key is ready for it at once.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
-from typing import Any, Final, NoReturn, Self
+from collections.abc import Sequence
+from typing import NoReturn, Self
 
 import gmpy2
 import phe
@@ -102,7 +100,7 @@ class SecretKey:
         """
         size = self.public_key.ciphertext_bytes
         # Let go of the interpreter lock during exponentiations: gmpy2 wants that in each thread.
-        with meanwhile.get()(), gmpy2.context(gmpy2.get_context(), allow_release_gil=True):
+        with gmpy2.context(gmpy2.get_context(), allow_release_gil=True):
             return b"".join(
                 self._encrypt_with(
                     plaintext,
@@ -173,9 +171,3 @@ def _is_prime(odd: int) -> bool:
     """
     base = 2 + secrets.randbelow(odd - 3)
     return bool(gmpy2.gcd(base, odd) == 1 and gmpy2.is_strong_prp(odd, base))
-
-
-meanwhile: Final[ContextVar[Callable[[], AbstractContextManager[Any]]]] = ContextVar(
-    "meanwhile", default=nullcontext
-)
-"""In what a thread encrypts; where threads take turns, it lets another one have its turn."""

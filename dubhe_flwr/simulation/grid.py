@@ -2,13 +2,12 @@
 
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from logging import ERROR, WARNING
+from logging import ERROR
 from os import cpu_count
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
@@ -27,14 +26,6 @@ from dubhe_flwr.adapter._compat import (
 from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
-from dubhe_flwr.he.secret_key import meanwhile
-
-_NUM_THREADS: Final = (cpu_count() or 1) + 1  # one may wait for its turn
-
-_NO_MOD: Final = (
-    "dubhe: the ClientApp does not answer Dubhe (%s); one with client_fn takes "
-    "mods=[DubheMod(label_counts)], one with @app.train() takes register_dubhe(app, label_counts)"
-)
 
 RunConfig = Mapping[str, bool | float | int | str]
 
@@ -107,16 +98,24 @@ class InProcessGrid(Grid):
         return list(self.contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Let each node answer its message at once; the replies wait to be pulled."""
+        """Let each node answer its message at once; the replies wait to be pulled.
+
+        Nodes answer one after the other, since nodes that train share torch's random numbers. Only
+        requests that every node answers by encrypting are answered on all cores: the app has no
+        part in these, except for a mod around Dubhe, which then runs on several threads.
+        """
         pushed = list(messages)
         for message in pushed:
             set_message_id(message, f"message-{next(self._message_numbers)}")
-        if pushed and all(message.metadata.message_type in ENCRYPTING for message in pushed):
-            self._answer_on_threads(pushed)
-        else:
-            with self._lock:  # Flower sends from several threads
-                self._answer_in_turn(pushed)
-        return [message.metadata.message_id for message in pushed]
+        message_ids = [message.metadata.message_id for message in pushed]
+        with self._lock:  # Flower sends from several threads
+            if all(message.metadata.message_type in ENCRYPTING for message in pushed):
+                with ThreadPoolExecutor(cpu_count()) as pool:
+                    replies = list(pool.map(self._answer, pushed))
+            else:
+                replies = list(map(self._answer, pushed))
+            self._replies.update(zip(message_ids, replies, strict=True))
+        return message_ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages, once."""
@@ -130,37 +129,6 @@ class InProcessGrid(Grid):
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
-    def _answer_in_turn(self, messages: Iterable[Message]) -> None:
-        """Have the lock: nodes that train share neither a Context nor torch's random numbers."""
-        for message in messages:
-            self._replies[message.metadata.message_id] = self._answer(message)
-
-    def _answer_on_threads(self, messages: list[Message]) -> None:
-        """Do the same, but while a node encrypts another thread has the lock.
-
-        Mods around Dubhe can meet another node's message while their own node encrypts.
-        """
-        left = iter(messages)
-
-        def answer() -> None:
-            with self._lock:
-                self._answer_in_turn(left)
-
-        with ThreadPoolExecutor(_NUM_THREADS, "", meanwhile.set, (self._let_go,)) as pool:
-            try:
-                for each in as_completed([pool.submit(answer) for _ in range(_NUM_THREADS)]):
-                    each.result()
-            finally:
-                list(left)  # after an interruption nothing is left for the other threads
-
-    @contextmanager
-    def _let_go(self) -> Iterator[None]:
-        self._lock.release()
-        try:
-            yield
-        finally:
-            self._lock.acquire()
-
     def _answer(self, message: Message) -> Message:
         context = self.contexts.get(message.metadata.dst_node_id)
         if context is None:
@@ -169,11 +137,10 @@ class InProcessGrid(Grid):
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
-            if type(error) is ValueError and stage_of(message) in STAGES:  # Flower knows no answer
-                log(WARNING, _NO_MOD, error)
-            else:
+            # Where nobody answers Dubhe the server says what to do, and a traceback would not help.
+            if not (type(error) is ValueError and stage_of(message) in STAGES):
                 log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error)}:<'{error}'>"  # as Flower's own runtimes write it
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
         set_message_id(reply, f"reply-{message.metadata.message_id}")
         return reply

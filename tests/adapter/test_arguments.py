@@ -117,16 +117,30 @@ def test_a_strategy_of_the_other_api_is_refused(ours: Api, theirs: Api) -> None:
         ours.dubhe(theirs.wrapped())
 
 
+DP = [
+    ("ServerSideFixed", (0.1, 1.0)),
+    ("ClientSideFixed", (0.1, 1.0)),
+    ("ServerSideAdaptive", (0.1,)),
+    ("ClientSideAdaptive", (0.1,)),
+]
+
+
 @in_both_apis
-def test_accounting_is_warned_of(api: Api, caplog: pytest.LogCaptureFixture) -> None:
-    """With DP accounting switched on, one warning says that its sampling assumption fails."""
-    wrapped = api.wrapped()
-    with caplog.at_level("WARNING", logger="flwr"):
-        api.dubhe(wrapped)
-        assert "epsilon" not in caplog.text
-        wrapped.accountant = object()
-        api.dubhe(wrapped)
-    assert sum("epsilon" in line for line in caplog.messages) == 1
+@pytest.mark.parametrize(("kind", "arguments"), DP)
+def test_noise_for_another_number_of_clients_is_refused(
+    api: Api, kind: str, arguments: tuple[float, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """With both numbers in the sentence; a wrapper that fits has one line in the log."""
+    wrapper = getattr(api.flower, f"DifferentialPrivacy{kind}Clipping")
+    with pytest.raises(
+        SettingsError, match=r"num_sampled_clients=5 .* num_participants=6 of Dubhe"
+    ):
+        api.dubhe(wrapper(api.wrapped(), *arguments, 5))
+    api.dubhe(api.wrapped())
+    assert "dubhe:" not in caplog.text
+    api.dubhe(wrapper(api.wrapped(), *arguments, 6))
+    (told,) = (line for line in caplog.messages if line.startswith("dubhe:"))
+    assert f"DifferentialPrivacy{kind}Clipping: clients are not sampled uniformly" in told
 
 
 def test_a_function_passes_positional_arguments_on_too() -> None:

@@ -184,6 +184,37 @@ def test_an_unfit_state_is_refused_by_name(
     assert fresh.rounds_done == 0
 
 
+class Accountant:
+    """Counts releases, as Flower's accountants do."""
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"spent": self.spent}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        self.spent = saved["spent"]
+
+
+def test_what_a_privacy_accountant_has_counted_survives(api: Api) -> None:
+    """Else each restart would begin with a budget that is not spent."""
+
+    def private(accountant: Any) -> Any:
+        kind = api.flower.DifferentialPrivacyServerSideFixedClipping
+        wrapper = kind(api.wrapped(), 0.1, 1.0, 6)
+        wrapper.accountant = accountant
+        return api.dubhe(wrapper)
+
+    before, after = Accountant(), Accountant()
+    before.spent = 5
+    saved = private(before).state_dict()
+    private(after).load_state_dict(saved)
+    assert after.spent == 5
+    with pytest.raises(CheckpointError, match="has no 'accountant'"):
+        private(None).load_state_dict(saved)
+
+
 def counted(api: Api) -> tuple[Any, Any]:
     """Return a strategy that keeps a state, and Flower's privacy around it."""
 

@@ -111,6 +111,31 @@ def test_other_messages_pass_through() -> None:
         assert seen[-1] is message
 
 
+def test_mods_of_an_app_with_handlers_do_not_see_dubhe() -> None:
+    """They still see all other messages, also those of handlers that are registered later."""
+    seen: list[str] = []
+
+    def watch(message: Message, node: Context, call_next: Any) -> Message:
+        seen.append(message.metadata.message_type)
+        reply: Message = call_next(message, node)
+        return reply
+
+    app = ClientApp(mods=[watch])
+    register_dubhe(app, lambda _context: [1, 2, 3, 4], min_key_bits=512)
+    app.train()(lambda message, _context: Message(RecordDict(), reply_to=message))
+    assert answer(app, context()).willing
+    assert answer(app, context(), "join").status == 0
+    assert seen == []
+    app(Message(RecordDict(), dst_node_id=99, message_type="train"), context())
+    assert seen == ["train"]
+
+
+def test_the_first_mod_hides_dubhe_from_the_others() -> None:
+    """In an app with client_fn the order decides."""
+    app = numpy_client_app(mods=(lambda *_: 1 / 0,))
+    assert answer(app, context()).willing
+
+
 def test_alias_is_the_partition_or_the_node() -> None:
     """Without a partition-id the node id stands for the node."""
     app = numpy_client_app()

@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from dubhe_flwr.clientapp import register_dubhe
+from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import QuorumError, SettingsError
 from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 from dubhe_flwr.rules import Prices
@@ -151,24 +151,22 @@ def test_what_all_nodes_say_is_logged_once(
 
 
 def test_nodes_encrypt_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else they do, training included, is one at a time."""
+    """They train one at a time, whatever thread of Flower's sends the messages."""
     app, key, meeting, busy = ClientApp(), generate_secret_key(512), Barrier(2, timeout=10), Lock()
     encrypt = SecretKey._encrypt_with
+    monkeypatch.setattr("dubhe_flwr.simulation.grid.cpu_count", lambda: 2)
 
     def together(*arguments: Any) -> int:
         meeting.wait()
         return encrypt(*arguments)
 
-    def alone() -> None:
-        assert busy.acquire(blocking=False)
-        sleep(1e-3)
-        busy.release()
-
     def answer(message: Message, _context: Context) -> Message:
-        alone()
-        if message.metadata.message_type != "train":
+        if message.metadata.message_type == "train":
+            assert busy.acquire(blocking=False)
+            sleep(1e-3)
+            busy.release()
+        else:
             key.encrypt([1])
-        alone()
         return Message(RecordDict(), reply_to=message)
 
     monkeypatch.setattr(SecretKey, "_encrypt_with", together)
@@ -183,22 +181,52 @@ def test_nodes_encrypt_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None
         assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
 
 
-@pytest.mark.parametrize("client_fn", [None, lambda _context: NumPyClient().to_client()])
-def test_an_app_without_dubhe_is_told_what_it_lacks(
-    client_fn: Any, caplog: pytest.LogCaptureFixture
+def fails(message: Message, _context: Context, _call_next: Any) -> Message:
+    """Stand for a mod that expects a model in every message."""
+    raise KeyError(message.metadata.message_type)
+
+
+def in_train(app: ClientApp) -> ClientApp:
+    """Put a DubheMod where it is never asked."""
+    app.train(mods=[DubheMod(lambda _context: [1, 2])])(lambda message, _context: message)
+    return app
+
+
+def client_fn(_context: Context) -> Any:
+    """Return a client of the older API."""
+    return NumPyClient().to_client()
+
+
+@pytest.mark.parametrize(
+    ("app", "remedy", "has_traceback"),
+    [
+        (ClientApp(), "write register_dubhe(app, label_counts) below app", False),
+        (in_train(ClientApp()), "a DubheMod is never asked there, whether in @app.train(", False),
+        (ClientApp(client_fn), "The ClientApp has no DubheMod: write ClientApp(client_fn=", False),
+        (
+            ClientApp(client_fn, [fails, DubheMod(lambda _context: [1, 2])]),
+            "let DubheMod be the first of its mods",
+            True,
+        ),
+    ],
+    ids=["missing", "misplaced", "missing mod", "behind another mod"],
+)
+def test_an_app_that_does_not_answer_is_told_why(
+    app: ClientApp, remedy: str, caplog: pytest.LogCaptureFixture, *, has_traceback: bool
 ) -> None:
-    """One sentence for all nodes of either API, without a traceback."""
+    """One sentence for all nodes, in the log and in the error that ends the run."""
     strategy, server_app = Dubhe(FedAvg(), num_participants=3), ServerApp()
 
     @server_app.main()
     def main(grid: Grid, context: Context) -> None:
         strategy.start(grid, ArrayRecord([np.zeros(1)]))
 
-    with pytest.raises(QuorumError, match="whether the ClientApp has DubheMod"):
-        run_in_process(server_app, ClientApp(client_fn), 5)
-    (told,) = (line for line in caplog.messages if "takes mods=[DubheMod(label_counts)]" in line)
+    with pytest.raises(QuorumError) as error:
+        run_in_process(server_app, app, 5)
+    assert remedy in str(error.value)
+    (told,) = (line for line in caplog.messages if remedy[4:] in line)
     assert "\n" not in told
-    assert "Traceback" not in caplog.text
+    assert ("Traceback" in caplog.text) == has_traceback
 
 
 def test_no_nodes_are_refused() -> None:
