@@ -10,6 +10,7 @@ from docs.pages import ROOT
 from matplotlib.figure import Figure
 
 from dubhe_lab.bench.measuring import markdown_of
+from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.cells import CellStore
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import PaperSettings
@@ -51,8 +52,15 @@ def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_seeds_of_sgd_are_there() -> None:
-    """Those of each method, with momentum and without it."""
-    assert all(cell.key in FOUND for cell in CELLS if cell.config["optimizer"] == "sgd")
+    """Those of each method that was trained, with momentum and without it."""
+    missing = {
+        cell.config["method"]
+        for cell in CELLS
+        if cell.config["optimizer"] == "sgd" and cell.key not in FOUND
+    }
+    assert missing <= set(SEEING_LOSSES)
+    measured = {cell.config["method"] for cell in CELLS if cell.key in FOUND}
+    assert measured.isdisjoint(missing)
 
 
 @pytest.mark.parametrize("case", ["balanced data", "K near N", "few clients"])

@@ -67,16 +67,19 @@ def test_equals_plain_loop() -> None:
     generator = np.random.default_rng(7)
     generator.integers(2**63)
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.3)
-    losses = []
+    losses, samples = [], list[float]()
     for _ in range(2):
         for batch in torch.from_numpy(generator.permutation(24)).reshape(3, 8):
             optimizer.zero_grad()
             step_loss = cross_entropy(plain(images[batch]), labels[batch])
+            of_samples = cross_entropy(plain(images[batch]), labels[batch], reduction="none")
+            samples += of_samples.tolist()
             step_loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             losses.append(step_loss.item())
     assert torch.equal(ours.weight, plain.weight)
-    assert loss == pytest.approx(np.mean(losses))
+    assert loss.mean == pytest.approx(np.mean(losses))
+    assert loss.rms == pytest.approx(np.sqrt(np.mean(np.square(samples))), rel=1e-5)
 
 
 def test_dropout_follows_the_generator() -> None:

@@ -1,9 +1,9 @@
 """The Flower apps of a comparison: one ClientApp for all methods, a recorded strategy for each."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import Context
@@ -18,21 +18,28 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.protocol import Plan, Replies, Selector
 from dubhe_flwr.server import Selection
+from dubhe_lab.baselines import LossSelector
+from dubhe_lab.baselines.losses import EVALUATE
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments.findings import selected_data
+from dubhe_lab.experiments.losses import AnsweredSelector, losses_of
 from dubhe_lab.experiments.scenario import Scenario
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.report.results import MethodResult
 from dubhe_lab.training.models import get_parameters
+
+_NO_MODEL: Final = Parameters([], "numpy.ndarray")
 
 
 class RecordedSelection(Selection):
     """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
 
     `on_round` is told each round and the accuracy after it, None where the strategy does not
-    evaluate the model; round 0 is that of the initial model.
+    evaluate the model; round 0 is that of the initial model. A selector that sees losses gets them:
+    before it chooses, clients evaluate the current model, which is part of the selection's time and
+    bytes; afterwards it is told the losses of the trainings.
     """
 
     def __init__(
@@ -43,9 +50,16 @@ class RecordedSelection(Selection):
         expected_nodes: int,
         on_round: Callable[[int, float | None], None],
     ) -> None:
-        super().__init__(
-            strategy, selector, expected_nodes=expected_nodes, on_selection=self._take_note
+        self._answered = (
+            AnsweredSelector(selector, self._losses) if isinstance(selector, LossSelector) else None
         )
+        super().__init__(
+            strategy,
+            self._answered or selector,
+            expected_nodes=expected_nodes,
+            on_selection=self._take_note,
+        )
+        self._to_evaluate: tuple[Mapping[int, ClientProxy], Parameters] = {}, _NO_MODEL
         self._on_round = on_round
         self._plans: list[Plan] = []
         self._evaluations: list[tuple[float | None, float | None]] = []
@@ -54,6 +68,14 @@ class RecordedSelection(Selection):
         self._training_began = 0.0
         self._update_bytes_down = 0
         self._update_bytes_up = 0
+        self._evaluation_bytes_down = 0
+
+    def _losses(self, node_ids: Sequence[int]) -> Replies:
+        """Let clients evaluate the current model."""
+        clients, parameters = self._to_evaluate
+        asked = [clients[node_id] for node_id in node_ids]
+        self._evaluation_bytes_down += _num_bytes([parameters]) * len(asked)
+        return losses_of(asked, parameters)
 
     def _take_note(self, plan: Plan, seconds: float) -> None:
         self._plans.append(plan)
@@ -63,6 +85,8 @@ class RecordedSelection(Selection):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Select, and take note of what the instructions weigh."""
+        clients = client_manager.all().values()
+        self._to_evaluate = {getattr(of, "node_id", 0): of for of in clients}, parameters
         instructions = super().configure_fit(server_round, parameters, client_manager)
         self._update_bytes_down += _num_bytes(ins.parameters for _, ins in instructions)
         self._training_began = time.perf_counter()
@@ -82,6 +106,9 @@ class RecordedSelection(Selection):
                 f"failed to train; Flower's log above says why ({failures[0]})."
             )
         self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
+        if self._answered is not None:
+            run = self.driver.run
+            run.state = self._answered.take_reports(run.state, results)
         return super().aggregate_fit(server_round, results, failures)
 
     def evaluate(
@@ -100,6 +127,8 @@ class RecordedSelection(Selection):
         """Return how the rounds so far went; row i of the federation has the alias i."""
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
+        selection_bytes_down += self._evaluation_bytes_down
+        stages = [stage for plan in self._plans for stage in plan.stages]
         return MethodResult(
             num_rounds=len(self._plans),
             accuracy=tuple(accuracy for _, accuracy in self._evaluations),
@@ -111,6 +140,8 @@ class RecordedSelection(Selection):
             bytes_down=self._update_bytes_down + selection_bytes_down,
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
+            messages=sum(stage.sent for stage in stages),
+            evaluations=sum(stage.sent for stage in stages if stage.stage == EVALUATE),
         )
 
 

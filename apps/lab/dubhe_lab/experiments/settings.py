@@ -20,8 +20,11 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """What the methods that are Dubhe set: the paper's way, searched thresholds, our defaults."""
 
-METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt")
-"""All ways of selecting; the last four are oracles that see all labels."""
+SEEING_LOSSES: Final = ("powd", "afl", "oort")
+"""The methods to which clients tell losses, so that they need a model."""
+
+METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt", *SEEING_LOSSES)
+"""All ways of selecting; the four from greedy on are oracles that see all labels."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Those that are compared where nothing else is asked for."""

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_lab.training.loop import OptimizerFactory, limited_threads, resolve_device, train
+from dubhe_lab.training.loop import (
+    OptimizerFactory,
+    evaluate,
+    limited_threads,
+    resolve_device,
+    train,
+)
 from dubhe_lab.training.models import get_parameters, set_parameters
 
 Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
@@ -52,7 +58,10 @@ class TorchClient(NumPyClient):
     >>> start = client.get_parameters({})
     >>> parameters, num_examples, metrics = client.fit(start, {"server-round": 1})
     >>> len(parameters), num_examples, sorted(metrics)
-    (2, 2, ['loss'])
+    (2, 2, ['loss', 'rms-loss'])
+    >>> loss, num_examples, _ = client.evaluate(parameters, {})
+    >>> loss < metrics["loss"], num_examples
+    (True, 2)
     """
 
     def __init__(
@@ -91,11 +100,28 @@ class TorchClient(NumPyClient):
     def fit(
         self, parameters: NDArrays, config: dict[str, Scalar]
     ) -> tuple[NDArrays, int, dict[str, Scalar]]:
-        """Return the parameters trained further, the number of samples, and the mean ``loss``."""
+        """Return the parameters trained further, the number of samples, and the losses.
+
+        These are the mean ``loss`` of the batches and the root mean squared ``rms-loss`` of single
+        samples, each under the model as it was when they were trained on.
+        """
         server_round = int(config.get("server-round", config.get("server_round", 0)))
         draw = generator(self.seed, "training", self.alias, server_round)
         with limited_threads(self.num_threads):
             self.model.to(self.device)
             set_parameters(self.model, parameters)
             loss = train(self.model, *self.train_data, generator=draw, **self.settings)
-            return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
+            metrics: dict[str, Scalar] = {"loss": loss.mean, "rms-loss": loss.rms}
+            return get_parameters(self.model), len(self.train_data[1]), metrics
+
+    def evaluate(
+        self,
+        parameters: NDArrays,
+        config: dict[str, Scalar],  # noqa: ARG002
+    ) -> tuple[float, int, dict[str, Scalar]]:
+        """Return the mean loss of the client's own samples under a model, and their number."""
+        with limited_threads(self.num_threads):
+            self.model.to(self.device)
+            set_parameters(self.model, parameters)
+            loss, accuracy = evaluate(self.model, *self.train_data)
+            return loss, len(self.train_data[1]), {"accuracy": accuracy}
