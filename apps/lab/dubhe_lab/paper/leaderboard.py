@@ -13,7 +13,7 @@ from dubhe_lab.paper.panels import draw_reach
 from dubhe_lab.paper.trainings import Trainings, accuracies, together, trainings, turned_digits
 from dubhe_lab.report.panels import draw_accuracy, draw_shares
 from dubhe_lab.report.picture import method_label, method_looks, picture
-from dubhe_lab.report.results import rounds_to, server_learns
+from dubhe_lab.report.results import extra_work, rounds_to, server_learns
 from dubhe_lab.report.table import Table
 
 _OPTIMIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -125,7 +125,8 @@ def _report(options: PaperSettings, found: Found) -> Section:
                 "for all. Oracles show the labels of all clients to the server, in the clear; with "
                 "Power-of-Choice, Active FL and Oort clients tell it losses. "
                 "After the sign ± stands the largest distance of a seed from the mean of all; "
-                "seconds and KB are those of the selection in a round, for all clients together. "
+                "seconds and KB are those of the selection in a round, for all clients together; "
+                "extra work is what clients do for it besides training. "
                 "CIFAR-10 has as many clients. "
                 "Digits that each client turns by an angle of its own, of up to 45 degrees, stand "
                 "for clients that differ in more than labels: N = 150, else as in dubhe compare."
@@ -154,7 +155,8 @@ def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
         reached = fmean(result["coverage"] for result in _results(cells[0], found))
         means = [f"{100 * fmean(accuracies(of_seeds, found)):.1f}" for of_seeds in cells]
         shares = [*means, f"{100 * reached:.0f}"]
-        rows.append([method_label(str(method)), *shares, server_learns(method.name)])
+        costs = [server_learns(method.name), _extra_work(method, cells[0], found)]
+        rows.append([method_label(str(method)), *shares, *costs])
     if not rows:
         return []
     return [
@@ -167,6 +169,7 @@ def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
                 "Adam\n%",
                 "coverage\n%",
                 "server\nlearns",
+                "clients'\nextra work",
             ),
             rows,
         )
@@ -202,12 +205,13 @@ def _table(title: str, cells: Trainings, found: Found) -> Table:
             "method",
             "accuracy\n%",
             f"rounds to\n{_target(title):.0%}",
-            "coverage\n%",
+            "cover-\nage %",
             "EMD*",
             "local\nEMD",
-            "seconds",
+            "sec.",
             "KB",
             "server\nlearns",
+            "extra\nwork",
         ),
         [
             [method_label(str(method)), *_row(method, cells[str(method)], found, _target(title))]
@@ -229,14 +233,22 @@ def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list
         spread([100 * accuracy for accuracy in accuracies(cells, found)], 1).replace(" ", ""),
         f"{fmean(reached):.0f}"
         if len(reached) == len(rounds)
-        else f"in {len(reached)} of {len(rounds)}",
+        else f"{len(reached)} of {len(rounds)}",
         f"{100 * mean('coverage'):.0f}",
         f"{mean('mean_emd'):.3f}",
         f"{mean('mean_local_emd'):.2f}",
         f"{mean('selection_seconds') / mean('num_rounds'):.2f}",
         f"{mean('selection_bytes_up', 'selection_bytes_down') / mean('num_rounds') / 1e3:.0f}",
         server_learns(method.name),
+        _extra_work(method, cells, found),
     ]
+
+
+def _extra_work(method: Method, cells: Sequence[Cell], found: Found) -> str:
+    results = _results(cells, found)
+    # Cells that were measured before anybody evaluated anything do not count evaluations.
+    evaluations = fmean(of.get("evaluations", 0) / of["num_rounds"] for of in results)
+    return extra_work(method.name, evaluations)
 
 
 def _results(cells: Sequence[Cell], found: Found) -> list[Mapping[str, Any]]:

@@ -58,6 +58,21 @@ def server_learns(method: str) -> str:
     return "yes/no" if name.startswith("dubhe") else "labels"
 
 
+def extra_work(method: str, evaluations: float) -> str:
+    """Return in a phrase what clients do for the selection in a round, besides training.
+
+    It is given how many evaluations of the model a round takes, of all clients together.
+
+    Examples
+    --------
+    >>> extra_work("powd", 40), extra_work("dubhe", 0), extra_work("greedy", 0)
+    ('40 evals', 'encrypt', 'none')
+    """
+    if evaluations:
+        return f"{evaluations:.0f} evals"
+    return "encrypt" if method.startswith("dubhe") else "none"
+
+
 @dataclass(frozen=True)
 class ClassProportions:
     """Mean and standard deviation over the rounds of class proportions ``p_o`` of who trained."""
