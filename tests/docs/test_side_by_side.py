@@ -32,6 +32,17 @@ def test_the_tables_are_those_of_the_measurements() -> None:
         assert markdown_of(table).partition("\n\n")[2] in PAGE
 
 
+@pytest.mark.parametrize("name", ["natural"])
+def test_the_tables_of_further_experiments_are_those_of_their_cells(name: str) -> None:
+    """Each row of what was measured; no file is of another measurement."""
+    cells = EXPERIMENTS[name].cells(OPTIONS)
+    found = CellStore(FOLDER / "cells").load_all(cells)
+    assert len(found) == len(list(FOLDER.glob(f"cells/{name}/*.json")))
+    for section in sections([name], OPTIONS, found):
+        for table in section.tables:
+            assert markdown_of(table).partition("\n\n")[2] in PAGE
+
+
 def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has one look in all panels of a picture, which share a legend."""
     looks = defaultdict(set)

@@ -110,9 +110,13 @@ def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> N
     labels = torch.randint(0, 2, (count,), generator=generator)
     model = with_dropout()
     logits = model[1](images).detach()  # type: ignore[index]
-    loss, accuracy = evaluate(model, images, labels, batch_size=batch_size)
-    assert loss == pytest.approx(float(cross_entropy(logits, labels)), rel=1e-4)
-    assert accuracy == pytest.approx(float((logits.argmax(1) == labels).float().mean()))
+    found = evaluate(model, images, labels, batch_size=batch_size)
+    right = logits.argmax(1) == labels
+    assert found.loss == pytest.approx(float(cross_entropy(logits, labels)), rel=1e-4)
+    assert found.accuracy == pytest.approx(float(right.float().mean()))
+    recalls = [float(right[labels == label].float().mean()) for label in set(labels.tolist())]
+    assert found.balanced_accuracy == pytest.approx(np.mean(recalls))
+    assert found.worst_recall == pytest.approx(min(recalls))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,9 @@ from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.report.results import MethodResult
 from dubhe_lab.training.models import get_parameters
 
+_TESTED: Final = ("accuracy", "balanced_accuracy", "worst_recall")
+"""What an evaluation finds beside the loss; each is a series of `MethodResult`."""
+
 _NO_MODEL: Final = Parameters([], "numpy.ndarray")
 
 
@@ -62,7 +65,8 @@ class RecordedSelection(Selection):
         self._to_evaluate: tuple[Mapping[int, ClientProxy], Parameters] = {}, _NO_MODEL
         self._on_round = on_round
         self._plans: list[Plan] = []
-        self._evaluations: list[tuple[float | None, float | None]] = []
+        self._losses_of_tests: list[float | None] = []
+        self._tests: dict[str, list[float | None]] = {name: [] for name in _TESTED}
         self._selection_seconds = 0.0
         self._training_seconds = 0.0
         self._training_began = 0.0
@@ -116,11 +120,11 @@ class RecordedSelection(Selection):
     ) -> tuple[float, dict[str, Scalar]] | None:
         """Evaluate, if it is time, and take note of loss and accuracy."""
         evaluation = super().evaluate(server_round, parameters)
-        loss, accuracy = None, None
-        if evaluation is not None:
-            loss, accuracy = evaluation[0], float(evaluation[1]["accuracy"])
-        self._evaluations.append((loss, accuracy))
-        self._on_round(server_round, accuracy)
+        loss, found = evaluation if evaluation is not None else (None, {})
+        self._losses_of_tests.append(loss)
+        for name, series in self._tests.items():
+            series.append(float(found[name]) if name in found else None)
+        self._on_round(server_round, self._tests["accuracy"][-1])
         return evaluation
 
     def result(self, federation: Federation) -> MethodResult:
@@ -128,11 +132,12 @@ class RecordedSelection(Selection):
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
         selection_bytes_down += self._evaluation_bytes_down
+        tests: dict[str, Any] = {name: tuple(series) for name, series in self._tests.items()}
         stages = [stage for plan in self._plans for stage in plan.stages]
         return MethodResult(
             num_rounds=len(self._plans),
-            accuracy=tuple(accuracy for _, accuracy in self._evaluations),
-            loss=tuple(loss for loss, _ in self._evaluations),
+            loss=tuple(self._losses_of_tests),
+            **tests,
             **selected_data(self._plans, federation),
             selection_seconds=self._selection_seconds,
             training_seconds=self._training_seconds,
@@ -171,8 +176,8 @@ def build_strategy(
     ) -> tuple[float, dict[str, Scalar]] | None:
         if not scenario.settings.is_evaluated(server_round):
             return None
-        loss, accuracy = scenario.test(parameters)
-        return loss, {"accuracy": accuracy}
+        found = scenario.test(parameters)._asdict()
+        return found.pop("loss"), found
 
     momentum = scenario.settings.training.server_momentum
     averaging = (partial(FedAvgM, server_momentum=momentum) if momentum else FedAvg)(

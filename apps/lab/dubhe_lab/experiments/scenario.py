@@ -14,7 +14,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_lab.data import Dataset, Federation, assign_samples, load_dataset
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.training.client import TorchClient
-from dubhe_lab.training.loop import adam, evaluate, limited_threads, resolve_device, sgd
+from dubhe_lab.training.loop import Evaluation, adam, evaluate, limited_threads, resolve_device, sgd
 from dubhe_lab.training.models import build_model, set_parameters
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
@@ -52,8 +52,8 @@ class Scenario:
             alias=str(partition),
         )
 
-    def test(self, parameters: NDArrays) -> tuple[float, float]:
-        """Return loss and accuracy of a model on all test images."""
+    def test(self, parameters: NDArrays) -> Evaluation:
+        """Return what a test of a model on all test images finds."""
         with limited_threads(self.settings.training.num_threads):
             set_parameters(self._test_bench, parameters)
             return evaluate(self._test_bench, *self._test_data)

@@ -15,6 +15,7 @@ from dubhe_lab.paper import (
     ablation,
     accuracy,
     leaderboard,
+    natural,
     overhead,
     registry,
     table2,
@@ -37,6 +38,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "ablation": ablation.EXPERIMENT,
     "leaderboard": leaderboard.EXPERIMENT,
     "verdict": verdict.EXPERIMENT,
+    "natural": natural.EXPERIMENT,
 }
 """In the order of the paper, and then what goes past it."""
 
@@ -146,7 +148,8 @@ def _reproduce(
                 store,
                 console,
                 machine=settings.machine,
-                skip_missing_data=len(experiments) > 1,
+                skip_missing_data=len(experiments) > 1
+                or EXPERIMENTS[experiments[0]].skips_missing_data,
             )
         except KeyboardInterrupt:
             console.print("Stopped; the same command goes on after what is finished.")

@@ -120,13 +120,14 @@ Found: TypeAlias = Mapping[str, Any]
 class Experiment:
     """A table or figure of the paper: what has to be measured for it, and what it makes of that.
 
-    Some can make nothing of a part of the cells.
+    Some can make nothing of a part of the cells, and some leave out what lacks its data set.
     """
 
     about: str
     cells: Callable[[PaperSettings], list[Cell]]
     report: Callable[[PaperSettings, Found], Section]
     needs_all: bool = True
+    skips_missing_data: bool = False
 
 
 def finished(cells: Sequence[Cell], found: Found) -> Iterator[Any]:

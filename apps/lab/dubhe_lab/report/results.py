@@ -168,6 +168,8 @@ class MethodResult(Selected):
     accuracy, loss : tuple of float or None, length num_rounds + 1
         On the test set; the first value is that of the initial model. None stands for a round
         without an evaluation.
+    balanced_accuracy, worst_recall : tuple of float or None, length num_rounds + 1
+        The same for the mean recall of the classes and the lowest one; empty in files that lack it.
     selection_seconds, training_seconds : float
         Time of all rounds.
     bytes_up, bytes_down : int
@@ -191,6 +193,8 @@ class MethodResult(Selected):
     selection_bytes_down: int
     messages: int | None = None
     evaluations: int = 0
+    balanced_accuracy: tuple[float | None, ...] = ()
+    worst_recall: tuple[float | None, ...] = ()
 
     @property
     def final_accuracy(self) -> float:

@@ -123,5 +123,5 @@ class TorchClient(NumPyClient):
         with limited_threads(self.num_threads):
             self.model.to(self.device)
             set_parameters(self.model, parameters)
-            loss, accuracy = evaluate(self.model, *self.train_data)
-            return loss, len(self.train_data[1]), {"accuracy": accuracy}
+            found = evaluate(self.model, *self.train_data)
+            return found.loss, len(self.train_data[1]), {"accuracy": found.accuracy}

@@ -17,6 +17,19 @@ OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 """Makes a new optimizer for the parameters of a model."""
 
 
+class Evaluation(NamedTuple):
+    """What a test found: loss and accuracy of all samples, and recalls of classes.
+
+    Balanced accuracy is the mean recall of the classes that are in the test, and the worst recall
+    the lowest one.
+    """
+
+    loss: float
+    accuracy: float
+    balanced_accuracy: float
+    worst_recall: float
+
+
 class TrainingLoss(NamedTuple):
     """What a training tells of its losses: mean of its batches, and root mean square of samples."""
 
@@ -88,28 +101,40 @@ def train(
 @torch.inference_mode()
 def evaluate(
     model: nn.Module, images: Tensor, labels: Tensor, *, batch_size: int = 128
-) -> tuple[float, float]:
-    """Return mean cross-entropy loss and accuracy of a model that returns logits.
+) -> Evaluation:
+    """Return mean cross-entropy loss, accuracy and recalls of a model that returns logits.
 
     Images and labels are as in `train`, and `batch_size` of them are computed at a time; on a CPU
     larger batches are slower.
 
     Examples
     --------
-    >>> loss, accuracy = evaluate(nn.Identity(), torch.eye(2), torch.tensor([0, 0]))
-    >>> round(loss, 3), accuracy
-    (0.813, 0.5)
+    >>> found = evaluate(nn.Identity(), torch.eye(3), torch.tensor([0, 0, 2]))
+    >>> round(found.loss, 3), round(found.accuracy, 3)
+    (0.885, 0.667)
+    >>> found.balanced_accuracy, found.worst_recall  # one in two of class 0, all of class 2
+    (0.75, 0.5)
     """
     if not len(labels):
         raise SettingsError("There are no samples to evaluate on; give at least 1.")
     device = next((parameter.device for parameter in model.parameters()), images.device)
-    loss, hits = torch.zeros((), device=device), torch.zeros((), device=device)
+    loss = torch.zeros((), device=device)
+    held, hits = [], []  # by class, of each batch
     model.eval()
     for batch in torch.split(torch.arange(len(labels)), batch_size):
         logits, target = model(images[batch].to(device)), labels[batch].to(device)
         loss += cross_entropy(logits, target, reduction="sum")
-        hits += (logits.argmax(dim=1) == target).sum()
-    return float(loss) / len(labels), float(hits) / len(labels)
+        held.append(torch.bincount(target, minlength=logits.shape[1]))
+        right = target[logits.argmax(dim=1) == target]
+        hits.append(torch.bincount(right, minlength=logits.shape[1]))
+    of_class, right_of_class = torch.stack(held).sum(dim=0), torch.stack(hits).sum(dim=0)
+    recalls = (right_of_class / of_class)[of_class > 0]
+    return Evaluation(
+        float(loss) / len(labels),
+        float(right_of_class.sum()) / len(labels),
+        float(recalls.mean()),
+        float(recalls.min()),
+    )
 
 
 def resolve_device(device: str = "auto") -> torch.device:
