@@ -50,6 +50,7 @@ def _result(cell: Cell) -> dict[str, Any]:
             "accuracy": {"random": 0.8, "dubhe": 0.9},
         },
         "training": _training,
+        "instead": _training,
         "natural": lambda of: (
             {"helps": "much", "rho": 2.0, "emd": 0.6} if "study" in of.name else _training(of)
         ),

@@ -14,6 +14,7 @@ from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.paper import (
     ablation,
     accuracy,
+    instead,
     leaderboard,
     natural,
     overhead,
@@ -39,6 +40,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "leaderboard": leaderboard.EXPERIMENT,
     "verdict": verdict.EXPERIMENT,
     "natural": natural.EXPERIMENT,
+    "instead": instead.EXPERIMENT,
 }
 """In the order of the paper, and then what goes past it."""
 

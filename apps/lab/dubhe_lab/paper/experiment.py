@@ -100,6 +100,9 @@ class Method:
         )
 
 
+_LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0}
+
+
 def identity(
     settings: CommandSettings, method: Method, without: Collection[str] = ()
 ) -> dict[str, Any]:
@@ -108,6 +111,8 @@ def identity(
     if method.kind != "dubhe":
         of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
         unused |= of_dubhe - {"num_participants", "reference_set"}
+    # A setting that cells of earlier versions lack is part of the identity where it is used.
+    unused |= {name for name, usual in _LATER.items() if settings.flat().get(name) == usual}
     own = {name: value for name, value in settings.flat().items() if name not in unused}
     return own | {"method": method.kind}
 

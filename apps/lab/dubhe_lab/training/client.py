@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dubhe_flwr.core.randomness import generator
+from dubhe_lab.training.local_losses import LocalLoss
 from dubhe_lab.training.loop import (
     OptimizerFactory,
     evaluate,
@@ -40,6 +41,11 @@ class TorchClient(NumPyClient):
         ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
     optimizer : callable, optional
         Makes the optimizer; `adam` of learning rate 1e-4 without it.
+    local_loss : callable, optional
+        Returns what is minimised, from the logits and labels of a batch; cross-entropy without it.
+    proximal : float, default 0
+        ``mu`` of FedProx (https://arxiv.org/abs/1812.06127): the loss has a term
+        ``mu / 2 ||w - w_t||^2`` more, with w_t the parameters that the client received.
     device : {"auto", "cpu", "cuda"}, default "auto"
         Where to compute; ``auto`` takes the GPU if there is one.
     seed : int, default 0
@@ -72,6 +78,8 @@ class TorchClient(NumPyClient):
         epochs: int = 1,
         batch_size: int = 8,
         optimizer: OptimizerFactory | None = None,
+        local_loss: LocalLoss | None = None,
+        proximal: float = 0.0,
         device: str = "auto",
         seed: int = 0,
         alias: str = "",
@@ -88,6 +96,8 @@ class TorchClient(NumPyClient):
             "epochs": epochs,
             "batch_size": batch_size,
             "optimizer": optimizer,
+            "local_loss": local_loss,
+            "proximal": proximal,
         }
         self.seed = seed
         self.alias = alias

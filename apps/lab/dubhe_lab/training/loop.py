@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, Optimizer
 
 from dubhe_flwr.errors import SettingsError
+from dubhe_lab.training.local_losses import LocalLoss
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 """Makes a new optimizer for the parameters of a model."""
@@ -59,10 +60,13 @@ def train(
     epochs: int = 1,
     batch_size: int = 8,
     optimizer: OptimizerFactory | None = None,
+    local_loss: LocalLoss | None = None,
+    proximal: float = 0.0,
 ) -> TrainingLoss:
     """Train a model in place, on the device of its parameters; return what its losses were.
 
-    The rest is as for `TorchClient`. All randomness (order of the samples, dropout) comes from the
+    The rest is as for `TorchClient`. Whatever is minimised, the losses that are returned are
+    cross-entropy. All randomness (order of the samples, dropout) comes from the
     generator; torch's own random numbers are left as they were.
 
     >>> model = nn.Linear(2, 2)
@@ -81,6 +85,7 @@ def train(
     images, labels = images.to(device), labels.to(device)
     losses: list[Tensor] = []
     squares = torch.zeros((), device=device)
+    first = [p.detach().clone() for p in model.parameters()] if proximal else []
     stepper = (optimizer or adam())(model.parameters())
     model.train()
     with isolated_rng(device, int(generator.integers(2**63))):
@@ -90,7 +95,11 @@ def train(
                 stepper.zero_grad()
                 logits, target = model(images[batch]), labels[batch]
                 loss = cross_entropy(logits, target)
-                loss.backward()  # type: ignore[no-untyped-call]
+                minimised = loss if local_loss is None else local_loss(logits, target)
+                minimised.backward()  # type: ignore[no-untyped-call]
+                for parameter, start in zip(model.parameters(), first, strict=False):
+                    if parameter.grad is not None:
+                        parameter.grad.add_(parameter.detach() - start, alpha=proximal)
                 stepper.step()
                 losses.append(loss.detach())
                 squares += cross_entropy(logits.detach(), target, reduction="none").square().sum()
