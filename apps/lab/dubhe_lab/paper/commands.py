@@ -22,6 +22,7 @@ from dubhe_lab.paper import (
     table2,
     unbiasedness,
     verdict,
+    when,
 )
 from dubhe_lab.paper.cells import CellStore, run_cells
 from dubhe_lab.paper.experiment import Experiment, PaperSettings
@@ -41,6 +42,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "verdict": verdict.EXPERIMENT,
     "natural": natural.EXPERIMENT,
     "instead": instead.EXPERIMENT,
+    "when": when.EXPERIMENT,
 }
 """In the order of the paper, and then what goes past it."""
 
