@@ -11,8 +11,8 @@ from dubhe_lab.data.natural import NATURAL, load_natural, of_rows
 
 SHAPES: dict[str, Any] = {
     "chem97": (3, 6, 24_963),
-    "insteval": (17, 5, 73_421),
-    "movielens": (20, 10, 99_997),
+    "insteval": (18, 5, 73_421),
+    "movielens": (21, 10, 99_997),
 }
 
 
@@ -56,6 +56,21 @@ def test_features_are_normalised_by_what_is_learnt() -> None:
     train = dataset.train_images[:, 0, 0]
     np.testing.assert_allclose(train.mean(axis=0), [0, 0], atol=1e-6)
     np.testing.assert_allclose(train.std(axis=0), [0, 1], atol=1e-6)
+
+
+def test_what_others_gave_is_a_feature_and_the_own_labels_are_not() -> None:
+    """Two clients rate two films: each finds what the other one gave in the rows it learns."""
+    owners, features = rows(10, 10)
+    films = [0, 1] * 10
+    labels = np.array([0, 1] * 5 + [2, 3] * 5)
+    dataset, numbers = of_rows("films", owners, features, labels, 4, rated_with=films)
+    told = dataset.train_images[:, 0, 0, 2]
+    by_client = [sorted(set(told[numbers == client].round(6).tolist())) for client in (0, 1)]
+    # Means of 2 and 3 at the second client are above those of 0 and 1 at the first.
+    assert [len(of) for of in by_client] == [2, 2]
+    assert min(by_client[0]) > max(by_client[1])
+    gaps = [high - low for low, high in by_client]
+    assert min(by_client[0]) - min(by_client[1]) == pytest.approx(2 * gaps[0], rel=1e-4)
 
 
 def test_without_a_client_of_ten_rows_there_is_no_federation() -> None:

