@@ -10,6 +10,7 @@ from docs.pages import ROOT
 from matplotlib.figure import Figure
 
 from dubhe_lab.bench.measuring import markdown_of
+from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.cells import CellStore
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import PaperSettings
@@ -29,6 +30,17 @@ def test_the_tables_are_those_of_the_measurements() -> None:
     (section,) = sections(["leaderboard"], OPTIONS, FOUND)
     for table in section.tables:
         assert markdown_of(table).partition("\n\n")[2] in PAGE
+
+
+@pytest.mark.parametrize("name", ["natural", "instead", "when"])
+def test_the_tables_of_further_experiments_are_those_of_their_cells(name: str) -> None:
+    """Each row of what was measured; no file is of another measurement."""
+    cells = EXPERIMENTS[name].cells(OPTIONS)
+    found = CellStore(FOLDER / "cells").load_all(cells)
+    assert len(found) == len(list(FOLDER.glob(f"cells/{name}/*.json")))
+    for section in sections([name], OPTIONS, found):
+        for table in section.tables:
+            assert markdown_of(table).partition("\n\n")[2] in PAGE
 
 
 def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,8 +63,15 @@ def test_no_two_methods_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_seeds_of_sgd_are_there() -> None:
-    """Those of each method, with momentum and without it."""
-    assert all(cell.key in FOUND for cell in CELLS if cell.config["optimizer"] == "sgd")
+    """Those of each method that was trained, with momentum and without it."""
+    missing = {
+        cell.config["method"]
+        for cell in CELLS
+        if cell.config["optimizer"] == "sgd" and cell.key not in FOUND
+    }
+    assert missing <= set(SEEING_LOSSES)
+    measured = {cell.config["method"] for cell in CELLS if cell.key in FOUND}
+    assert measured.isdisjoint(missing)
 
 
 @pytest.mark.parametrize("case", ["balanced data", "K near N", "few clients"])

@@ -1,18 +1,23 @@
 """The record of a selection holds the figures of the clients that it chose."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from flwr.common import Code, FitIns, FitRes, Parameters, Status
 from flwr.server.strategy import FedAvg
+from small_comparison import run, small_settings
 
 from dubhe_flwr.errors import DubheError
 from dubhe_flwr.protocol import Plan, StageReport
-from dubhe_lab.baselines import RandomSelector
+from dubhe_lab.baselines import OortSelector, RandomSelector
+from dubhe_lab.baselines.roll_call import Past, Report
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments.apps import RecordedSelection
 from dubhe_lab.experiments.findings import federation_summary
+from dubhe_lab.experiments.settings import SEEING_LOSSES
+from dubhe_lab.training.client import TorchClient
 
 FEDERATION = Federation("letters", np.array([[4, 0], [0, 4], [2, 2], [3, 1]]))
 MODEL = Parameters([b"12345", b"678"], "numpy.ndarray")
@@ -125,3 +130,79 @@ def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:
     """The sentence says how many and why."""
     with pytest.raises(DubheError, match=r"Round 4: 1 of 2 clients failed to train.*no memory"):
         selection.aggregate_fit(4, [updated()], [MemoryError("no memory")])
+
+
+@pytest.fixture(scope="module")
+def of_losses() -> dict[str, Any]:
+    """Return what the methods that see losses do in a small federation, and who was asked."""
+    asked: dict[str, list[tuple[str, Any]]] = {}
+    original = {name: getattr(TorchClient, name) for name in ("fit", "evaluate")}
+    results = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for method in SEEING_LOSSES:
+            calls = asked.setdefault(method, [])
+
+            def note(name: str, calls: Any) -> Any:
+                def called(client: TorchClient, parameters: Any, config: Any) -> Any:
+                    answer = original[name](client, parameters, config)
+                    calls.append((name, client.alias, answer))
+                    return answer
+
+                return called
+
+            for name in original:
+                patch.setattr(TorchClient, name, note(name, calls))
+            settings = small_settings(methods=(method,), evaluate_every=3)
+            results[method] = run(settings).methods[method]
+    return {"asked": asked, "results": results}
+
+
+def test_evaluations_are_run_and_counted(of_losses: dict[str, Any]) -> None:
+    """Power-of-Choice asks 2 K = 10 in each of 3 rounds, Active FL all 24 once, Oort nobody."""
+    for method, number in (("powd", 30), ("afl", 24), ("oort", 0)):
+        result = of_losses["results"][method]
+        calls = [call[0] for call in of_losses["asked"][method]]
+        assert result.evaluations == calls.count("evaluate") == number
+        assert result.messages == 24 + number  # the roll call
+        assert calls.count("fit") == 15
+        # A model of 4810 numbers of 4 bytes each travels to who evaluates it.
+        model = (result.bytes_down - result.selection_bytes_down) / 15
+        assert result.selection_bytes_down == pytest.approx(number * model, abs=24 * 200)
+        assert 4 * 4810 <= model < 4 * 4810 + 1000
+        assert result.notes == ()
+
+
+def test_the_candidates_with_the_highest_losses_train(of_losses: dict[str, Any]) -> None:
+    """The ten losses of each round that clients found themselves decide who the five are."""
+    calls = of_losses["asked"]["powd"]
+    for start in range(0, 45, 15):
+        told, trained = calls[start : start + 10], calls[start + 10 : start + 15]
+        assert {name for name, *_ in told} == {"evaluate"}
+        by_loss = sorted(told, key=lambda call: call[2][0])
+        assert {call[1] for call in trained} == {call[1] for call in by_loss[-5:]}
+
+
+def test_the_losses_of_trainings_come_back() -> None:
+    """Each client that trained is known to the selector by what it told."""
+    selector = OortSelector(2, seed=0)
+    recorded = RecordedSelection(
+        Averaging(), selector, expected_nodes=4, on_round=lambda *_round_and_accuracy: None
+    )
+    state = selector.initial_state()
+    recorded.driver.run.state = replace(state, aliases={71: "0", 72: "3"}, past=Past(1))
+    client, result = updated()
+    client.node_id = 72
+    result.metrics |= {"loss": 0.5, "rms-loss": 0.75}
+    recorded.aggregate_fit(1, [(client, result)], [])
+    assert recorded.driver.run.state.past.reports == {"3": Report(1, 0.5, 0.75)}
+
+
+def test_a_client_that_fails_to_evaluate_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence says how many failed."""
+
+    def fail(*_: object) -> None:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(TorchClient, "evaluate", fail)
+    with pytest.raises(DubheError, match="10 of 10 clients failed to evaluate the model"):
+        run(small_settings(methods=("powd",)))

@@ -112,12 +112,13 @@ def test_fewer_evaluations_change_nothing_else() -> None:
     every = without_times(compare(settings))["greedy"]
     some = without_times(compare(replace(settings, evaluate_every=7)))["greedy"]
     evaluated = (0, 4, 5, 6, 7, 8)  # the last five, and every seventh
-    for found, whole in ((some.accuracy, every.accuracy), (some.loss, every.loss)):
+    series = ("accuracy", "loss", "balanced_accuracy", "worst_recall")
+    for found, whole in ((getattr(some, name), getattr(every, name)) for name in series):
         assert found == tuple(
             value if number in evaluated else None for number, value in enumerate(whole)
         )
     assert some.final_accuracy == every.final_accuracy
-    assert replace(some, accuracy=every.accuracy, loss=every.loss) == every
+    assert replace(some, **{name: getattr(every, name) for name in series}) == every
 
 
 def test_clients_are_told_the_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,8 +42,8 @@ def test_the_test_does_not_touch_the_clients_model() -> None:
     client = scenario.client(0)
     before = [array.copy() for array in client.get_parameters({})]
     zeros = [np.zeros_like(array) for array in before]
-    loss, accuracy = scenario.test(zeros)
-    assert loss == pytest.approx(np.log(10))
-    assert 0.05 < accuracy < 0.15
+    found = scenario.test(zeros)
+    assert found.loss == pytest.approx(np.log(10))
+    assert 0.05 < found.accuracy < 0.15
     for one, two in zip(client.get_parameters({}), before, strict=True):
         np.testing.assert_array_equal(one, two)

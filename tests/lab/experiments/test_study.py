@@ -12,6 +12,7 @@ import pytest
 
 from dubhe_flwr.core.distribution import coverage, distance_to_uniform
 from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator
 from dubhe_lab.baselines import GreedySelector, RandomSelector
 from dubhe_lab.baselines.roll_call import Past
@@ -166,3 +167,9 @@ def test_the_defaults_select_uniform_data_of_many_clients(
     )
     assert mean_emd <= largest_emd
     assert reached >= 0.35
+
+
+def test_a_study_has_no_losses() -> None:
+    """A method that needs a model is refused, in a sentence that names the command."""
+    with pytest.raises(SettingsError, match=r"powd selects by the losses .* `dubhe compare`"):
+        study(StudySettings.of(num_clients=30, num_rounds=1), methods=("random", "powd"))

@@ -1,7 +1,10 @@
 """Every experiment sets what it was given beside the paper's values."""
 
+from io import StringIO
+
 import pytest
 from reproduction_results import finished
+from rich.console import Console
 
 from dubhe_lab.paper.commands import EXPERIMENTS, remarks, sections
 from dubhe_lab.paper.experiment import PaperSettings
@@ -31,7 +34,7 @@ def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
     for table in made.tables:
         assert table.rows
         assert {len(of) for of in table.rows} == {len(table.columns)}
-    assert bool(made.pictures) == (name != "overhead")
+    assert bool(made.pictures) == (name not in {"overhead", "natural", "instead"})
 
 
 def test_table_2_has_the_paper_s_values() -> None:
@@ -104,13 +107,24 @@ def test_the_leaderboard_says_what_a_user_decides_by() -> None:
         (method,) = found[cell.key]["result"]["methods"].values()
         best = 0.89 if "random" in cell.name else 0.9 + cell.config["seed"] / 20
         method["accuracy"] = [0.1, None, 0.5, best, best]
+        method["evaluations"] = 1600 if "powd" in cell.name else 0  # in forty rounds
     (made,) = sections(["leaderboard"], options, found)
     assert row(made, "random")[1:4] == ["89.0"] * 3
-    assert row(made, "random", table=1)[1:3] == ["89.0±0.0", "in 0 of 2"]
+    assert row(made, "random", table=1)[1:3] == ["89.0±0.0", "0 of 2"]
     assert row(made, "greedy (oracle)", table=1)[1:3] == ["92.5±2.5", "3"]
-    assert row(made, "Dubhe", table=1)[-1] == "yes/no"
+    assert row(made, "Dubhe", table=1)[-2:] == ["yes/no", "encrypt"]
+    assert row(made, "Power-of-Choice", table=1)[-2:] == ["losses", "40 evals"]
+    assert row(made, "greedy (oracle)")[-2:] == ["labels", "none"]
+    for table in made.tables:
+        screen = StringIO()
+        Console(file=screen, width=80).print(table.for_terminal())
+        of_methods = [line for line in screen.getvalue().splitlines() if "(oracle)" in line]
+        assert len(of_methods) == 4
+        assert "…" not in screen.getvalue()
+        assert all(of[-1] in line for of in table.rows for line in of_methods if of[0] in line)
     own = [{of[0] for of in table.rows} for table in made.tables]
     assert own[0] == own[1] == own[2] == own[3] - {"Dubhe, local skew 1"} == own[4]
     assert len(made.pictures) == 3
-    del found[EXPERIMENTS["leaderboard"].cells(options)[0].key]  # then there is no table of all
-    assert sections(["leaderboard"], options, found)[0].tables[0].columns != made.tables[0].columns
+    del found[EXPERIMENTS["leaderboard"].cells(options)[0].key]  # a seed of random selection
+    (partial,) = sections(["leaderboard"], options, found)
+    assert {of[0] for of in partial.tables[0].rows} == own[0] - {"random"}

@@ -42,6 +42,16 @@ def test_the_table_of_a_comparison() -> None:
         assert text in shown(table)
 
 
+def test_the_table_counts_evaluations_where_there_are_any() -> None:
+    """They take the place of the seconds of training, so that all fits in 80 columns."""
+    asking = replace(RESULTS.methods["greedy"], evaluations=1600)
+    table = summary_table(replace(RESULTS, methods={**RESULTS.methods, "powd": asking}))
+    assert cells(table, "Power-of-Choice")[-3:] == ["40", "0", "losses"]
+    assert cells(table, "Dubhe")[-3:] == ["0", "0", "yes/no"]
+    assert "Train" not in shown(table)
+    assert "Train" in shown(summary_table(RESULTS))
+
+
 def test_the_sentence_compares_dubhe_with_random() -> None:
     """Both accuracies and their difference, whichever is larger."""
     sentence = summary_sentence(RESULTS)

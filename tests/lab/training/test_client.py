@@ -55,8 +55,20 @@ def test_fit_returns_what_flower_expects() -> None:
     assert [array.shape for array in parameters] == [array.shape for array in START]
     assert not same(parameters, START)
     assert num_examples == 10
-    assert list(metrics) == ["loss"]
-    assert isinstance(metrics["loss"], float)
+    assert list(metrics) == ["loss", "rms-loss"]
+    assert all(isinstance(loss, float) for loss in metrics.values())
+
+
+def test_evaluate_returns_the_loss_of_the_own_samples() -> None:
+    """Under the model that is given, without dropout and whatever the client's model holds."""
+    client = client_of(0)
+    client.fit(START, {"server-round": 1})
+    loss, num_examples, _ = client.evaluate(START, {})
+    images, labels = torch.from_numpy(IMAGES[:10]), torch.from_numpy(LABELS[:10])
+    with torch.inference_mode():
+        logits = new_model().eval()(images)
+    assert num_examples == 10
+    assert loss == pytest.approx(float(nn.functional.cross_entropy(logits, labels)), rel=1e-5)
 
 
 def test_order_of_clients_changes_nothing() -> None:

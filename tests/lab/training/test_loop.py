@@ -67,16 +67,19 @@ def test_equals_plain_loop() -> None:
     generator = np.random.default_rng(7)
     generator.integers(2**63)
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.3)
-    losses = []
+    losses, samples = [], list[float]()
     for _ in range(2):
         for batch in torch.from_numpy(generator.permutation(24)).reshape(3, 8):
             optimizer.zero_grad()
             step_loss = cross_entropy(plain(images[batch]), labels[batch])
+            of_samples = cross_entropy(plain(images[batch]), labels[batch], reduction="none")
+            samples += of_samples.tolist()
             step_loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             losses.append(step_loss.item())
     assert torch.equal(ours.weight, plain.weight)
-    assert loss == pytest.approx(np.mean(losses))
+    assert loss.mean == pytest.approx(np.mean(losses))
+    assert loss.rms == pytest.approx(np.sqrt(np.mean(np.square(samples))), rel=1e-5)
 
 
 def test_dropout_follows_the_generator() -> None:
@@ -107,9 +110,13 @@ def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> N
     labels = torch.randint(0, 2, (count,), generator=generator)
     model = with_dropout()
     logits = model[1](images).detach()  # type: ignore[index]
-    loss, accuracy = evaluate(model, images, labels, batch_size=batch_size)
-    assert loss == pytest.approx(float(cross_entropy(logits, labels)), rel=1e-4)
-    assert accuracy == pytest.approx(float((logits.argmax(1) == labels).float().mean()))
+    found = evaluate(model, images, labels, batch_size=batch_size)
+    right = logits.argmax(1) == labels
+    assert found.loss == pytest.approx(float(cross_entropy(logits, labels)), rel=1e-4)
+    assert found.accuracy == pytest.approx(float(right.float().mean()))
+    recalls = [float(right[labels == label].float().mean()) for label in set(labels.tolist())]
+    assert found.balanced_accuracy == pytest.approx(np.mean(recalls))
+    assert found.worst_recall == pytest.approx(min(recalls))
 
 
 @pytest.mark.parametrize(

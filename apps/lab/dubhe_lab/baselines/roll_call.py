@@ -19,18 +19,38 @@ from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
 
 @dataclass(frozen=True)
+class Report:
+    """What a client told of its losses: the round, their mean, and the root of their mean square.
+
+    They are the losses of single samples under the model that the client trained or evaluated.
+    """
+
+    server_round: int
+    loss: float
+    rms_loss: float
+
+
+@dataclass(frozen=True)
 class Past:
-    """How many rounds there were, and how often each alias was chosen; the last one stands last."""
+    """How many rounds there were, and how often each alias was chosen; the last one stands last.
+
+    The latest report of each alias is there for selectors that see losses.
+    """
 
     num_rounds: int = 0
     times: Mapping[str, int] = field(default_factory=dict)
+    reports: Mapping[str, Report] = field(default_factory=dict)
 
     def followed_by(self, aliases: Iterable[str]) -> "Past":
         """Return the past after another round, whose clients are given in the order of choice."""
         times = dict(self.times)
         for alias in aliases:
             times[alias] = times.pop(alias, 0) + 1
-        return Past(self.num_rounds + 1, times)
+        return replace(self, num_rounds=self.num_rounds + 1, times=times)
+
+    def with_reports(self, reports: Mapping[str, Report]) -> "Past":
+        """Return the past with further reports in the place of the older ones."""
+        return replace(self, reports={**self.reports, **reports})
 
     def times_of(self, aliases: Sequence[str]) -> NDArray[np.int64]:
         """Return how often each of some clients was chosen."""
@@ -45,7 +65,8 @@ class Past:
 class RollCallState:
     """Whom the selector chose, who is known by which alias, and the round that is being planned.
 
-    The sets are of node ids: those that are not willing, and those that may be chosen.
+    The sets are of node ids: those that are not willing, and those that may be chosen. The stages
+    are those of the round that is being planned, before the batch that awaits replies.
     """
 
     seed: int
@@ -55,6 +76,7 @@ class RollCallState:
     server_round: int = 0
     eligible: frozenset[int] = frozenset()
     batch: Batch | None = None
+    stages: tuple[StageReport, ...] = ()
 
 
 class RollCall(Selector[RollCallState]):
@@ -109,7 +131,7 @@ class RollCall(Selector[RollCallState]):
         """Choose among the known nodes, after asking the unknown ones for their aliases."""
         here = frozenset(present)
         may = here if eligible is None else here & frozenset(eligible)
-        state = replace(state, server_round=server_round, eligible=may, batch=None)
+        state = replace(state, server_round=server_round, eligible=may, batch=None, stages=())
         unknown = sorted(here - state.aliases.keys() - state.refused)
         if not unknown:
             return self._plan(state, ())
@@ -135,7 +157,7 @@ class RollCall(Selector[RollCallState]):
 
     def _plan(
         self, state: RollCallState, stages: tuple[StageReport, ...]
-    ) -> tuple[RollCallState, Plan]:
+    ) -> tuple[RollCallState, Batch | Plan]:
         here = [node_id for node_id in state.aliases if node_id in state.eligible]
         if not here:
             raise QuorumError(

@@ -1,9 +1,9 @@
 """The Flower apps of a comparison: one ClientApp for all methods, a recorded strategy for each."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import Context
@@ -18,21 +18,31 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.clientapp import DubheMod
 from dubhe_flwr.errors import DubheError
-from dubhe_flwr.protocol import Plan, Selector
+from dubhe_flwr.protocol import Plan, Replies, Selector
 from dubhe_flwr.server import Selection
+from dubhe_lab.baselines import LossSelector
+from dubhe_lab.baselines.losses import EVALUATE
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments.findings import selected_data
+from dubhe_lab.experiments.losses import AnsweredSelector, losses_of
 from dubhe_lab.experiments.scenario import Scenario
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.report.results import MethodResult
 from dubhe_lab.training.models import get_parameters
+
+_TESTED: Final = ("accuracy", "balanced_accuracy", "worst_recall")
+"""What an evaluation finds beside the loss; each is a series of `MethodResult`."""
+
+_NO_MODEL: Final = Parameters([], "numpy.ndarray")
 
 
 class RecordedSelection(Selection):
     """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
 
     `on_round` is told each round and the accuracy after it, None where the strategy does not
-    evaluate the model; round 0 is that of the initial model.
+    evaluate the model; round 0 is that of the initial model. A selector that sees losses gets them:
+    before it chooses, clients evaluate the current model, which is part of the selection's time and
+    bytes; afterwards it is told the losses of the trainings.
     """
 
     def __init__(
@@ -43,17 +53,33 @@ class RecordedSelection(Selection):
         expected_nodes: int,
         on_round: Callable[[int, float | None], None],
     ) -> None:
-        super().__init__(
-            strategy, selector, expected_nodes=expected_nodes, on_selection=self._take_note
+        self._answered = (
+            AnsweredSelector(selector, self._losses) if isinstance(selector, LossSelector) else None
         )
+        super().__init__(
+            strategy,
+            self._answered or selector,
+            expected_nodes=expected_nodes,
+            on_selection=self._take_note,
+        )
+        self._to_evaluate: tuple[Mapping[int, ClientProxy], Parameters] = {}, _NO_MODEL
         self._on_round = on_round
         self._plans: list[Plan] = []
-        self._evaluations: list[tuple[float | None, float | None]] = []
+        self._losses_of_tests: list[float | None] = []
+        self._tests: dict[str, list[float | None]] = {name: [] for name in _TESTED}
         self._selection_seconds = 0.0
         self._training_seconds = 0.0
         self._training_began = 0.0
         self._update_bytes_down = 0
         self._update_bytes_up = 0
+        self._evaluation_bytes_down = 0
+
+    def _losses(self, node_ids: Sequence[int]) -> Replies:
+        """Let clients evaluate the current model."""
+        clients, parameters = self._to_evaluate
+        asked = [clients[node_id] for node_id in node_ids]
+        self._evaluation_bytes_down += _num_bytes([parameters]) * len(asked)
+        return losses_of(asked, parameters)
 
     def _take_note(self, plan: Plan, seconds: float) -> None:
         self._plans.append(plan)
@@ -63,6 +89,8 @@ class RecordedSelection(Selection):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Select, and take note of what the instructions weigh."""
+        clients = client_manager.all().values()
+        self._to_evaluate = {getattr(of, "node_id", 0): of for of in clients}, parameters
         instructions = super().configure_fit(server_round, parameters, client_manager)
         self._update_bytes_down += _num_bytes(ins.parameters for _, ins in instructions)
         self._training_began = time.perf_counter()
@@ -78,6 +106,9 @@ class RecordedSelection(Selection):
         self._training_seconds += time.perf_counter() - self._training_began
         refuse_failures(server_round, results, failures)
         self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
+        if self._answered is not None:
+            run = self.driver.run
+            run.state = self._answered.take_reports(run.state, results)
         return super().aggregate_fit(server_round, results, failures)
 
     def evaluate(
@@ -85,25 +116,28 @@ class RecordedSelection(Selection):
     ) -> tuple[float, dict[str, Scalar]] | None:
         """Evaluate, if it is time, and take note of loss and accuracy."""
         evaluation = super().evaluate(server_round, parameters)
-        loss, accuracy = None, None
-        if evaluation is not None:
-            loss, accuracy = evaluation[0], float(evaluation[1]["accuracy"])
-        self._evaluations.append((loss, accuracy))
-        self._on_round(server_round, accuracy)
+        loss, found = evaluation if evaluation is not None else (None, {})
+        self._losses_of_tests.append(loss)
+        for name, series in self._tests.items():
+            series.append(float(found[name]) if name in found else None)
+        self._on_round(server_round, self._tests["accuracy"][-1])
         return evaluation
 
     def result(self, federation: Federation, num_rounds: int) -> MethodResult:
         """Return how the rounds went, if all did; row i of the federation has the alias i."""
-        if (ended := max(0, len(self._evaluations) - 1)) < num_rounds:
+        if (ended := max(0, len(self._losses_of_tests) - 1)) < num_rounds:
             raise DubheError(
                 f"The run ended after {ended} of {num_rounds} rounds; Flower's log above says why."
             )
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
+        selection_bytes_down += self._evaluation_bytes_down
+        tests: dict[str, Any] = {name: tuple(series) for name, series in self._tests.items()}
+        stages = [stage for plan in self._plans for stage in plan.stages]
         return MethodResult(
             num_rounds=len(self._plans),
-            accuracy=tuple(accuracy for _, accuracy in self._evaluations),
-            loss=tuple(loss for loss, _ in self._evaluations),
+            loss=tuple(self._losses_of_tests),
+            **tests,
             **selected_data(self._plans, federation),
             selection_seconds=self._selection_seconds,
             training_seconds=self._training_seconds,
@@ -111,6 +145,8 @@ class RecordedSelection(Selection):
             bytes_down=self._update_bytes_down + selection_bytes_down,
             selection_bytes_up=selection_bytes_up,
             selection_bytes_down=selection_bytes_down,
+            messages=sum(stage.sent for stage in stages),
+            evaluations=sum(stage.sent for stage in stages if stage.stage == EVALUATE),
         )
 
 
@@ -151,8 +187,8 @@ def build_strategy(
     ) -> tuple[float, dict[str, Scalar]] | None:
         if not scenario.settings.is_evaluated(server_round):
             return None
-        loss, accuracy = scenario.test(parameters)
-        return loss, {"accuracy": accuracy}
+        found = scenario.test(parameters)._asdict()
+        return found.pop("loss"), found
 
     momentum = scenario.settings.training.server_momentum
     averaging = (partial(FedAvgM, server_momentum=momentum) if momentum else FedAvg)(

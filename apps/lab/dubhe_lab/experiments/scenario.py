@@ -14,11 +14,12 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_lab.data import Dataset, Federation, assign_samples, load_dataset
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.training.client import TorchClient
-from dubhe_lab.training.loop import adam, evaluate, limited_threads, resolve_device, sgd
+from dubhe_lab.training.local_losses import LOCAL_LOSSES
+from dubhe_lab.training.loop import Evaluation, adam, evaluate, limited_threads, resolve_device, sgd
 from dubhe_lab.training.models import build_model, set_parameters
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
-_SAME_NAMES: Final = ("epochs", "batch_size", "num_threads")
+_SAME_NAMES: Final = ("epochs", "batch_size", "num_threads", "proximal")
 _dataset = lru_cache(maxsize=1)(load_dataset)  # once for all that is compared on it
 
 
@@ -42,18 +43,20 @@ class Scenario:
         training = self.settings.training
         images, labels = self._train_data
         own = torch.from_numpy(self.samples[partition]).to(images.device)
+        make_loss = LOCAL_LOSSES.get(training.local_loss)
         return TorchClient(
             self._workbench,
             (images[own], labels[own]),
             **{name: getattr(training, name) for name in _SAME_NAMES},
+            local_loss=make_loss and make_loss(labels[own], self.dataset.num_classes),
             optimizer=_OPTIMIZERS[training.optimizer](training.rate),
             device=self.settings.machine.device,
             seed=self.settings.federation.seed,
             alias=str(partition),
         )
 
-    def test(self, parameters: NDArrays) -> tuple[float, float]:
-        """Return loss and accuracy of a model on all test images."""
+    def test(self, parameters: NDArrays) -> Evaluation:
+        """Return what a test of a model on all test images finds."""
         with limited_threads(self.settings.training.num_threads):
             set_parameters(self._test_bench, parameters)
             return evaluate(self._test_bench, *self._test_data)

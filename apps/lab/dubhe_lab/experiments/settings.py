@@ -28,8 +28,11 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """What the methods that are Dubhe set: the paper's way, searched thresholds, our defaults."""
 
-METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt")
-"""All ways of selecting; the last four are oracles that see all labels."""
+SEEING_LOSSES: Final = ("powd", "afl", "oort")
+"""The methods to which clients tell losses, so that they need a model."""
+
+METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt", *SEEING_LOSSES)
+"""All ways of selecting; the four from greedy on are oracles that see all labels."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
 """Those that are compared where nothing else is asked for."""
@@ -156,6 +159,10 @@ class TrainingSettings(CommandSettings):
         None, "Learning rate of the clients.", shown="0.05 for sgd, 1e-4 for adam"
     )
     server_momentum: float = option(0.0, "Momentum of the server (FedAvgM); 0 is FedAvg.")
+    local_loss: Literal["plain", "balanced", "adjusted"] = option(
+        "plain", "Loss of the clients: plain, class-balanced, or with adjusted logits."
+    )
+    proximal: float = option(0.0, "mu of FedProx, which keeps clients near the model; 0 is FedAvg.")
     batch_size: int = option(8, "Samples of a training step.", least=1)
     epochs: int = option(1, "Passes of a client over its samples in a round.", least=1)
     num_threads: int = option(1, "CPU threads of each training.", least=1)
@@ -164,6 +171,8 @@ class TrainingSettings(CommandSettings):
         super().__post_init__()
         if not 0 < self.rate < float("inf"):
             raise SettingsError(f"learning_rate={self.learning_rate} must be above 0.")
+        if not 0 <= self.proximal < float("inf"):
+            raise SettingsError(f"proximal={self.proximal} must be at least 0.")
         if not 0 <= self.server_momentum < 1:
             raise SettingsError(
                 f"server_momentum={self.server_momentum} must be from 0 to below 1."

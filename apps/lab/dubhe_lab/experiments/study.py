@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.distribution import coverage
+from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import (
     Batch,
     ClientSession,
@@ -23,15 +24,24 @@ from dubhe_flwr.protocol import (
 )
 from dubhe_flwr.protocol.simulated_nodes import answer
 from dubhe_lab.baselines import (
+    ActiveSelector,
     FedCbsSelector,
     FedEntOptSelector,
     FlipsSelector,
     GreedySelector,
+    OortSelector,
+    PowerOfChoiceSelector,
     RandomSelector,
 )
 from dubhe_lab.data import Federation
 from dubhe_lab.experiments.findings import federation_summary, provenance, selected_data
-from dubhe_lab.experiments.settings import DUBHE, STUDIED, ExperimentSettings, StudySettings
+from dubhe_lab.experiments.settings import (
+    DUBHE,
+    SEEING_LOSSES,
+    STUDIED,
+    ExperimentSettings,
+    StudySettings,
+)
 from dubhe_lab.report.results import SelectionResult, StudyResults
 
 _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe")
@@ -56,6 +66,12 @@ def selector_of(method: str, settings: ExperimentSettings, federation: Federatio
     wanted, seed = settings.selection.num_participants, settings.federation.seed
     if method == "random":
         return RandomSelector(wanted, seed)
+    if method == "powd":
+        return PowerOfChoiceSelector(wanted, seed)
+    if method == "afl":
+        return ActiveSelector(wanted, federation.num_samples, seed)
+    if method == "oort":
+        return OortSelector(wanted, seed)
     return _ORACLES[method](wanted, federation.label_distributions, seed)
 
 
@@ -73,6 +89,11 @@ def study(
     `rounds_in_memory` tells; `on_method` the results after each method. The selected sets repeat
     with the seed, encrypted or not.
     """
+    if seeing := [method for method in methods if method in SEEING_LOSSES]:
+        raise SettingsError(
+            f"{seeing[0]} selects by the losses of a model, and a study trains none; give it to "
+            "`dubhe compare`."
+        )
     settings.protocol_settings().check_federation(settings.federation.num_clients)
     federation = draw_federation(settings)
     results = StudyResults(

@@ -14,12 +14,15 @@ from dubhe_lab.cli.options import command, writable_folder
 from dubhe_lab.paper import (
     ablation,
     accuracy,
+    instead,
     leaderboard,
+    natural,
     overhead,
     registry,
     table2,
     unbiasedness,
     verdict,
+    when,
 )
 from dubhe_lab.paper.cells import CellStore, run_cells
 from dubhe_lab.paper.experiment import Experiment, PaperSettings
@@ -37,6 +40,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "ablation": ablation.EXPERIMENT,
     "leaderboard": leaderboard.EXPERIMENT,
     "verdict": verdict.EXPERIMENT,
+    "natural": natural.EXPERIMENT,
+    "instead": instead.EXPERIMENT,
+    "when": when.EXPERIMENT,
 }
 """In the order of the paper, and then what goes past it."""
 
@@ -146,7 +152,8 @@ def _reproduce(
                 store,
                 console,
                 machine=settings.machine,
-                skip_missing_data=len(experiments) > 1,
+                skip_missing_data=len(experiments) > 1
+                or EXPERIMENTS[experiments[0]].skips_missing_data,
             )
         except KeyboardInterrupt:
             console.print("Stopped; the same command goes on after what is finished.")

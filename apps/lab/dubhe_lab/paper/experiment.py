@@ -100,6 +100,9 @@ class Method:
         )
 
 
+_LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0}
+
+
 def identity(
     settings: CommandSettings, method: Method, without: Collection[str] = ()
 ) -> dict[str, Any]:
@@ -108,6 +111,8 @@ def identity(
     if method.kind != "dubhe":
         of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
         unused |= of_dubhe - {"num_participants", "reference_set"}
+    # A setting that cells of earlier versions lack is part of the identity where it is used.
+    unused |= {name for name, usual in _LATER.items() if settings.flat().get(name) == usual}
     own = {name: value for name, value in settings.flat().items() if name not in unused}
     return own | {"method": method.kind}
 
@@ -120,13 +125,14 @@ Found: TypeAlias = Mapping[str, Any]
 class Experiment:
     """A table or figure of the paper: what has to be measured for it, and what it makes of that.
 
-    Some can make nothing of a part of the cells.
+    Some can make nothing of a part of the cells, and some leave out what lacks its data set.
     """
 
     about: str
     cells: Callable[[PaperSettings], list[Cell]]
     report: Callable[[PaperSettings, Found], Section]
     needs_all: bool = True
+    skips_missing_data: bool = False
 
 
 def finished(cells: Sequence[Cell], found: Found) -> Iterator[Any]:

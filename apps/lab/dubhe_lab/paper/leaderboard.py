@@ -1,10 +1,11 @@
-"""Past the paper: every way of balancing labels side by side, on more than one kind of data."""
+"""Past the paper: ways of selecting side by side, by labels or losses, on several data sets."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
+from dubhe_lab.experiments.settings import SEEING_LOSSES
 from dubhe_lab.paper.cells import Cell
 from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
 from dubhe_lab.paper.page import Picture, Section
@@ -12,7 +13,7 @@ from dubhe_lab.paper.panels import draw_reach
 from dubhe_lab.paper.trainings import Trainings, accuracies, together, trainings, turned_digits
 from dubhe_lab.report.panels import draw_accuracy, draw_shares
 from dubhe_lab.report.picture import method_label, method_looks, picture
-from dubhe_lab.report.results import rounds_to, server_learns
+from dubhe_lab.report.results import extra_work, rounds_to, server_learns
 from dubhe_lab.report.table import Table
 
 _OPTIMIZERS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -31,6 +32,7 @@ _ROUNDS: Final = {
 }
 _METHODS: Final = (
     Method("random"),
+    *map(Method, SEEING_LOSSES),
     Method("dubhe-paper", 10),
     *map(Method, ("flips", "fedcbs", "fedentopt", "greedy", "dubhe")),
 )
@@ -40,12 +42,16 @@ _LOOKS: Final = method_looks([str(method) for method in (*_METHODS, _LIKE_CLIENT
 """One look for each method in all panels of a picture, which have one legend."""
 _SEEDS: Final = (0, 1, 2)
 
-_FEW_METHODS: Final = (*map(Method, ("random", "fedcbs", "greedy", "dubhe")), _LIKE_CLIENTS)
-"""Where a round takes eight times as long: the ends of the scale, the best peer, and Dubhe."""
+_FEW_METHODS: Final = (
+    *map(Method, ("random", "powd", "fedcbs", "greedy", "dubhe")),
+    _LIKE_CLIENTS,
+)
+"""Where a round takes eight times as long: the ends of the scale, the best peers, and Dubhe."""
 _LONG_METHODS: Final = (*map(Method, ("random", "greedy")), _LIKE_CLIENTS)
 """Those that are ahead after 100 rounds, and chance: whether the distances between them last."""
 _FIRST_METHODS: Final = (
     Method("random"),
+    *map(Method, SEEING_LOSSES),
     Method("dubhe-paper", 10),
     *map(Method, ("dubhe", "greedy")),
 )
@@ -112,13 +118,15 @@ def _report(options: PaperSettings, found: Found) -> Section:
     }
     return Section(
         "leaderboard",
-        "Every way of balancing labels, side by side",
+        "Ways of selecting clients, side by side",
         [
             (
                 "MNIST-10/1.5, N = 1000, K = 20; the same federations, first models and batches "
-                "for all. The oracles show the labels of all clients to the server, in the clear. "
+                "for all. Oracles show the labels of all clients to the server, in the clear; with "
+                "Power-of-Choice, Active FL and Oort clients tell it losses. "
                 "After the sign ± stands the largest distance of a seed from the mean of all; "
-                "seconds and KB are those of the selection in a round, for all clients together. "
+                "seconds and KB are those of the selection in a round, for all clients together; "
+                "extra work is what clients do for it besides training. "
                 "CIFAR-10 has as many clients. "
                 "Digits that each client turns by an angle of its own, of up to 45 degrees, stand "
                 "for clients that differ in more than labels: N = 150, else as in dubhe compare."
@@ -135,23 +143,22 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 
 def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
-    """Return the accuracy of each method with each optimizer, once all of them are trained."""
+    """Return the accuracy of each method that is trained with each optimizer, with all seeds."""
     by_optimizer = [trained[title] for title in _OPTIMIZERS if title in trained]
-    is_partial = any(
-        cell.key not in found
-        for cells in by_optimizer
-        for method in _METHODS
-        for cell in cells[str(method)]
-    )
-    if is_partial or len(by_optimizer) < len(_OPTIMIZERS):
+    if len(by_optimizer) < len(_OPTIMIZERS):
         return []
     rows = []
     for method in _METHODS:
+        if any(cell.key not in found for of in by_optimizer for cell in of[str(method)]):
+            continue
         cells = [of[str(method)] for of in by_optimizer]
         reached = fmean(result["coverage"] for result in _results(cells[0], found))
         means = [f"{100 * fmean(accuracies(of_seeds, found)):.1f}" for of_seeds in cells]
         shares = [*means, f"{100 * reached:.0f}"]
-        rows.append([method_label(str(method)), *shares, server_learns(method.name)])
+        costs = [server_learns(method.name), _extra_work(method, cells[0], found)]
+        rows.append([method_label(str(method)), *shares, *costs])
+    if not rows:
+        return []
     return [
         Table(
             "Accuracy over the last quarter of the rounds with each optimizer; coverage with SGD",
@@ -162,6 +169,7 @@ def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
                 "Adam\n%",
                 "coverage\n%",
                 "server\nlearns",
+                "clients'\nextra work",
             ),
             rows,
         )
@@ -197,12 +205,13 @@ def _table(title: str, cells: Trainings, found: Found) -> Table:
             "method",
             "accuracy\n%",
             f"rounds to\n{_target(title):.0%}",
-            "coverage\n%",
+            "cover-\nage %",
             "EMD*",
             "local\nEMD",
-            "seconds",
+            "sec.",
             "KB",
             "server\nlearns",
+            "extra\nwork",
         ),
         [
             [method_label(str(method)), *_row(method, cells[str(method)], found, _target(title))]
@@ -224,14 +233,22 @@ def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list
         spread([100 * accuracy for accuracy in accuracies(cells, found)], 1).replace(" ", ""),
         f"{fmean(reached):.0f}"
         if len(reached) == len(rounds)
-        else f"in {len(reached)} of {len(rounds)}",
+        else f"{len(reached)} of {len(rounds)}",
         f"{100 * mean('coverage'):.0f}",
         f"{mean('mean_emd'):.3f}",
         f"{mean('mean_local_emd'):.2f}",
         f"{mean('selection_seconds') / mean('num_rounds'):.2f}",
         f"{mean('selection_bytes_up', 'selection_bytes_down') / mean('num_rounds') / 1e3:.0f}",
         server_learns(method.name),
+        _extra_work(method, cells, found),
     ]
+
+
+def _extra_work(method: Method, cells: Sequence[Cell], found: Found) -> str:
+    results = _results(cells, found)
+    # Cells that were measured before anybody evaluated anything do not count evaluations.
+    evaluations = fmean(of.get("evaluations", 0) / of["num_rounds"] for of in results)
+    return extra_work(method.name, evaluations)
 
 
 def _results(cells: Sequence[Cell], found: Found) -> list[Mapping[str, Any]]:
@@ -276,4 +293,4 @@ EXPERIMENT: Final = Experiment(
     _report,
     needs_all=False,
 )
-"""`dubhe paper leaderboard`: what users of other ways of balancing labels ask."""
+"""`dubhe paper leaderboard`: what users of other ways of selecting ask."""

@@ -1,4 +1,4 @@
-"""Scenarios that only the reproduction has: tiles, writers of letters, digits that are turned."""
+"""Scenarios that only the reproduction has: tiles, writers, turned digits, natural clients."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -12,6 +12,7 @@ from scipy.ndimage import rotate
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.labels import count_labels
 from dubhe_lab.data import USUAL_FOLDER, Dataset, Federation
+from dubhe_lab.data.natural import load_natural
 from dubhe_lab.experiments.scenario import Scenario, scenario_of, scenario_on
 from dubhe_lab.experiments.settings import CompareSettings
 from dubhe_lab.paper.femnist import load_femnist, split_writers
@@ -80,3 +81,21 @@ def _turned(images: NDArray[np.float32], degrees: NDArray[np.float64]) -> NDArra
             for image, angle in zip(images, degrees, strict=True)
         ]
     )
+
+
+@lru_cache(maxsize=1)
+def scenario_of_natural(settings: CompareSettings) -> Scenario:
+    """Return clients who are schools, lecturers or users, each with as many samples of its own.
+
+    Of a client that holds more than `num_samples`, these are drawn at random; one that holds fewer
+    uses some of them again, each as often as any other or once more.
+    """
+    of_clients = settings.federation
+    dataset, owners = _natural(settings.dataset)
+    rng = generator(of_clients.seed, "samples")
+    samples = split_writers(owners, of_clients.num_clients, of_clients.num_samples, rng)
+    counts = count_labels(dataset.train_labels[samples], dataset.num_classes)
+    return Scenario(settings, dataset, Federation(settings.dataset, counts), samples)
+
+
+_natural = lru_cache(maxsize=1)(load_natural)

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from dubhe_lab.data import DATASETS
+from dubhe_lab.data.natural import NATURAL
 from dubhe_lab.experiments.options import same
 from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
 from dubhe_lab.paper.cells import Advance, Cell, Measured
@@ -28,7 +29,9 @@ Trainings: TypeAlias = Mapping[str, list[Cell]]
 class TrainingCellSettings(CompareSettings):
     """A comparison, also of methods and on data that only the reproduction has."""
 
-    dataset: str = same(CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits"))
+    dataset: str = same(
+        CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits", *NATURAL)
+    )
 
 
 _SMALL: Final[Mapping[str, Any]] = {
@@ -47,8 +50,12 @@ _SECONDS_PER_ROUND: Final = {
     "mnist": 3.5,
     "cifar10": 60.0,
     "femnist": 8.0,
+    "chem97": 0.2,
+    "insteval": 0.3,
+    "movielens": 0.5,
 }
-"""On one core, about; only their ratios matter."""
+"""On one core, about, with 20 clients; only their ratios matter."""
+_USUAL_PARTICIPANTS: Final = 20
 
 _LETTERS: Final = {**LETTERS, "epochs": 5}
 _FIXED: Final = {"norm": "batch", "precision": "float32"}
@@ -85,7 +92,8 @@ def training_cell(
             **given,
         },
     )
-    return _cell(f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}", method, settings)
+    federation = f"{name}-{skew}" if options.is_full else f"digits {name}-{skew}"
+    return comparison_cell("training", federation, method, settings)
 
 
 def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
@@ -98,18 +106,24 @@ def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
     settings = TrainingCellSettings.for_dataset(
         "turned-digits", **{"methods": (method.kind,), **given, **own, **method.settings}
     )
-    return _cell("turned digits-10/1.5", method, settings)
+    return comparison_cell("training", "turned digits-10/1.5", method, settings)
 
 
-def _cell(name: str, method: Method, settings: CompareSettings) -> Cell:
+def comparison_cell(kind: str, name: str, method: Method, settings: CompareSettings) -> Cell:
+    """Return the cell of a training with one method, of a kind and with a name of its own."""
+    participants = settings.selection.num_participants
     return Cell(
-        "training",
+        kind,
         f"{name}, {method}, seed {settings.federation.seed}",
         identity(settings, method, _NO_IDENTITY)
         | _FIXED
         | (_GROUP_NORM if settings.dataset == "cifar10" else {}),
-        partial(_measure, settings),
-        settings.num_rounds * _SECONDS_PER_ROUND[settings.dataset] * settings.training.epochs,
+        partial(measure, settings),
+        settings.num_rounds
+        * _SECONDS_PER_ROUND[settings.dataset]
+        * settings.training.epochs
+        * participants
+        / _USUAL_PARTICIPANTS,
     )
 
 
@@ -142,9 +156,14 @@ def final_accuracy(result: Mapping[str, Any]) -> float:
     >>> final_accuracy({"methods": {"random": {"accuracy": [0.1, 0.2, 0.3, 0.4, 0.5]}}})
     0.5
     """
+    return final_mean(result, "accuracy")
+
+
+def final_mean(result: Mapping[str, Any], series: str) -> float:
+    """Return the mean of a series over the last rounds, as `final_accuracy` does."""
     (method,) = result["methods"].values()
-    accuracy = method["accuracy"][1:]
-    return fmean(accuracy[-min(_LAST_ROUNDS, max(1, len(accuracy) // 4)) :])
+    values = method[series][1:]
+    return fmean(values[-min(_LAST_ROUNDS, max(1, len(values) // 4)) :])
 
 
 def accuracies(cells: list[Cell], found: Found) -> list[float]:
@@ -193,7 +212,7 @@ def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
     ]
 
 
-def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
+def measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
     """Train with one way of selecting."""
     # These need torch, an extra, and seconds to be imported.
     from dubhe_lab.experiments.compare import compare  # noqa: PLC0415
@@ -208,6 +227,7 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
         "cifar10": scenarios.scenario_of_cifar10,
         "femnist": scenarios.scenario_of_letters,
         "turned-digits": scenarios.scenario_of_turned_digits,
+        **dict.fromkeys(NATURAL, scenarios.scenario_of_natural),
     }.get(settings.dataset, scenario_of)
     results = compare(replace(settings, machine=machine), on_round, scenario_of=made)
     return Measured(

@@ -25,6 +25,9 @@ _KNOWN_LOOKS: Final = {
     "flips": ("#CC79A7", ":", "v"),
     "fedcbs": ("#E69F00", (0, (4, 1, 1, 1)), "D"),
     "fedentopt": ("#999999", (0, (1, 1)), "P"),
+    "powd": ("#882255", (0, (5, 1, 1, 1, 1, 1)), "<"),
+    "afl": ("#332288", (0, (3, 2)), ">"),
+    "oort": ("#117733", (0, (2, 1, 1, 1)), "p"),
 }
 _LABELS: Final = {
     "dubhe": "Dubhe",
@@ -34,6 +37,9 @@ _LABELS: Final = {
     "flips": "FLIPS (oracle)",
     "fedcbs": "Fed-CBS (oracle)",
     "fedentopt": "FedEntOpt (oracle)",
+    "powd": "Power-of-Choice",
+    "afl": "Active FL",
+    "oort": "Oort",
 }
 _FURTHER_LOOKS: Final = (
     ("#000000", "-", "*"),

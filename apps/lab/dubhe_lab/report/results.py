@@ -43,10 +43,34 @@ def rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
 
 
 def server_learns(method: str) -> str:
-    """Return in a phrase what a way of selecting shows the server; an oracle sees all labels."""
-    if method == "random":
+    """Return in a phrase what a way of selecting shows the server; an oracle sees all labels.
+
+    Examples
+    --------
+    >>> [server_learns(name) for name in ("random", "dubhe", "powd", "greedy")]
+    ['nothing', 'yes/no', 'losses', 'labels']
+    """
+    name = method.partition(",")[0]
+    if name == "random":
         return "nothing"
-    return "yes/no" if method.startswith("dubhe") else "labels"
+    if name in {"powd", "afl", "oort"}:
+        return "losses"
+    return "yes/no" if name.startswith("dubhe") else "labels"
+
+
+def extra_work(method: str, evaluations: float) -> str:
+    """Return in a phrase what clients do for the selection in a round, besides training.
+
+    It is given how many evaluations of the model a round takes, of all clients together.
+
+    Examples
+    --------
+    >>> extra_work("powd", 40), extra_work("dubhe", 0), extra_work("greedy", 0)
+    ('40 evals', 'encrypt', 'none')
+    """
+    if evaluations:
+        return f"{evaluations:.0f} evals"
+    return "encrypt" if method.startswith("dubhe") else "none"
 
 
 @dataclass(frozen=True)
@@ -122,7 +146,8 @@ class Selected:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
         """Return what `to_dict` told, also after JSON made lists of its tuples."""
-        values = {own.name: told[own.name] for own in fields(cls)}
+        # Files of earlier versions lack the newest fields, which have a default.
+        values = {own.name: told[own.name] for own in fields(cls) if own.name in told}
         shares = {name: tuple(of) for name, of in values.pop("class_proportions").items()}
         series = {name: tuple(of) for name, of in values.items() if isinstance(of, list)}
         return cls(**values | series, class_proportions=ClassProportions(**shares))
@@ -143,12 +168,18 @@ class MethodResult(Selected):
     accuracy, loss : tuple of float or None, length num_rounds + 1
         On the test set; the first value is that of the initial model. None stands for a round
         without an evaluation.
+    balanced_accuracy, worst_recall : tuple of float or None, length num_rounds + 1
+        The same for the mean recall of the classes and the lowest one; empty in files that lack it.
     selection_seconds, training_seconds : float
         Time of all rounds.
     bytes_up, bytes_down : int
         From and to all clients in all rounds: selection and model updates.
     selection_bytes_up, selection_bytes_down : int
         The part of it that belongs to the selection.
+    messages : int, optional
+        Requests of the selection in all rounds, each with a reply; None in files that lack it.
+    evaluations : int
+        How many of these ask a client to evaluate the current model on its own data.
     """
 
     num_rounds: int
@@ -160,6 +191,10 @@ class MethodResult(Selected):
     bytes_down: int
     selection_bytes_up: int
     selection_bytes_down: int
+    messages: int | None = None
+    evaluations: int = 0
+    balanced_accuracy: tuple[float | None, ...] = ()
+    worst_recall: tuple[float | None, ...] = ()
 
     @property
     def final_accuracy(self) -> float:

@@ -19,7 +19,11 @@ _MEGABYTE = 1e6
 
 
 def summary_table(results: ComparisonResults) -> Table:
-    """Return a row for each method of a comparison."""
+    """Return a row for each method of a comparison.
+
+    Where clients evaluate models for the selection, their number stands in the place of the seconds
+    of training, which are the same for all methods.
+    """
     num_last = max(len(method.final_accuracies) for method in results.methods.values())
     target = results.target_accuracy
     cells: dict[str, Callable[[MethodResult], str]] = {
@@ -29,7 +33,11 @@ def summary_table(results: ComparisonResults) -> Table:
         "Local\nskew": lambda of: f"{of.mean_local_emd:.2f}",
         "Cover-\nage": lambda of: f"{of.coverage:.0%}",
         "Select\n(s)": lambda of: f"{of.selection_seconds / of.num_rounds:.2f}",
-        "Train\n(s)": lambda of: f"{of.training_seconds / of.num_rounds:.2f}",
+        **(
+            {"Extra\nevals": lambda of: f"{of.evaluations / of.num_rounds:.0f}"}
+            if any(of.evaluations for of in results.methods.values())
+            else {"Train\n(s)": lambda of: f"{of.training_seconds / of.num_rounds:.2f}"}
+        ),
         "Select\n(KB)": lambda of: f"{_selection_bytes(of) / of.num_rounds / 1e3:.0f}",
     }
     table = _table(results, cells)

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_lab.training.loop import OptimizerFactory, limited_threads, resolve_device, train
+from dubhe_lab.training.local_losses import LocalLoss
+from dubhe_lab.training.loop import (
+    OptimizerFactory,
+    evaluate,
+    limited_threads,
+    resolve_device,
+    train,
+)
 from dubhe_lab.training.models import get_parameters, set_parameters
 
 Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
@@ -34,6 +41,11 @@ class TorchClient(NumPyClient):
         ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
     optimizer : callable, optional
         Makes the optimizer; `adam` of learning rate 1e-4 without it.
+    local_loss : callable, optional
+        Returns what is minimised, from the logits and labels of a batch; cross-entropy without it.
+    proximal : float, default 0
+        ``mu`` of FedProx (https://arxiv.org/abs/1812.06127): the loss has a term
+        ``mu / 2 ||w - w_t||^2`` more, with w_t the parameters that the client received.
     device : {"auto", "cpu", "cuda"}, default "auto"
         Where to compute; ``auto`` takes the GPU if there is one.
     seed : int, default 0
@@ -52,7 +64,10 @@ class TorchClient(NumPyClient):
     >>> start = client.get_parameters({})
     >>> parameters, num_examples, metrics = client.fit(start, {"server-round": 1})
     >>> len(parameters), num_examples, sorted(metrics)
-    (2, 2, ['loss'])
+    (2, 2, ['loss', 'rms-loss'])
+    >>> loss, num_examples, _ = client.evaluate(parameters, {})
+    >>> loss < metrics["loss"], num_examples
+    (True, 2)
     """
 
     def __init__(
@@ -63,6 +78,8 @@ class TorchClient(NumPyClient):
         epochs: int = 1,
         batch_size: int = 8,
         optimizer: OptimizerFactory | None = None,
+        local_loss: LocalLoss | None = None,
+        proximal: float = 0.0,
         device: str = "auto",
         seed: int = 0,
         alias: str = "",
@@ -79,6 +96,8 @@ class TorchClient(NumPyClient):
             "epochs": epochs,
             "batch_size": batch_size,
             "optimizer": optimizer,
+            "local_loss": local_loss,
+            "proximal": proximal,
         }
         self.seed = seed
         self.alias = alias
@@ -91,11 +110,28 @@ class TorchClient(NumPyClient):
     def fit(
         self, parameters: NDArrays, config: dict[str, Scalar]
     ) -> tuple[NDArrays, int, dict[str, Scalar]]:
-        """Return the parameters trained further, the number of samples, and the mean ``loss``."""
+        """Return the parameters trained further, the number of samples, and the losses.
+
+        These are the mean ``loss`` of the batches and the root mean squared ``rms-loss`` of single
+        samples, each under the model as it was when they were trained on.
+        """
         server_round = int(config.get("server-round", config.get("server_round", 0)))
         draw = generator(self.seed, "training", self.alias, server_round)
         with limited_threads(self.num_threads):
             self.model.to(self.device)
             set_parameters(self.model, parameters)
             loss = train(self.model, *self.train_data, generator=draw, **self.settings)
-            return get_parameters(self.model), len(self.train_data[1]), {"loss": loss}
+            metrics: dict[str, Scalar] = {"loss": loss.mean, "rms-loss": loss.rms}
+            return get_parameters(self.model), len(self.train_data[1]), metrics
+
+    def evaluate(
+        self,
+        parameters: NDArrays,
+        config: dict[str, Scalar],  # noqa: ARG002
+    ) -> tuple[float, int, dict[str, Scalar]]:
+        """Return the mean loss of the client's own samples under a model, and their number."""
+        with limited_threads(self.num_threads):
+            self.model.to(self.device)
+            set_parameters(self.model, parameters)
+            found = evaluate(self.model, *self.train_data)
+            return found.loss, len(self.train_data[1]), {"accuracy": found.accuracy}

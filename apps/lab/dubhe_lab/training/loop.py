@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -12,9 +12,30 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, Optimizer
 
 from dubhe_flwr.errors import SettingsError
+from dubhe_lab.training.local_losses import LocalLoss
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 """Makes a new optimizer for the parameters of a model."""
+
+
+class Evaluation(NamedTuple):
+    """What a test found: loss and accuracy of all samples, and recalls of classes.
+
+    Balanced accuracy is the mean recall of the classes that are in the test, and the worst recall
+    the lowest one.
+    """
+
+    loss: float
+    accuracy: float
+    balanced_accuracy: float
+    worst_recall: float
+
+
+class TrainingLoss(NamedTuple):
+    """What a training tells of its losses: mean of its batches, and root mean square of samples."""
+
+    mean: float
+    rms: float
 
 
 def adam(learning_rate: float = 1e-4) -> OptimizerFactory:
@@ -39,17 +60,20 @@ def train(
     epochs: int = 1,
     batch_size: int = 8,
     optimizer: OptimizerFactory | None = None,
-) -> float:
-    """Train a model in place, on the device of its parameters; return the mean loss of the batches.
+    local_loss: LocalLoss | None = None,
+    proximal: float = 0.0,
+) -> TrainingLoss:
+    """Train a model in place, on the device of its parameters; return what its losses were.
 
-    The rest is as for `TorchClient`. All randomness (order of the samples, dropout) comes from the
+    The rest is as for `TorchClient`. Whatever is minimised, the losses that are returned are
+    cross-entropy. All randomness (order of the samples, dropout) comes from the
     generator; torch's own random numbers are left as they were.
 
     >>> model = nn.Linear(2, 2)
     >>> points, classes = torch.eye(2).repeat(50, 1), torch.arange(2).repeat(50)
     >>> fitting = partial(train, model, points, classes, optimizer=adam(0.1))
     >>> first, second = (fitting(generator=np.random.default_rng(seed)) for seed in range(2))
-    >>> second < first
+    >>> second.mean < first.mean
     True
     """
     if min(len(labels), epochs, batch_size) < 1:
@@ -60,6 +84,8 @@ def train(
     device = next(model.parameters()).device
     images, labels = images.to(device), labels.to(device)
     losses: list[Tensor] = []
+    squares = torch.zeros((), device=device)
+    first = [p.detach().clone() for p in model.parameters()] if proximal else []
     stepper = (optimizer or adam())(model.parameters())
     model.train()
     with isolated_rng(device, int(generator.integers(2**63))):
@@ -67,38 +93,57 @@ def train(
             order = torch.from_numpy(generator.permutation(len(labels))).to(device)
             for batch in torch.split(order, batch_size):
                 stepper.zero_grad()
-                loss = cross_entropy(model(images[batch]), labels[batch])
-                loss.backward()  # type: ignore[no-untyped-call]
+                logits, target = model(images[batch]), labels[batch]
+                loss = cross_entropy(logits, target)
+                minimised = loss if local_loss is None else local_loss(logits, target)
+                minimised.backward()  # type: ignore[no-untyped-call]
+                for parameter, start in zip(model.parameters(), first, strict=False):
+                    if parameter.grad is not None:
+                        parameter.grad.add_(parameter.detach() - start, alpha=proximal)
                 stepper.step()
                 losses.append(loss.detach())
-    return float(torch.stack(losses).mean())
+                squares += cross_entropy(logits.detach(), target, reduction="none").square().sum()
+    mean_square = float(squares) / (epochs * len(labels))
+    return TrainingLoss(float(torch.stack(losses).mean()), mean_square**0.5)
 
 
 @torch.inference_mode()
 def evaluate(
     model: nn.Module, images: Tensor, labels: Tensor, *, batch_size: int = 128
-) -> tuple[float, float]:
-    """Return mean cross-entropy loss and accuracy of a model that returns logits.
+) -> Evaluation:
+    """Return mean cross-entropy loss, accuracy and recalls of a model that returns logits.
 
     Images and labels are as in `train`, and `batch_size` of them are computed at a time; on a CPU
     larger batches are slower.
 
     Examples
     --------
-    >>> loss, accuracy = evaluate(nn.Identity(), torch.eye(2), torch.tensor([0, 0]))
-    >>> round(loss, 3), accuracy
-    (0.813, 0.5)
+    >>> found = evaluate(nn.Identity(), torch.eye(3), torch.tensor([0, 0, 2]))
+    >>> round(found.loss, 3), round(found.accuracy, 3)
+    (0.885, 0.667)
+    >>> found.balanced_accuracy, found.worst_recall  # one in two of class 0, all of class 2
+    (0.75, 0.5)
     """
     if not len(labels):
         raise SettingsError("There are no samples to evaluate on; give at least 1.")
     device = next((parameter.device for parameter in model.parameters()), images.device)
-    loss, hits = torch.zeros((), device=device), torch.zeros((), device=device)
+    loss = torch.zeros((), device=device)
+    held, hits = [], []  # by class, of each batch
     model.eval()
     for batch in torch.split(torch.arange(len(labels)), batch_size):
         logits, target = model(images[batch].to(device)), labels[batch].to(device)
         loss += cross_entropy(logits, target, reduction="sum")
-        hits += (logits.argmax(dim=1) == target).sum()
-    return float(loss) / len(labels), float(hits) / len(labels)
+        held.append(torch.bincount(target, minlength=logits.shape[1]))
+        right = target[logits.argmax(dim=1) == target]
+        hits.append(torch.bincount(right, minlength=logits.shape[1]))
+    of_class, right_of_class = torch.stack(held).sum(dim=0), torch.stack(hits).sum(dim=0)
+    recalls = (right_of_class / of_class)[of_class > 0]
+    return Evaluation(
+        float(loss) / len(labels),
+        float(right_of_class.sum()) / len(labels),
+        float(recalls.mean()),
+        float(recalls.min()),
+    )
 
 
 def resolve_device(device: str = "auto") -> torch.device:

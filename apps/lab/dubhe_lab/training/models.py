@@ -22,8 +22,9 @@ def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) 
     Images in colour get torchvision's ResNet18, normalised in 32 groups of channels: the statistics
     of small, skewed batches do not fit other clients. Grey ones of at least 12 pixels get the
     network of Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), with two convolutions.
-    Smaller ones, such as scikit-learn's digits, get one hidden layer of 64. All return
-    `num_classes` logits. The seed fixes the parameters; torch's own random state stays as it was.
+    Smaller ones, such as scikit-learn's digits and the rows of a table, get one hidden layer of 64.
+    All return `num_classes` logits. The seed fixes the parameters; torch's own random state stays
+    as it was.
 
     Examples
     --------

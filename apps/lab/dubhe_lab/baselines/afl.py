@@ -1,0 +1,80 @@
+"""Active Federated Learning: clients are drawn by how large their losses were when last told."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dubhe_lab.baselines.losses import LossSelector
+from dubhe_lab.baselines.roll_call import Past
+
+_DROPPED: Final = 0.75  # alpha_1
+_SOFTMAX_SCALE: Final = 0.01  # alpha_2
+_AT_RANDOM: Final = 0.1  # alpha_3
+
+
+def draw_by_value(
+    values: ArrayLike, num_participants: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return K of N clients, given their values.
+
+    The alpha_1 N clients of the lowest values are left out; of the others (1 - alpha_3) K are drawn
+    without replacement with probabilities in proportion to ``exp(alpha_2 v_k)``; the remaining
+    places go to any other clients, uniformly. The constants are 0.75, 0.01 and 0.1.
+    """
+    value = np.asarray(values, dtype=np.float64)
+    drawn = int((1 - _AT_RANDOM) * num_participants)
+    # With K above N / 4 fewer can be left out, or too few would be left to draw from.
+    dropped = min(int(_DROPPED * value.size), value.size - drawn)
+    left = np.argsort(value, kind="stable")[dropped:]
+    weights = np.exp(_SOFTMAX_SCALE * (value[left] - value.max()))
+    first = rng.choice(left, drawn, replace=False, p=weights / weights.sum())
+    others = np.setdiff1d(np.arange(value.size), first)
+    return np.append(first, rng.choice(others, num_participants - drawn, replace=False))
+
+
+class ActiveSelector(LossSelector):
+    """Draws clients by `draw_by_value`, whose loss was large when they last trained.
+
+    The value of a client is ``v_k = sqrt(n_k) l_k`` with n_k its samples and l_k its mean loss; it
+    stays what it was until the client trains again. After Goetz et al., "Active Federated
+    Learning", 2019 (https://arxiv.org/abs/1909.12641), with the constants of that paper, which the
+    code of FedCor (CVPR 2022, https://arxiv.org/abs/2103.13822) has as well.
+
+    The paper leaves open, or has as an experiment's setting:
+
+    - The first values: as in FedCor's code, every client evaluates the model in its first round.
+      This costs N evaluations once, and none later on.
+    - The loss: here the mean of a training's batches, which clients report anyway. The paper has
+      the loss of the model before the training.
+    - K above N / 4: of the lowest values, only as many are left out as leave enough to draw from.
+
+    Parameters
+    ----------
+    num_participants : int
+        ``K``.
+    num_samples : int
+        ``n_k``, the same for all clients of an experiment.
+    seed : int, optional (default: from the operating system)
+        Fixes the choices.
+    """
+
+    def __init__(self, num_participants: int, num_samples: int, seed: int | None = None) -> None:
+        super().__init__(num_participants, seed)
+        self.num_samples = num_samples
+
+    def candidates(
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return the clients without a value."""
+        del rng
+        return np.flatnonzero([alias not in past.reports for alias in aliases])
+
+    def choose(
+        self, aliases: Sequence[str], past: Past, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Draw by the latest values; who did not tell a loss has the value 0."""
+        losses = [past.reports[of].loss if of in past.reports else 0.0 for of in aliases]
+        values = np.sqrt(self.num_samples) * np.array(losses)
+        return draw_by_value(values, self.num_participants, rng)

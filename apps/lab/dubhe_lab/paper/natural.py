@@ -1,0 +1,230 @@
+"""Past the paper: federations that nobody drew, whose skew is as it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean
+from typing import Any, Final
+
+from dubhe_lab.data.natural import NATURAL
+from dubhe_lab.experiments.my_federation import study
+from dubhe_lab.experiments.scenario import Scenario
+from dubhe_lab.experiments.settings import CompareSettings, MachineSettings
+from dubhe_lab.paper.cells import Advance, Cell, Measured
+from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings, finished, spread
+from dubhe_lab.paper.page import Section
+from dubhe_lab.paper.studies import LETTERS
+from dubhe_lab.paper.trainings import (
+    TrainingCellSettings,
+    comparison_cell,
+    device_name,
+    final_mean,
+    measure,
+)
+from dubhe_lab.report.picture import method_label
+from dubhe_lab.report.results import extra_work, server_learns
+from dubhe_lab.report.table import Table
+
+_KIND: Final = "natural"
+_SEEDS: Final = (0, 1, 2, 3, 4)
+_ROUNDS: Final = {"full": 100, "small": 6}
+_PARTICIPANTS: Final = 20
+_METRICS: Final = ("accuracy", "balanced_accuracy", "worst_recall")
+
+
+@dataclass(frozen=True)
+class _Federation:
+    """What a table is headed by, and the settings that a federation has of its own."""
+
+    title: str
+    num_classes: int
+    given: Mapping[str, Any]
+
+
+def _tabular(name: str, title: str, num_classes: int, num_samples: int) -> _Federation:
+    given = {"num_clients": NATURAL[name].num_clients, "num_samples": num_samples}
+    return _Federation(title, num_classes, {**given, "learning_rate": 0.1, "epochs": 2})
+
+
+_FEDERATIONS: Final = {
+    "chem97": _tabular("chem97", "Chem97: pupils by school", 6, 16),
+    "insteval": _tabular("insteval", "InstEval: ratings by lecturer", 5, 32),
+    "movielens": _tabular("movielens", "MovieLens: ratings by user", 10, 64),
+    "femnist": _Federation(
+        "FEMNIST: letters by writer",
+        52,
+        {name: LETTERS[name] for name in ("num_clients", "num_samples")},
+    ),
+}
+
+_OWN_MIX: Final = "dubhe, own mix"
+_WAYS: Final = {
+    **{name: Method(name) for name in ("random", "powd", "greedy", "dubhe")},
+    _OWN_MIX: Method("dubhe"),
+}
+"""The last one wants the federation's own mix of classes in place of a uniform one."""
+
+
+def _settings(name: str, seed: int, options: PaperSettings, method: str) -> CompareSettings:
+    of = _FEDERATIONS[name]
+    return TrainingCellSettings.for_dataset(
+        name,
+        methods=(method,),
+        num_rounds=options.num_rounds or _ROUNDS[options.scale],
+        num_participants=_PARTICIPANTS,
+        reference_set=(1, 2, of.num_classes),
+        evaluate_every=5,
+        encrypted=False,
+        seed=seed,
+        **of.given,
+    )
+
+
+def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
+    """Return the cell of a training; the federation is not drawn, so no skew is part of it."""
+    method = _WAYS[way]
+    settings = _settings(name, seed, options, method.kind)
+    cell = comparison_cell(_KIND, name, method, settings)
+    drawn = {"rho", "emd", "generator"}
+    config = {key: value for key, value in cell.config.items() if key not in drawn}
+    if way != _OWN_MIX:
+        return replace(cell, config=config)
+    return replace(
+        cell,
+        name=f"{name}, {way}, seed {seed}",
+        config={**config, "target": "own"},
+        measure=partial(_measure_own_mix, settings),
+    )
+
+
+def _study(name: str, options: PaperSettings) -> Cell:
+    """Return the cell of a study of a federation, with the samples of the first seed."""
+    settings = _settings(name, 0, options, "dubhe")
+    config = {
+        "dataset": name,
+        "num_samples": settings.federation.num_samples,
+        "num_participants": _PARTICIPANTS,
+        "seed": 0,
+    }
+    measured = partial(_measure_study, settings)
+    return Cell(_KIND, f"{name}, study", config, measured, settings.federation.num_clients / 50)
+
+
+def _scenario(settings: CompareSettings, machine: MachineSettings) -> Scenario:
+    from dubhe_lab.paper import scenarios  # noqa: PLC0415 - imports torch
+
+    is_letters = settings.dataset == "femnist"
+    make = scenarios.scenario_of_letters if is_letters else scenarios.scenario_of_natural
+    return make(replace(settings, machine=machine))
+
+
+def _measure_own_mix(
+    settings: CompareSettings, machine: MachineSettings, advance: Advance
+) -> Measured:
+    """Train with Dubhe, which is to reach the mix that all clients have together."""
+    shares = _scenario(settings, machine).federation.global_distribution
+    selection = replace(settings.selection, target=tuple(shares.tolist()))
+    return measure(replace(settings, selection=selection), machine, advance)
+
+
+def _measure_study(
+    settings: CompareSettings, machine: MachineSettings, _advance: Advance
+) -> Measured:
+    counts = _scenario(settings, machine).federation.label_counts
+    found = study(counts, num_participants=_PARTICIPANTS, equal_weights=True)
+    return Measured(
+        {
+            "helps": found.helps,
+            "rho": found.rho,
+            "emd": found.emd,
+            "distance": {name: of.distance for name, of in found.methods.items()},
+            "lasting": {name: of.lasting for name, of in found.methods.items()},
+        },
+        device=device_name(machine),
+    )
+
+
+def _names(options: PaperSettings) -> list[str]:
+    return [name for name in _FEDERATIONS if name in NATURAL or name.upper() in options.datasets]
+
+
+def _seeds(options: PaperSettings) -> Sequence[int]:
+    return options.seeds or (_SEEDS if options.is_full else _SEEDS[:1])
+
+
+def _cells(options: PaperSettings) -> list[Cell]:
+    return [
+        cell
+        for name in _names(options)
+        for cell in (
+            _study(name, options),
+            *(_training(name, way, s, options) for s in _seeds(options) for way in _WAYS),
+        )
+    ]
+
+
+def _report(options: PaperSettings, found: Found) -> Section:
+    return Section(
+        _KIND,
+        "Federations that nobody drew",
+        [
+            (
+                "Clients are schools, lecturers, users and writers, each with as many samples of "
+                "its own. K = 20, SGD, two passes a round (letters: one), and a network with one "
+                "hidden layer (letters: two convolutions). The test has the federation's own mix "
+                "of classes, so that a rare class hardly counts in the accuracy; balanced "
+                "accuracy is the mean recall of all classes. After the sign ± stands the largest "
+                "distance of a seed from the mean of all."
+            )
+        ],
+        [table for name in _names(options) if (table := _table(name, options, found)).rows],
+    )
+
+
+def _table(name: str, options: PaperSettings, found: Found) -> Table:
+    caption = _FEDERATIONS[name].title
+    for studied in finished([_study(name, options)], found):
+        skew = f"rho = {studied['rho']:.1f}, EMD_avg = {studied['emd']:.2f}"
+        caption += f" ({skew}). Does Dubhe help? The study says: {studied['helps']}"
+    rows = []
+    for way, method in _WAYS.items():
+        cells = [_training(name, way, seed, options) for seed in _seeds(options)]
+        results = list(finished(cells, found))
+        if results:
+            rows.append([method_label(way), *_row(method, results)])
+    return Table(
+        caption,
+        (
+            "method",
+            "accuracy\n%",
+            "balanced\naccuracy %",
+            "worst\nrecall %",
+            "EMD*",
+            "cover-\nage %",
+            "server\nlearns",
+            "extra\nwork",
+        ),
+        rows,
+    )
+
+
+def _row(method: Method, results: Sequence[Mapping[str, Any]]) -> list[str]:
+    trained = [of for result in results for of in result["methods"].values()]
+    tested = [[100 * final_mean(result, name) for result in results] for name in _METRICS]
+    return [
+        *(spread(of_seeds, 1).replace(" ", "") for of_seeds in tested),
+        f"{fmean(of['mean_emd'] for of in trained):.3f}",
+        f"{100 * fmean(of['coverage'] for of in trained):.0f}",
+        server_learns(method.name),
+        extra_work(method.name, fmean(of["evaluations"] / of["num_rounds"] for of in trained)),
+    ]
+
+
+EXPERIMENT: Final = Experiment(
+    "Past the paper: federations by school, lecturer, user and writer.",
+    _cells,
+    _report,
+    needs_all=False,
+    skips_missing_data=True,
+)
+"""`dubhe paper natural`: what balancing is worth where nobody drew the skew."""

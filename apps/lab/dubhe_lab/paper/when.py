@@ -1,0 +1,185 @@
+"""Past the paper: when balancing helps, by skew of the federation and share of its clients."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from statistics import fmean
+from typing import Any, Final
+
+from matplotlib.axes import Axes
+
+from dubhe_flwr.errors import SettingsError
+from dubhe_lab.experiments.settings import CompareSettings
+from dubhe_lab.paper.cells import Cell
+from dubhe_lab.paper.experiment import Experiment, Found, Method, PaperSettings
+from dubhe_lab.paper.instead import paired_gain
+from dubhe_lab.paper.page import Picture, Section
+from dubhe_lab.paper.trainings import comparison_cell, final_accuracy
+from dubhe_lab.report.picture import UNIFORM_COLOUR, picture
+from dubhe_lab.report.table import Table
+
+_KIND: Final = "when"
+_SEEDS: Final = (0, 1, 2, 3, 4)
+_ROUNDS: Final = {"full": 60, "small": 4}
+_CLIENTS: Final = 150
+_RHOS: Final = {"full": (1.0, 3.0, 10.0), "small": (10.0,)}
+_EMDS: Final = {"full": (0.5, 1.0, 1.5), "small": (0.5, 1.5)}
+_PARTICIPANTS: Final = {"full": (8, 20, 60), "small": (8,)}
+_METHODS: Final = ("random", "powd", "dubhe")
+_AGAINST: Final = {"random": ("random", "-"), "powd": ("Power-of-Choice", "--")}
+"""What Dubhe is compared with, and how it is drawn."""
+_LOOKS: Final = {1.0: ("#E69F00", "s"), 3.0: ("#56B4E9", "^"), 10.0: ("#0072B2", "o")}
+"""How federations of each rho are drawn, in colours that show on light and dark pages."""
+
+_Place = tuple[float, float, int]
+"""rho, EMD_avg and K."""
+
+
+def _settings(place: _Place, method: str, seed: int, options: PaperSettings) -> CompareSettings:
+    rho, emd, num_participants = place
+    return CompareSettings.for_dataset(
+        "digits",
+        methods=(method,),
+        rho=rho,
+        emd=emd,
+        num_clients=_CLIENTS,
+        num_participants=num_participants,
+        num_rounds=options.num_rounds or _ROUNDS[options.scale],
+        encrypted=False,
+        seed=seed,
+    )
+
+
+@cache
+def _can_be_drawn(rho: float, emd: float) -> bool:
+    """Return whether there are federations of such a skew."""
+    settings = CompareSettings.for_dataset("digits", rho=rho, emd=emd, num_clients=_CLIENTS)
+    try:
+        settings.federation.draw("digits", 10)
+    except SettingsError:
+        return False
+    return True
+
+
+def _cell(place: _Place, method: str, seed: int, options: PaperSettings) -> Cell:
+    rho, emd, num_participants = place
+    settings = _settings(place, method, seed, options)
+    name = f"digits-{rho:g}/{emd:g}, K={num_participants}"
+    return comparison_cell(_KIND, name, Method(method), settings)
+
+
+def _places(options: PaperSettings) -> list[_Place]:
+    scale = options.scale
+    return [
+        (rho, emd, number)
+        for number in _PARTICIPANTS[scale]
+        for rho in _RHOS[scale]
+        for emd in _EMDS[scale]
+        if _can_be_drawn(rho, emd)
+    ]
+
+
+def _seeds(options: PaperSettings) -> Sequence[int]:
+    return options.seeds or (_SEEDS if options.is_full else _SEEDS[:1])
+
+
+def _cells(options: PaperSettings) -> list[Cell]:
+    return [
+        _cell(place, method, seed, options)
+        for seed in _seeds(options)
+        for place in _places(options)
+        for method in _METHODS
+    ]
+
+
+def _gains(place: _Place, options: PaperSettings, found: Found) -> dict[str, list[float]]:
+    """Return the points that Dubhe gained with each seed over each of the others."""
+    reached: dict[str, dict[int, float]] = {}
+    for method in _METHODS:
+        cells = {seed: _cell(place, method, seed, options).key for seed in _seeds(options)}
+        reached[method] = {
+            s: 100 * final_accuracy(found[k]) for s, k in cells.items() if k in found
+        }
+    dubhe = reached["dubhe"]
+    return {
+        other: [dubhe[seed] - of for seed, of in reached[other].items() if seed in dubhe]
+        for other in _AGAINST
+    }
+
+
+def _report(options: PaperSettings, found: Found) -> Section:
+    gains = {place: _gains(place, options, found) for place in _places(options)}
+    gains = {place: of for place, of in gains.items() if all(of.values())}
+    return Section(
+        _KIND,
+        "When does it help?",
+        [
+            (
+                f"Digits, N = {_CLIENTS}, SGD as in dubhe compare, 60 rounds: points of accuracy, "
+                "over the last quarter of the rounds, that Dubhe as it comes gains over random "
+                "selection and over Power-of-Choice. After the sign ± stands the standard error "
+                "of the mean over paired seeds."
+            )
+        ],
+        [_table(gains)] if gains else [],
+        [_picture(gains)] if gains else [],
+    )
+
+
+def _table(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Table:
+    return Table(
+        "Points of accuracy that Dubhe gains",
+        ("federation", "K / N", *(f"over\n{name}" for name, _ in _AGAINST.values())),
+        [
+            [
+                f"rho {rho:g}, EMD_avg {emd:g}",
+                f"{number / _CLIENTS:.0%}",
+                *(paired_gain(of[other]) for other in _AGAINST),
+            ]
+            for (rho, emd, number), of in gains.items()
+        ],
+    )
+
+
+def _picture(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Picture:
+    numbers = sorted({number for _, _, number in gains})
+    points = [fmean(of) for each in gains.values() for of in each.values()]
+    limits = min(0.0, *points) - 1, max(points) + 1
+    panels = [partial(_draw, gains=gains, number=number, limits=limits) for number in numbers]
+    caption = (
+        "Points of accuracy that Dubhe gains over random selection (solid) and over "
+        "Power-of-Choice (dashed), by how much clients differ, how skewed all data is, and the "
+        "share of the clients that train in a round."
+    )
+    return Picture("when", caption, picture(panels, width=8.0, height=2.8))
+
+
+def _draw(
+    axes: Axes,
+    *,
+    gains: Mapping[_Place, Mapping[str, Sequence[float]]],
+    number: int,
+    limits: tuple[float, float],
+) -> None:
+    """Draw the points over EMD_avg, a line for each rho and each of the others."""
+    for rho, (colour, marker) in _LOOKS.items():
+        own = {emd: of for (r, emd, k), of in gains.items() if (r, k) == (rho, number)}
+        for other, (name, line) in _AGAINST.items():
+            look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line}
+            means = [fmean(of[other]) for of in own.values()]
+            if means:
+                axes.plot(list(own), means, label=f"rho {rho:g}, {name}", ms=6, **look)
+    axes.axhline(0, color=UNIFORM_COLOUR, linewidth=1)
+    axes.set_ylim(limits)
+    axes.set_xticks(sorted({emd for _, emd, _ in gains}))
+    axes.set_xlabel(r"How much clients differ, $EMD^{avg}$")
+    axes.set_ylabel("Points gained")
+    axes.set_title(f"{number} of {_CLIENTS} clients a round")
+
+
+EXPERIMENT: Final = Experiment(
+    "Past the paper: points that balancing gains, by rho, EMD_avg and K / N.",
+    _cells,
+    _report,
+    needs_all=False,
+)
+"""`dubhe paper when`: where balancing is worth its price, and where it is not."""

@@ -1,0 +1,113 @@
+"""Selectors that see losses: a request for them comes between the roll call and the plan."""
+
+from typing import Any
+
+import pytest
+from protocol.federation import node_ids
+
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan
+from dubhe_lab.baselines import ActiveSelector, OortSelector, PowerOfChoiceSelector
+from dubhe_lab.baselines.losses import LossRequest
+from dubhe_lab.baselines.roll_call import Report
+
+NUM_CLIENTS = 12
+SELECTORS: list[Any] = [
+    lambda: PowerOfChoiceSelector(3, seed=7),
+    lambda: ActiveSelector(3, num_samples=16, seed=7),
+    lambda: OortSelector(3, seed=7),
+]
+
+
+class Nodes:
+    """Twelve nodes whose losses are given by their alias, and a server."""
+
+    def __init__(self, selector: Any, seed: int = 0, *, silent: tuple[str, ...] = ()) -> None:
+        self.selector, self.state = selector, selector.initial_state()
+        self.alias_of = {node: str(row) for row, node in enumerate(node_ids(NUM_CLIENTS, seed))}
+        self.silent = silent
+        self.asked: list[list[str]] = []
+
+    def reply(self, batch: Batch, node_id: int) -> Any:
+        """Return a node's alias or loss, which is its row."""
+        alias = self.alias_of[node_id]
+        if not isinstance(batch, LossRequest):
+            header = batch.fields[node_id]
+            same = ("epoch", "stage", "sequence", "version")
+            return {name: header[name] for name in same} | {"alias": alias, "willing": True}
+        return NodeFailure("?") if alias in self.silent else {"loss": float(alias)}
+
+    def play(self, server_round: int, *, train: bool = True) -> Plan:
+        """Run a round; each client reports its row as the loss of its training."""
+        self.asked.append([])
+        self.state, outcome = self.selector.begin_round(self.state, server_round, self.alias_of)
+        while isinstance(outcome, Batch):
+            if isinstance(outcome, LossRequest):
+                self.asked[-1] += sorted((self.alias_of[n] for n in outcome.requests), key=int)
+            replies = {node: self.reply(outcome, node) for node in outcome.requests}
+            self.state, outcome = self.selector.step(self.state, replies)
+        if train:
+            told = {
+                node: Report(server_round, float(self.alias_of[node]), float(self.alias_of[node]))
+                for node in outcome.participants
+            }
+            self.state = self.selector.take_reports(self.state, told)
+        assert isinstance(outcome, Plan)
+        return outcome
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
+    """Candidates and choices depend on the seed and the losses, not on random ids."""
+    runs = []
+    for seed in (0, 1):
+        nodes = Nodes(selector(), seed)
+        runs.append(([nodes.play(number).aliases for number in range(1, 9)], nodes.asked))
+    assert runs[0] == runs[1]
+    assert all(len(set(aliases)) == 3 for aliases in runs[0][0])
+
+
+@pytest.mark.parametrize(
+    ("selector", "asked"),
+    list(zip(SELECTORS, [[6, 6, 6, 6], [12, 0, 0, 0], [0, 0, 0, 0]], strict=True)),
+)
+def test_who_evaluates_the_model(selector: Any, asked: list[int]) -> None:
+    """2 K clients in each round; all in the first one and none later; none at all."""
+    nodes = Nodes(selector())
+    for server_round in range(1, 5):
+        plan = nodes.play(server_round)
+        sent = {report.stage: report.sent for report in plan.stages}
+        assert sent.get("evaluate", 0) == asked[server_round - 1] == len(nodes.asked[-1])
+        assert ("hello" in sent) == (server_round == 1)
+
+
+def test_who_does_not_answer_is_dropped_and_counted() -> None:
+    """The others are chosen from; where fewer than K answer, the rest is drawn at random."""
+    silent = tuple(map(str, range(6, 12)))
+    nodes = Nodes(PowerOfChoiceSelector(3, seed=7), silent=silent)
+    for server_round in range(1, 9):
+        plan = nodes.play(server_round)
+        answering = [alias for alias in nodes.asked[-1] if alias not in silent]
+        report = plan.stages[-1]
+        assert (report.accepted, report.num_errors) == (len(answering), 6 - len(answering))
+        assert len(plan.participants) == 3
+        best = sorted(answering, key=int)[-3:]
+        assert set(best) <= set(plan.aliases)
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_a_saved_state_goes_on_alike(selector: Any) -> None:
+    """What clients reported is part of it."""
+    nodes = Nodes(selector())
+    for server_round in (1, 2, 3):
+        nodes.play(server_round)
+    saved = nodes.selector.state_dict(nodes.state)
+    wanted = nodes.play(4).aliases
+    nodes.state = nodes.selector.load_state_dict(saved, interrupted=False)
+    assert nodes.play(4).aliases == wanted
+
+
+def test_without_a_choice_nobody_evaluates() -> None:
+    """Where no more than K are there, all of them train."""
+    nodes = Nodes(PowerOfChoiceSelector(12, seed=7))
+    assert len(nodes.play(1).participants) == 12
+    assert nodes.asked == [[]]

@@ -1,0 +1,76 @@
+"""Tests of losses that make up for a client's skew, and of the proximal term, by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from dubhe_lab.training.local_losses import class_balanced, logit_adjusted
+from dubhe_lab.training.loop import sgd, train
+
+LABELS = torch.tensor([0, 0, 0, 1])
+LOGITS = torch.tensor([[0.5, 0.0, -1.0], [0.0, 2.0, 0.3], [1.0, 0.0, 0.0], [0.2, 0.1, 0.0]])
+
+
+def test_each_class_of_a_client_counts_as_much() -> None:
+    """Over all samples the loss is the mean of the mean losses of the classes that are there."""
+    of_samples = cross_entropy(LOGITS, LABELS, reduction="none")
+    by_hand = (of_samples[:3].mean() + of_samples[3]) / 2
+    assert float(class_balanced(LABELS, 3)(LOGITS, LABELS)) == pytest.approx(float(by_hand))
+
+
+def test_with_balanced_labels_nothing_changes() -> None:
+    """Neither loss, since a common offset of all logits cancels."""
+    even = torch.tensor([0, 1, 2, 1, 2, 0])
+    logits = LOGITS.repeat(2, 1)[:6]
+    plain = float(cross_entropy(logits, even))
+    for make in (class_balanced, logit_adjusted):
+        assert float(make(even, 3)(logits, even)) == pytest.approx(plain)
+
+
+def test_a_worked_example_of_adjusted_logits() -> None:
+    """Shares 4/7, 2/7 and 1/7 with one sample more of each class; half their logarithms count."""
+    by_hand = cross_entropy(LOGITS + 0.5 * torch.log(torch.tensor([4.0, 2.0, 1.0]) / 7), LABELS)
+    assert float(logit_adjusted(LABELS, 3)(LOGITS, LABELS)) == pytest.approx(float(by_hand))
+
+
+def trained(**how: Any) -> tuple[nn.Linear, nn.Linear]:
+    """Return a model before and after one step of learning rate .1 on four samples, twice."""
+    torch.manual_seed(0)
+    before, model = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+    model.load_state_dict(before.state_dict())
+    given = {"epochs": 2, "batch_size": 4, "optimizer": sgd(0.1), **how}
+    train(model, LOGITS, LABELS, generator=np.random.default_rng(0), **given)
+    return before, model
+
+
+def test_the_loss_that_is_given_is_minimised() -> None:
+    """Two steps of its gradient, whatever the losses are that training reports."""
+    loss = class_balanced(LABELS, 3)
+    before, model = trained(local_loss=loss)
+    weight = before.weight.detach().clone().requires_grad_()
+    for _ in range(2):
+        (slope,) = torch.autograd.grad(loss(LOGITS @ weight.T, LABELS), weight)
+        weight = (weight - 0.1 * slope).detach().requires_grad_()
+    torch.testing.assert_close(model.weight, nn.Parameter(weight))
+
+
+def test_the_proximal_term_pulls_back_to_the_start() -> None:
+    """The second step has mu times the first one's length more, in the other direction."""
+    before, plain = trained()
+    _, model = trained(proximal=2.0)
+    weight = before.weight.detach().clone().requires_grad_()
+    for _ in range(2):
+        (slope,) = torch.autograd.grad(cross_entropy(LOGITS @ weight.T, LABELS), weight)
+        slope = slope + 2.0 * (weight.detach() - before.weight.detach())
+        weight = (weight - 0.1 * slope).detach().requires_grad_()
+    torch.testing.assert_close(model.weight, nn.Parameter(weight))
+    assert not torch.allclose(model.weight, plain.weight)
+
+
+def test_no_proximal_term_changes_no_bit() -> None:
+    """With mu = 0, the training is what it was before there was one."""
+    assert torch.equal(trained()[1].weight, trained(proximal=0.0)[1].weight)
