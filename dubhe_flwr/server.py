@@ -5,6 +5,7 @@ They choose who trains, and leave all else to the strategy that they wrap.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager, SimpleClientManager
@@ -14,7 +15,7 @@ from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter._compat import GridClientProxy
-from dubhe_flwr.adapter.transport import more_may_come, send_over_grid
+from dubhe_flwr.adapter.transport import patience, send_over_grid
 from dubhe_flwr.errors import SettingsError
 
 __all__ = ["Dubhe", "Selection"]
@@ -47,7 +48,7 @@ class Selection(Selecting[Strategy], Strategy):
             present,
             # They share a Grid; without clients there is no batch.
             lambda *sent: send_over_grid(next(iter(clients.values())).grid, *sent),
-            lambda: all(more_may_come(client.grid) for client in clients.values()),
+            lambda: min((patience(client.grid) for client in clients.values()), default=inf),
         )
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped

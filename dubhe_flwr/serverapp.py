@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
-from dubhe_flwr.adapter.transport import ForwardingGrid, log, more_may_come, send_over_grid
+from dubhe_flwr.adapter.transport import ForwardingGrid, log, patience, send_over_grid
 from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
 
 __all__ = ["Dubhe", "Selection"]
@@ -104,7 +104,7 @@ class Selection(Selecting[Strategy], Strategy):
             server_round,
             lambda: list(grid.get_node_ids()),
             lambda batch, timeout: send_over_grid(grid, batch, timeout),
-            lambda: more_may_come(grid),
+            lambda: patience(grid),
         )
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
