@@ -277,6 +277,33 @@ def managed(grid: InProcessGrid) -> ClientManager:
     return manager
 
 
+@in_both_apis
+def test_a_loop_of_ones_own_asks_whom_to_train(api: Api) -> None:
+    """The same clients as in a run of Flower's, and nobody trains unless the loop says so."""
+    run = api.dubhe()
+    api.run(run, api.grid())
+    own, grid = api.dubhe(), api.grid()
+    nodes = managed(grid) if api.is_fit else grid
+    plans = [own.select(server_round, nodes) for server_round in (1, 2, 3)]
+    assert [[int(alias) for alias in plan.aliases] for plan in plans] == run.selected
+    assert [plan.server_round for plan in plans] == [1, 2, 3]
+    assert set(plans[0].participants) <= set(grid.get_node_ids())
+    assert grid.got("train") == []
+
+
+@in_both_apis
+def test_a_loop_of_ones_own_goes_on_from_a_state(api: Api) -> None:
+    """In another process it counts its rounds on, and all nodes register anew."""
+    grid, before, after = api.grid(), api.dubhe(), api.dubhe()
+    nodes = managed(grid) if api.is_fit else grid
+    first = before.select(1, nodes)
+    after.load_state_dict(before.state_dict())
+    plan = after.select(2, nodes)
+    assert plan.server_round == 2
+    assert plan.epoch != first.epoch
+    assert not plan.fallback
+
+
 def test_instructions_are_the_wrapped_strategys_own() -> None:
     """Model and config reach the chosen nodes as it made them."""
     fit = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))
