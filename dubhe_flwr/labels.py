@@ -1,16 +1,13 @@
 """Label counts of a client, from wherever its labels lie."""
 
 from collections.abc import Mapping
-from math import prod
 from numbers import Integral
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import DataError
-
-_CERTAIN: Final = 10  # rows that are one-hot are not so by chance
 
 
 def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArray[np.int64]:
@@ -18,10 +15,10 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
 
     Parameters
     ----------
-    data : array_like of int, shape (..., M), or a data set
-        The labels, from 0 to C-1; or a torch ``Dataset`` or ``DataLoader``, or a partition of
-        Flower Datasets. A torch data set without ``targets``, ``labels`` or ``tensors`` is read
-        sample by sample, as pairs whose second part is the label.
+    data : array_like of int, shape (M,), or a data set
+        One label for each sample, from 0 to C-1; or a torch ``Dataset`` or ``DataLoader``, or a
+        partition of Flower Datasets. A torch data set without ``targets``, ``labels`` or
+        ``tensors`` is read sample by sample, as pairs whose second part is the label.
     num_classes : int
         ``C``.
     label : str (default: "label")
@@ -29,12 +26,13 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
 
     Returns
     -------
-    ndarray of int64, shape (..., C)
+    ndarray of int64, shape (C,)
 
     Raises
     ------
     DataError
-        If the labels are no whole numbers from 0 to C-1, or cannot be found.
+        If these are not whole numbers from 0 to C-1, one for each sample, or no labels can be
+        found. The sentence names types and shapes, and quotes no label.
 
     Examples
     --------
@@ -43,31 +41,50 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     """
     if not (isinstance(num_classes, Integral) and num_classes >= 1):
         raise DataError(f"num_classes={num_classes!r} must be a whole number from 1 up.")
+    if isinstance(data, Mapping):
+        raise DataError(
+            f"A {type(data).__name__} is a batch of samples; give its column of labels, such as "
+            f"batch[{label!r}]."
+        )
     try:
         labels = np.asarray(labels_of(data, label))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except DataError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a data set may raise anything, with labels in it
         raise DataError(
-            f"The labels of a {type(data).__name__} cannot be found ({error}); give an array of "
-            f"them, or name their column if it is not {label!r}."
+            f"The labels of a {type(data).__name__} cannot be found ({type(error).__name__}); give "
+            f"an array of them, or name their column if it is not {label!r}."
         ) from None
+    if labels.ndim != 1:
+        raise DataError(f"The labels have shape {labels.shape}, not (M,): {_remedy(labels)}.")
     whole = labels.astype(np.int64) if labels.dtype.kind in "iufb" else np.empty(0)
-    if labels.ndim == 0 or not np.array_equal(whole, labels):
+    if not np.array_equal(whole, labels):
         raise DataError(
-            f"The labels are {labels.dtype} of shape {labels.shape}; give whole numbers, one a "
-            "sample."
+            f"The labels are {labels.dtype} of shape {labels.shape}; give whole numbers, one for "
+            "each sample."
         )
     if whole.size and not 0 <= whole.min() <= whole.max() < num_classes:
         raise DataError(
-            f"There are labels from {whole.min()} to {whole.max()}; num_classes={num_classes} "
-            f"classes are numbered 0 to {num_classes - 1}; raise num_classes, or number from 0."
+            f"Not all of {len(whole)} labels are from 0 to {num_classes - 1}, as num_classes="
+            f"{num_classes} says; raise num_classes, or number the classes from 0."
         )
-    is_wide = whole.ndim == 2 and whole.shape[1] == num_classes > 1 and len(whole) >= _CERTAIN
-    if is_wide and (np.sort(whole)[:, -2:] == [0, 1]).all():
-        raise DataError("The labels are one-hot; give labels.argmax(axis=1).")
-    rows = whole.astype(np.int64).reshape(prod(whole.shape[:-1]), whole.shape[-1])
-    offsets = np.arange(len(rows))[:, None] * num_classes
-    counts = np.bincount((rows + offsets).ravel(), minlength=len(rows) * num_classes)
-    return counts.reshape(*whole.shape[:-1], num_classes)
+    return np.bincount(whole, minlength=num_classes)
+
+
+def _remedy(labels: NDArray[Any]) -> str:
+    """Return what to give in the place of an array that is no vector."""
+    if labels.ndim == 0:
+        return "give one whole number for each sample"
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        return "give labels[:, 0]"
+    if labels.ndim == 2 and labels.shape[1] > 1 and np.isin(labels, (0, 1)).all():
+        if (labels.sum(axis=1) == 1).all():
+            return "they are one-hot; give labels.argmax(axis=1)"
+        return (
+            "they are several labels a sample; let label_counts return labels.sum(axis=0), which "
+            "counts each sample once for each of its labels"
+        )
+    return "give one whole number for each sample; these look like features"
 
 
 def labels_of(data: Any, label: str) -> Any:
@@ -84,7 +101,10 @@ def labels_of(data: Any, label: str) -> Any:
         usual = getattr(data, "sampler", own)
         sampler = getattr(getattr(data, "batch_sampler", None), "sampler", usual)
         if hasattr(sampler, "__len__") and len(sampler) != len(own):
-            raise TypeError(f"its sampler takes {len(sampler)} of {len(own)} samples")
+            raise DataError(
+                f"The sampler of a {type(data).__name__} takes {len(sampler)} of {len(own)} "
+                "samples; give an array of their labels."
+            )
         return own[data.indices] if hasattr(data, "indices") else own
     if hasattr(data, "__array__") or isinstance(data, list | tuple):
         return data

@@ -5,6 +5,7 @@ They choose who trains, and leave all else to the strategy that they wrap.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager, SimpleClientManager
@@ -14,8 +15,9 @@ from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter._compat import GridClientProxy
-from dubhe_flwr.adapter.transport import more_may_come, send_over_grid
+from dubhe_flwr.adapter.transport import patience, send_over_grid
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Plan
 
 __all__ = ["Dubhe", "Selection"]
 
@@ -31,10 +33,12 @@ class Selection(Selecting[Strategy], Strategy):
         model: Parameters | None = self.driver.run.begin()
         return model or first
 
-    def configure_fit(
-        self, server_round: int, parameters: Parameters, client_manager: ClientManager
-    ) -> list[tuple[ClientProxy, FitIns]]:
-        """Choose the clients, and let the wrapped strategy make their instructions."""
+    def select(self, server_round: int, client_manager: ClientManager) -> Plan:
+        """Return who trains in a round, for a training loop of your own.
+
+        As `dubhe_flwr.serverapp.Selection.select`, but the nodes are a ClientManager's. The node
+        ids in `Plan.participants` are its clients' `node_id`.
+        """
         clients: dict[int, GridClientProxy] = {}
 
         def present() -> list[int]:
@@ -42,16 +46,24 @@ class Selection(Selecting[Strategy], Strategy):
             clients = _clients_of(client_manager)
             return list(clients)
 
-        plan = self.driver.plan_round(
+        return self.driver.plan_round(
             server_round,
             present,
             # They share a Grid; without clients there is no batch.
             lambda *sent: send_over_grid(next(iter(clients.values())).grid, *sent),
-            lambda: all(more_may_come(client.grid) for client in clients.values()),
+            lambda: min((patience(client.grid) for client in clients.values()), default=inf),
         )
+
+    def configure_fit(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, FitIns]]:
+        """Choose the clients, and let the wrapped strategy make their instructions."""
+        plan = self.select(server_round, client_manager)
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
-        chosen = SelectedClients([clients[node_id] for node_id in plan.participants])
+        clients = _clients_of(client_manager)
+        present = [clients[node_id] for node_id in plan.participants if node_id in clients]
+        chosen = SelectedClients(present)
         instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
         self.driver.check_trained([getattr(client, "node_id", 0) for client, _ in instructions])
         return instructions

@@ -12,8 +12,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
-from dubhe_flwr.adapter.transport import ForwardingGrid, log, more_may_come, send_over_grid
+from dubhe_flwr.adapter.transport import ForwardingGrid, log, patience, send_over_grid
 from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
+from dubhe_flwr.protocol import Plan
 
 __all__ = ["Dubhe", "Selection"]
 
@@ -96,16 +97,51 @@ class Selection(Selecting[Strategy], Strategy):
         start: Callable[..., Any] = started.start
         return start
 
+    def select(self, server_round: int, grid: Grid) -> Plan:
+        """Return who trains in a round, for a training loop of your own.
+
+        Call it once for each round, counted from 1; round 1 begins a run, in which all nodes
+        register. The loop sends, aggregates and keeps its model itself, so leave out
+        `checkpoint_dir` and keep `state_dict()` with it.
+
+        Parameters
+        ----------
+        server_round : int
+            The round.
+        grid : Grid
+            The ServerApp's.
+
+        Returns
+        -------
+        Plan
+            Its `participants` are the ids of the nodes to train; there are none where nobody is
+            there and `on_failure="random"`.
+
+        Examples
+        --------
+        >>> from flwr.clientapp import ClientApp
+        >>> from flwr.serverapp.strategy import FedAvg
+        >>> from dubhe_flwr.clientapp import register_dubhe
+        >>> from dubhe_flwr.simulation import InProcessGrid
+        >>> app = ClientApp()
+        >>> register_dubhe(app, lambda context: [9, 3, 1], simulated=True)
+        >>> strategy = Dubhe(FedAvg(), num_participants=3, simulation="plain")
+        >>> grid = InProcessGrid(app, num_supernodes=12)
+        >>> [len(strategy.select(server_round, grid).participants) for server_round in (1, 2)]
+        [3, 3]
+        """
+        return self.driver.plan_round(
+            server_round,
+            lambda: list(grid.get_node_ids()),
+            lambda batch, timeout: send_over_grid(grid, batch, timeout),
+            lambda: patience(grid),
+        )
+
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Choose the nodes, and let the wrapped strategy make their messages."""
-        plan = self.driver.plan_round(
-            server_round,
-            lambda: list(grid.get_node_ids()),
-            lambda batch, timeout: send_over_grid(grid, batch, timeout),
-            lambda: more_may_come(grid),
-        )
+        plan = self.select(server_round, grid)
         if plan.fallback and not plan.participants:
             return []  # nobody is there, and the round is skipped
         selected = _SelectedGrid(grid, plan.participants)

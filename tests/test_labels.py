@@ -79,26 +79,49 @@ def test_labels_are_counted_wherever_they_lie(data: Any) -> None:
     assert count_labels(data, 4).tolist() == COUNTED
 
 
-def test_several_clients_are_counted_at_once() -> None:
-    """Classes without a sample count zero, and so does a client without one."""
-    counts = count_labels([[3, 3, 0], [1, 1, 1]], 5)
-    assert counts.tolist() == [[1, 0, 0, 2, 0], [0, 3, 0, 0, 0]]
+def test_classes_without_a_sample_count_zero() -> None:
+    """And so do all of them, where a client has no sample."""
+    assert count_labels([1, 1], 3).tolist() == [0, 2, 0]
     assert count_labels([], 2).tolist() == [0, 0]
+
+
+class Broken(Dataset[Any]):
+    """A data set that raises with a label in its words."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        raise RuntimeError("label 41")
+
+
+SEVERAL = np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
 
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ([0, 4], "labels from 0 to 4; num_classes=4 classes are numbered 0 to 3; raise"),
-        (np.eye(4, dtype=int)[[1, 3] * 5], r"one-hot; give labels.argmax\(axis=1\)"),
-        ([0.5], "give whole numbers"),
-        (["cat"], "give whole numbers"),
-        (3, "cannot be found"),
-        (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "its sampler takes 1 of 4 samples"),
+        ([0, 41], "Not all of 2 labels are from 0 to 3, as num_classes=4 says; raise num_classes"),
+        ([-41, 0], "Not all of 2 labels are from 0 to 3"),
+        (np.eye(4, dtype=int)[[1, 3]], r"shape \(2, 4\), .* one-hot; give labels.argmax\(axis=1\)"),
+        (SEVERAL, r"shape \(2, 4\), .* return labels.sum\(axis=0\)"),
+        ([[41], [2]], r"shape \(2, 1\), not \(M,\): give labels\[:, 0\]"),
+        (np.full((5, 28, 28), 41), r"shape \(5, 28, 28\), .* look like features"),
+        (np.full((5, 7), 41.5), r"shape \(5, 7\), .* look like features"),
+        (np.array(41), r"shape \(\), not \(M,\): give one whole number for each sample"),
+        (SimpleNamespace(labels=SEVERAL), r"shape \(2, 4\)"),
+        ([0.5, 41], r"float64 of shape \(2,\); give whole numbers, one for each"),
+        (["41"], r"<U2 of shape \(1,\); give whole numbers"),
+        ([{"label": 41}], r"object of shape \(1,\); give whole numbers"),
+        ({"image": [0], "label": [41]}, r"A dict is a batch .* such as batch\['species'\]"),
+        (3, r"cannot be found \(TypeError\)"),
+        (Broken(), r"cannot be found \(RuntimeError\)"),
+        (DataLoader(TENSORS, sampler=SubsetRandomSampler([0])), "takes 1 of 4 samples; give an ar"),
         (Partition(LABELS), "name their column if it is not 'species'"),
     ],
 )
-def test_what_are_no_labels_is_said(data: Any, sentence: str) -> None:
-    """With what to give in their place."""
-    with pytest.raises(DataError, match=sentence):
+def test_what_is_no_vector_of_labels_is_refused(data: Any, sentence: str) -> None:
+    """With its shape and what to give in its place, and without any label."""
+    with pytest.raises(DataError, match=sentence) as error:
         count_labels(data, 4, label="species")
+    assert "41" not in str(error.value)

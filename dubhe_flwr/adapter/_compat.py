@@ -86,4 +86,9 @@ def batch_size(grid: Grid, num_messages: int) -> int:
     Ray's simulation engine looks through all waiting messages for every node, so that smaller
     batches are faster there. Everywhere else a batch costs the same whatever its size.
     """
-    return 150 if type(grid).__name__ == "InMemoryGrid" else max(1, num_messages)
+    return 150 if is_simulation_engine(grid) else max(1, num_messages)
+
+
+def is_simulation_engine(grid: Grid) -> bool:
+    """Return whether a Grid is the simulation engine's, or passes everything on to that."""
+    return type(getattr(grid, "other", grid)).__name__ == "InMemoryGrid"

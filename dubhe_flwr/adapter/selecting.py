@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import ERROR, INFO, WARNING
+from math import inf
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
@@ -49,19 +50,20 @@ class SelectionDriver:
         server_round: int,
         present: Callable[[], Sequence[int]],
         send: Callable[[Batch, float | None], Replies],
-        more_may_come: Callable[[], bool],
+        patience: Callable[[], float],
     ) -> Plan:
         """Select for a round of Flower's, and return the plan, which has the round of the run.
 
         The functions return the ids of the nodes that are there; send a batch and wait at most so
-        many seconds for the replies; and return whether it is any use to wait for more nodes.
+        many seconds for the replies; and return for how many seconds to wait for one more node.
         """
         run, timeout = self.run, self.options.stage_timeout
         if server_round <= 1:  # of Flower's, which begins a run: perhaps with other nodes
             self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
         server_round = run.begin_round(server_round)
         if run.plan is None:
-            self._wait_for_nodes(present, more_may_come)
+            self._wait_for_nodes(present, patience)
+            self._check_nodes(len(present()), patience())
         begin = time.perf_counter()
         node_ids = present()
         eligible: Sequence[int] | None = self._owner.eligible(server_round, node_ids)
@@ -127,25 +129,51 @@ class SelectionDriver:
         return self.run.plan.participants
 
     def _wait_for_nodes(
-        self, present: Callable[[], Sequence[int]], more_may_come: Callable[[], bool]
+        self, present: Callable[[], Sequence[int]], patience: Callable[[], float]
     ) -> None:
         """Wait until the expected nodes are there, but not for ever."""
         expected, there = self.expected_nodes, len(present())
-        seconds = self.options.wait_timeout if more_may_come() else 0.0
-        deadline = time.monotonic() + seconds
+        seconds = self.options.wait_timeout if patience() else 0.0
+        begin = last_came = time.monotonic()
         if there < expected and seconds:
             nodes = _counted(expected, "node", "nodes")
             log(INFO, "dubhe: waiting up to %.0f s for %s; %s there so far", seconds, nodes, there)
-        while there < expected and time.monotonic() <= deadline:
+        while there < expected and (now := time.monotonic()) - begin <= seconds:
+            if there and now - last_came > patience():
+                break
             time.sleep(0.2)
-            there = len(present())
+            before, there = there, len(present())
+            last_came = time.monotonic() if there > before else last_came
         if self.selector.num_participants <= there < expected:  # fewer say so themselves
             log(
                 WARNING,
                 "dubhe: %s of %s expected nodes came within %.0f s; going on with them",
                 there,
                 expected,
-                seconds,
+                time.monotonic() - begin,
+            )
+
+    def _check_nodes(self, there: int, patience: float) -> None:
+        """Refuse at once what cannot work with so few nodes, and say how a simulation gets more."""
+        options = self.options
+        if not isinstance(options, DubheArguments) or options.on_failure == "random":
+            return
+        more = "start more nodes"
+        if patience < inf:
+            more = (
+                "simulate more nodes: --federation-config 'num-supernodes=N' of flwr run, or "
+                "num_supernodes of run_in_process and run_simulation"
+            )
+        if there < options.min_cohort:
+            raise SettingsError(
+                f"{_counted(there, 'node is', 'nodes are')} connected, fewer than min_cohort="
+                f"{options.min_cohort}: a sum over so few would tell each of them what the others "
+                f"hold. Use the wrapped strategy without Dubhe, or {more}."
+            )
+        if there < options.num_participants and patience < inf:
+            raise SettingsError(
+                f"num_participants={options.num_participants} is above the number of nodes, "
+                f"{there}; select fewer, or {more}."
             )
 
 
@@ -284,6 +312,8 @@ def _log_failures(batch: Batch, replies: Replies) -> str:
     for reason, number in reasons.most_common(1):
         nodes = _counted(number, "node", "nodes")
         log(WARNING, "dubhe: %s: error of %s: %.200r", batch.header.stage, nodes, reason)
+        if reason.startswith("label_counts: "):  # of a simulated node, whose owner is the server's
+            return reason
         if remedy := remedy_of(reason):
             log(ERROR, "dubhe: %s", remedy)
             return f"{remedy[0].upper()}{remedy[1:]}."

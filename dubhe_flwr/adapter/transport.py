@@ -1,14 +1,22 @@
 """How requests and replies travel as messages of Flower, and a batch of them over its Grid."""
 
+import sys
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from logging import WARNING, Filter, LogRecord, getLogger
+from math import inf
 from typing import Any, Final
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from dubhe_flwr.adapter._compat import NO_ANSWER, batch_size, config_record
+from dubhe_flwr.adapter._compat import (
+    NO_ANSWER,
+    batch_size,
+    config_record,
+    is_simulation_engine,
+)
 from dubhe_flwr.errors import MalformedMessageError
 from dubhe_flwr.protocol import Batch, Fields, NodeFailure, Replies, Stage
 
@@ -76,9 +84,25 @@ def from_records(content: RecordDict) -> Mapping[str, object]:
     return dict(record.items())
 
 
-def more_may_come(grid: Grid) -> bool:
-    """Return whether nodes may still come; those of a Grid in process are there from the start."""
-    return not getattr(grid, "is_complete", False)
+in_process: ContextVar[bool] = ContextVar("in_process", default=False)
+"""Whether a node answers in the process of a simulation without Ray."""
+
+
+def in_simulation() -> bool:
+    """Return whether a node runs in a simulation, as far as it can tell: in process or on Ray."""
+    ray = sys.modules.get("ray")
+    return in_process.get() or (ray is not None and bool(ray.is_initialized()))
+
+
+def patience(grid: Grid) -> float:
+    """Return for how many seconds it is any use to wait for one more node.
+
+    The nodes of a Grid in process are there from the start, and those of Flower's simulation engine
+    register in a row.
+    """
+    if getattr(grid, "is_complete", False):
+        return 0.0
+    return 3.0 if is_simulation_engine(grid) else inf
 
 
 def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:

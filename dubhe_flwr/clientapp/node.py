@@ -6,8 +6,8 @@ Its session is kept in Flower's Context.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import cached_property, partial
-from logging import ERROR, WARNING
+from functools import cache, cached_property, partial
+from logging import ERROR, INFO, WARNING
 from typing import Any, Final
 
 from flwr.app import Context, Error, Message
@@ -16,9 +16,17 @@ from numpy.typing import ArrayLike
 
 from dubhe_flwr.adapter._compat import CLIENT_APP_ERROR, config_record, without_mods
 from dubhe_flwr.adapter.arguments import takes, taking
-from dubhe_flwr.adapter.transport import STAGES, from_records, log, message_type, to_records
+from dubhe_flwr.adapter.transport import (
+    STAGES,
+    from_records,
+    in_simulation,
+    log,
+    message_type,
+    to_records,
+)
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
 from dubhe_flwr.errors import (
+    DataError,
     MalformedMessageError,
     ProtocolError,
     RefusedError,
@@ -43,6 +51,7 @@ _NOT_PINNED: Final = (
     "read what it sends; give real nodes such keys, and in a simulation set simulated=True here, "
     "and simulation in Dubhe"
 )
+_tell_once = cache(partial(log, INFO))
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,17 +123,21 @@ class Node(Limits):
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
         """Answer a request, and keep the session in the Context; a refusal is a `ProtocolError`."""
         pinned = self._pinned(context)
-        policy = self._policy(context, pinned)
+        unfit: list[DataError] = []
+        policy = self._policy(context, pinned, unfit)
         unprotected = pinned is None and not policy.simulated  # a simulation has no network
         if unprotected and fields.get("stage") == Stage.JOIN:
-            warn_once(_NOT_PINNED)
+            (_tell_once if in_simulation() else warn_once)(_NOT_PINNED)
         memory = _kept_memory(context)
         session = ClientSession(policy, memory, today=int(time.time() // _DAY))
         try:
-            return session.handle(fields)
+            reply = session.handle(fields)
         finally:  # what was decrypted for a refused request counts too
             if session.memory is not memory:
                 context.state[_RECORD] = config_record(session.memory.to_fields())
+        if unfit and policy.simulated:  # its owner reads the server's log
+            raise RefusedError(f"label_counts: {unfit[0]}")
+        return reply
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
         """Find the node's keys; one that has none by mistake takes part in nothing."""
@@ -147,10 +160,24 @@ class Node(Limits):
             log(ERROR, "dubhe: simulated raised %s.", where_raised(error))
         raise RefusedError("This node cannot tell how it is to draw; its log says why.")
 
-    def _policy(self, context: Context, pinned: PinnedKeys | None = None) -> NodePolicy:
+    def _counts(self, context: Context, unfit: list[DataError]) -> ArrayLike:
+        """Return the label counts; note an error of `count_labels`, which quotes no label."""
+        try:
+            return self.label_counts(context)
+        except DataError as error:
+            log(WARNING, "dubhe: label_counts: %s", error)
+            unfit.append(error)
+            raise
+
+    def _policy(
+        self,
+        context: Context,
+        pinned: PinnedKeys | None = None,
+        unfit: list[DataError] | None = None,
+    ) -> NodePolicy:
         return NodePolicy(
             **self._limits,
-            label_counts=partial(self.label_counts, context),
+            label_counts=partial(self._counts, context, [] if unfit is None else unfit),
             alias=str(context.node_config.get("partition-id", context.node_id)),
             willing=self.willing and partial(self.willing, context),
             simulated=self._is_simulated(context),

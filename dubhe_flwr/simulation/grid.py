@@ -23,7 +23,7 @@ from dubhe_flwr.adapter._compat import (
     new_run,
     set_message_id,
 )
-from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, log, stage_of
+from dubhe_flwr.adapter.transport import ENCRYPTING, STAGES, in_process, log, stage_of
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import SettingsError
 
@@ -134,6 +134,7 @@ class InProcessGrid(Grid):
         if context is None:
             return Message(Error(NODE_UNAVAILABLE, "No such node."), reply_to=message)
         delivered = delivered_copy(message)
+        token = in_process.set(True)
         try:
             reply = self._client_app(delivered, context)
         except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
@@ -142,6 +143,8 @@ class InProcessGrid(Grid):
                 log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error)}:<'{error}'>"  # as Flower's own runtimes write it
             return Message(Error(CLIENT_APP_ERROR, reason), reply_to=message)
+        finally:
+            in_process.reset(token)
         set_message_id(reply, f"reply-{message.metadata.message_id}")
         return reply
 

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apis import FIT, MODEL, NUM_NODES, SELECTION, TRAIN, Api, in_both_apis, initial_parameters
+from apis import (
+    FIT,
+    MODEL,
+    NUM_NODES,
+    SELECTION,
+    TRAIN,
+    Api,
+    WatchedGrid,
+    in_both_apis,
+    initial_parameters,
+)
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.client.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.common import Code, FitRes, Parameters, Status
@@ -189,12 +199,42 @@ def test_wrong_settings_are_refused_before_the_first_message(
     began = time.monotonic()
     with (
         caplog.at_level(logging.INFO, logger="flwr"),
-        pytest.raises(SettingsError, match="above the number of nodes, 24"),
+        pytest.raises(SettingsError, match=r"the number of nodes, 24; .*--federation-config 'num"),
     ):
         api.run(strategy, grid)
     assert grid.batches == []
     assert time.monotonic() - began < 30, "in process nobody else comes"
     assert [line for line in caplog.messages if "dubhe:" in line] == []
+
+
+@in_both_apis
+@pytest.mark.parametrize(("num_nodes", "text"), [(2, "2 nodes are"), (1, "1 node is")])
+def test_two_nodes_are_told_at_once(api: Api, num_nodes: int, text: str) -> None:
+    """Whatever K is: nobody could hide among so few."""
+    grid = api.grid(num_nodes=num_nodes)
+    with pytest.raises(SettingsError, match=f"{text} connected, fewer than min_cohort=3: a sum"):
+        api.run(api.dubhe(), grid)
+    assert grid.batches == []
+
+
+@in_both_apis
+def test_the_simulation_engine_is_waited_for_as_long_as_nodes_come(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It registers them in a row; then a wrong number fails soon, and not after a minute."""
+    for module in ("server", "serverapp"):
+        monkeypatch.setattr(f"dubhe_flwr.{module}.patience", lambda _grid: 0.5)
+    began, real = time.monotonic(), WatchedGrid.get_node_ids
+
+    def some(self: Any) -> list[int]:
+        return list(real(self))[: max(0, int(8 * (time.monotonic() - began)))]
+
+    monkeypatch.setattr(WatchedGrid, "get_node_ids", some)
+    api.run(api.dubhe(num_participants=10), api.grid(), 1)  # comes a node at a time
+    began = time.monotonic()
+    with pytest.raises(SettingsError, match="the number of nodes, 24"):
+        api.run(api.dubhe(num_participants=30), api.grid(), 1)
+    assert 3 < time.monotonic() - began < 20
 
 
 @in_both_apis
@@ -235,6 +275,33 @@ def managed(grid: InProcessGrid) -> ClientManager:
     for node_id in grid.get_node_ids():
         manager.register(GridClientProxy(node_id, grid, grid.run.run_id))
     return manager
+
+
+@in_both_apis
+def test_a_loop_of_ones_own_asks_whom_to_train(api: Api) -> None:
+    """The same clients as in a run of Flower's, and nobody trains unless the loop says so."""
+    run = api.dubhe()
+    api.run(run, api.grid())
+    own, grid = api.dubhe(), api.grid()
+    nodes = managed(grid) if api.is_fit else grid
+    plans = [own.select(server_round, nodes) for server_round in (1, 2, 3)]
+    assert [[int(alias) for alias in plan.aliases] for plan in plans] == run.selected
+    assert [plan.server_round for plan in plans] == [1, 2, 3]
+    assert set(plans[0].participants) <= set(grid.get_node_ids())
+    assert grid.got("train") == []
+
+
+@in_both_apis
+def test_a_loop_of_ones_own_goes_on_from_a_state(api: Api) -> None:
+    """In another process it counts its rounds on, and all nodes register anew."""
+    grid, before, after = api.grid(), api.dubhe(), api.dubhe()
+    nodes = managed(grid) if api.is_fit else grid
+    first = before.select(1, nodes)
+    after.load_state_dict(before.state_dict())
+    plan = after.select(2, nodes)
+    assert plan.server_round == 2
+    assert plan.epoch != first.epoch
+    assert not plan.fallback
 
 
 def test_instructions_are_the_wrapped_strategys_own() -> None:

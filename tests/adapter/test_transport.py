@@ -1,6 +1,9 @@
 """A batch goes over a Grid within one timeout, and each node has at most one reply."""
 
+import sys
 from collections.abc import Callable, Iterable
+from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +15,9 @@ from dubhe_flwr.adapter import transport
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.transport import (
     ForwardingGrid,
+    in_simulation,
     message_type,
-    more_may_come,
+    patience,
     send_over_grid,
     to_records,
 )
@@ -72,11 +76,38 @@ def grid() -> InProcessGrid:
     return InProcessGrid(app, 6)
 
 
-def test_whether_more_may_come_is_asked_of_the_grid_below(grid: InProcessGrid) -> None:
-    """Nobody waits for more nodes of a process, whatever their Grid is wrapped in."""
-    assert not more_may_come(ForwardingGrid(grid))
+def test_the_grid_below_says_how_long_to_wait(grid: InProcessGrid) -> None:
+    """Nobody waits for more nodes of a process, and not for long on Flower's simulation engine."""
+    assert patience(ForwardingGrid(grid)) == 0.0
     grid.is_complete = False
-    assert more_may_come(ForwardingGrid(grid))
+    assert patience(ForwardingGrid(grid)) == inf
+    engine = type("InMemoryGrid", (InProcessGrid,), {"is_complete": False})(ClientApp(), 1)
+    for each in (engine, ForwardingGrid(engine)):
+        assert 0.0 < patience(each) < 10.0
+
+
+@pytest.mark.parametrize("simulation", ["in process", "ray", None])
+def test_a_node_knows_where_it_runs(
+    simulation: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In process or on Ray; elsewhere it is a real node."""
+    monkeypatch.setitem(
+        sys.modules, "ray", SimpleNamespace(is_initialized=lambda: simulation == "ray")
+    )
+    seen: list[bool] = []
+    app = ClientApp()
+
+    @app.query()
+    def query(message: Message, context: Any) -> Message:
+        seen.append(in_simulation())
+        return Message(RecordDict(), reply_to=message)
+
+    if simulation == "in process":
+        grid = InProcessGrid(app, 1)
+        (node_id,) = grid.get_node_ids()
+        list(grid.send_and_receive([Message(RecordDict(), node_id, "query")]))
+        assert seen == [True]
+    assert in_simulation() == (simulation == "ray")
 
 
 @pytest.mark.parametrize(

@@ -179,10 +179,14 @@ def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
     assert not node.state.config_records
 
 
-def test_one_warning_without_keys(caplog: pytest.LogCaptureFixture) -> None:
-    """However many nodes join however many epochs in a process, it is said once."""
+@pytest.mark.parametrize("level", ["WARNING", "INFO"])
+def test_one_line_without_keys(
+    level: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many nodes join however many epochs; where all is simulated it is no warning."""
+    monkeypatch.setattr("dubhe_flwr.clientapp.node.in_simulation", lambda: level == "INFO")
     warn_once.cache_clear()
-    with caplog.at_level(logging.WARNING, logger="flwr"):
+    with caplog.at_level(logging.INFO, logger="flwr"):
         mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), context())
         mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
         join(mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED), context())
@@ -193,3 +197,4 @@ def test_one_warning_without_keys(caplog: pytest.LogCaptureFixture) -> None:
             join(mod, node, 2)
     (record,) = caplog.records
     assert "no signing_key and trusted_keys" in record.message
+    assert record.levelname == level

@@ -1,18 +1,20 @@
 """The client side as a mod and as registered handlers."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from apis import NUM_CLASSES, message_client_app, numpy_client_app
+from apis import FIT, NUM_CLASSES, message_client_app, numpy_client_app
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from dubhe_flwr import count_labels
 from dubhe_flwr.adapter._compat import new_run
 from dubhe_flwr.adapter.transport import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
-from dubhe_flwr.errors import RefusedError, SettingsError
+from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
 from dubhe_flwr.protocol import Memory
 from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
@@ -211,6 +213,29 @@ def test_label_counts_are_read_at_registration_only() -> None:
     assert not calls
     answer(app, node, "join")
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_what_count_labels_says_is_read_where_it_can_be_changed(
+    caplog: pytest.LogCaptureFixture, *, simulated: bool
+) -> None:
+    """In the node's log; the server is told only by a node that has nothing to hide."""
+    app = numpy_client_app(lambda _context: count_labels([[0], [1]], 4), simulated=simulated)
+    reply = app(request(JOINING.seal(replace(JOIN, simulated=simulated)), "join"), context())
+    sentence = "label_counts: The labels have shape (2, 1), not (M,): give labels[:, 0]."
+    assert f"dubhe: {sentence}" in caplog.messages
+    assert reply.has_error() == simulated
+    if simulated:
+        assert reply.error.reason == sentence
+    else:
+        assert "shape" not in str(reply.content)
+
+
+def test_a_simulation_ends_with_what_count_labels_says() -> None:
+    """All nodes have the same app, so the sentence is the first thing to read."""
+    grid = FIT.grid(lambda _context: count_labels([[0], [1]], 4))
+    with pytest.raises(QuorumError, match=r"label_counts: The labels have shape \(2, 1\)"):
+        FIT.run(FIT.dubhe(), grid, 1)
 
 
 def test_an_app_with_a_client_fn_cannot_register() -> None:

@@ -28,7 +28,8 @@ def scenario_of_letters(settings: CompareSettings) -> Scenario:
     dataset, writers = _letters(settings.machine.data_dir)
     rng = generator(of_clients.seed, "samples")
     samples = split_writers(writers, of_clients.num_clients, of_clients.num_samples, rng)
-    counts = count_labels(dataset.train_labels[samples], dataset.num_classes)
+    labels = dataset.train_labels[samples]
+    counts = np.stack([count_labels(own, dataset.num_classes) for own in labels])
     return Scenario(settings, dataset, Federation("femnist", counts), samples)
 
 
