@@ -305,8 +305,8 @@ def recalled(state: State, clients: Synthetic, rows: Floats, costs: Floats) -> S
             blocks += list(zip(answers, means, ridges, strict=True))
     if not blocks:
         return clients
-    columns, wanted, ridges = zip(*blocks, strict=True)
-    return clients.fit(np.array(columns).T, np.array(wanted), np.array(ridges) / terms.clients)
+    columns, wanted, resists = zip(*blocks, strict=True)
+    return clients.fit(np.array(columns).T, np.array(wanted), np.array(resists) / terms.clients)
 
 
 # --- prices ---------------------------------------------------------------------------------------
