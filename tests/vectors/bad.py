@@ -38,7 +38,8 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
     "register request": [
         {"key.agent-public-key": bytes(31)}, {"key.sealed-key": None}, {"key.label": 3},
         {"key.signature": bytes(95)}, {"mean-examples": 0.5}, {"mean-examples": float("nan")},
-        {"mean-examples": 1},
+        {"mean-examples": 1}, {"num-joined": None}, {"num-joined": 0}, {"num-joined": 9.0},
+        {"remembered": 0.5},
     ],
     "register request without a key": [_LONE],
     "settle request": [{"num-clients": 0}, {"exchange": -1}],

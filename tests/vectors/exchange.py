@@ -31,6 +31,7 @@ _DRAW = _SUM | {"first-round": 7, "num-rounds": 5, "num-tries": 10}
 def messages() -> Iterator[Case]:
     """From the values of a message to its fields; fields that are optional may be left out."""
     key = {
+        "num-joined": 9,
         "key.modulus": MODULUS,
         "key.agent-public-key": ref.public_half(AGENT),
         "key.sealed-key": bytes(80),
@@ -48,7 +49,7 @@ def messages() -> Iterator[Case]:
         ("register", "", key),
         ("register", ", signed", key | {"key.signature": bytes(96)}),
         ("register", ", weighted", key | {"mean-examples": 612.5}),
-        ("register", " without a key", {}),
+        ("register", " without a key", {"num-joined": 1}),
         ("settle", "", _SUM),
         ("participate", "", _DRAW),
         (

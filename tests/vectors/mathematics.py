@@ -127,7 +127,7 @@ def probabilities() -> Iterator[Case]:
         ("two categories", [10, 0, 40], 4, 1),
         ("capped at 1", [1, 1, 50], 20, 1),
         ("volunteers for groups", [10, 20, 70], 5, 4),
-        ("never more than half of all", [10, 10, 10], 5, 100),
+        ("never more than three fifths of all", [10, 10, 10], 5, 100),
         ("one category", [0, 30, 0], 7, 1),
         ("more participants than clients", [0, 3, 0], 7, 1),
     ):

@@ -1,6 +1,6 @@
-"""Vectors of a session by prices: what a federation of the package played, with its requests."""
+"""Vectors of sessions by prices: what federations of the package played, with their requests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from protocol.federation import dubhe, skewed_counts
@@ -13,25 +13,35 @@ _NODE: Final = 3
 
 
 def prices_sessions() -> Iterator[Case]:
-    """From the requests of two epochs by prices to replies; the second begins with known prices."""
-    counts = skewed_counts(40)
-    rule = Prices(coverage=0.1, local_skew=1.0)
-    nodes = dubhe(
-        counts, rule=rule, num_participants=8, simulation="plain", registration_interval=1
-    )
+    """From the requests of epochs by prices to replies."""
+    usual = Prices(coverage=0.1, local_skew=1.0)
+    yield _played("a node by prices", 40, usual)
+    yield _played("a node by prices that counts by its samples", 40, usual, equal_weights=False)
+    yield _played("a node by prices without noise", 40, Prices(noise=0.0))
+    yield _played("a node whose labels enter no further sum", 40, Prices(noise=1.0))
+    yield _played("a pool that is too small for prices", 15, usual, num_participants=3)
+
+
+def _played(name: str, num_clients: int, rule: Prices, **settings: Any) -> Case:
+    """Return the part of a node in two epochs in the clear."""
+    counts = skewed_counts(num_clients)
+    settings = {"num_participants": 8, "registration_interval": 1, "tries": None} | settings
+    nodes = dubhe(counts, rule=rule, simulation="plain", **settings)
     nodes.rounds(1, 2)
+    assert nodes.errors == []
     played: list[Any] = [each for each in nodes.exchanges if each.node_id == nodes.ids[_NODE]]
     epochs = list(dict.fromkeys(each.request["epoch"] for each in played))  # their names are random
-    steps = []
-    for each in played:
-        epoch = (1 + epochs.index(each.request["epoch"])).to_bytes(16, "big")
-        step: Case = {"request": all_told(each.request | {"epoch": epoch})}
-        body = {name: what for name, what in each.reply.items() if name not in each.request}
-        if body.pop("public-key", None):  # it is random as well
-            step |= {"reply-holds": all_told(body), "reply-sizes": {"public-key": 32}}
-        else:
-            step |= {"reply": all_told(body)}
-        steps.append(step)
     owner = {"alias": str(_NODE), "simulated": True, "min-key-bits": 512}
-    own = counts[_NODE].tolist()
-    yield session("a node by prices", None, *steps, owner=owner, label_counts=own)
+    own: Sequence[int] = counts[_NODE].tolist()
+    steps = [_step(each, 1 + epochs.index(each.request["epoch"])) for each in played]
+    return session(name, None, *steps, owner=owner, label_counts=own)
+
+
+def _step(played: Any, epoch: int) -> Case:
+    """Return a request with its reply."""
+    request = all_told(played.request | {"epoch": epoch.to_bytes(16, "big")})
+    body = {name: what for name, what in played.reply.items() if name not in played.request}
+    if body.pop("public-key", None):  # it is random as well
+        sizes = {"public-key": 32}
+        return {"request": request, "reply-holds": all_told(body), "reply-sizes": sizes}
+    return {"request": request, "reply": all_told(body)}

@@ -352,7 +352,7 @@ def bits(flags: Iterable[bool]) -> bytes:
 def volunteers(announced: Announced, clients: int) -> int:
     """Return V, how many clients shall draw a yes."""
     wanted, pool = int(announced["num-participants"]), int(announced["pool"])
-    return max(wanted, min(pool * wanted, clients // 2))
+    return max(wanted, min(pool * wanted, 3 * clients // 5))
 
 
 def probability(overall: Sequence[int], volunteers: int) -> list[float]:

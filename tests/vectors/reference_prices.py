@@ -1,11 +1,11 @@
-"""A second implementation of prices, written from docs/reference/wire.md alone, to 32 classes."""
+"""A second implementation of prices, written from docs/reference/wire.md alone."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
-from math import exp, log, log1p, sqrt
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import ceil, cos, log, log1p, pi, sqrt
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +13,10 @@ from vectors import reference as ref
 
 Floats = NDArray[np.float64]
 
-
-def on_grid(value: Any) -> Any:
-    """Round to multiples of 2^-14."""
-    return np.rint(np.asarray(value) * 2**14) / 2**14
-
-
-class Node(NamedTuple):
-    """Where a node stands."""
-
-    x: Floats
-    weight: float
-
-    @property
-    def square(self) -> float:
-        """Return s."""
-        return sum(float(part) ** 2 for part in self.x)
+UNIT: Final = 2**18
+"""Steps of a number in a slot, for one client."""
+MOST_SUMS: Final = 9
+REMEMBERED: Final = 6
 
 
 class Terms:
@@ -37,291 +25,444 @@ class Terms:
     def __init__(self, announced: ref.Announced, num_classes: int, num_clients: int) -> None:
         settings = json.loads(announced["rule-settings"])
         self.coverage = settings.get("coverage", 0.3)
-        self.skew_price = 1.0 + settings.get("local_skew", 0.0)
-        self.target = np.array(settings.get("target") or [1.0 / num_classes] * num_classes)
+        self.local_skew = settings.get("local_skew", 0.0)
+        self.target = settings.get("target")
+        self.noise = settings.get("noise")
         self.classes, self.clients = num_classes, num_clients
         self.weighted = bool(announced["weighted"])
         self.heaviest = 4.0 if self.weighted else 1.0
-        self.volunteers = float(ref.volunteers(announced, num_clients))
-        self.participants = max(2, announced["num-participants"])
-        self.most = 2**20 - 1
-        later = sum(size for _, size, _, _ in slots(self, replace(first(self), evaluations=1)))
-        if 2045 // later >= 24 and announced["max-clients"] <= 2047:
-            self.most = (2 ** min(26, 2045 // later) - 1) // announced["max-clients"]
+        self.max_clients = announced["max-clients"]
+        self.participants = announced["num-participants"]
+        self.volunteers = ref.volunteers(announced, num_clients)
+        self.sigma = min(4.0, max(1.0, self.volunteers / 12))
+        if self.noise is not None:
+            self.sigma = self.noise
+        self.has_prices = self.volunteers < num_clients
+        self.drowns = self.noise != 0 and self.volunteers < 12
 
-    def ridge(self, kappa: float) -> Floats:
-        """Return what the dual has beside softplus, for each feature."""
-        of_class = self.skew_price / (2.0 * (self.participants - 1)) / kappa
-        return np.array([of_class] * self.classes + [1e-5] * self.weighted)
+    @property
+    def most_entries(self) -> float:
+        """Return how many sums the label counts of a node may enter."""
+        return int(4 * self.sigma**2) if self.sigma else float("inf")
 
-    def num_sums(self) -> int:
-        """Return how many sums a node reads at most."""
-        state = first(self)
-        opening, later = (
-            sum(size for _, size, _, _ in slots(self, replace(state, evaluations=number)))
-            for number in (0, 1)
-        )
-        spare = self.clients * (self.classes - 1) // 2 - opening
-        return 0 if spare < 0 else 1 + min(8, spare // later)
+    def width(self, exchange: int) -> int:
+        """Return how many numbers a node gives."""
+        return self.classes + (exchange == 0) + self.weighted
+
+    def room(self, exchange: int) -> int:
+        """Return what is added to each number, so that noise does not make it negative."""
+        of_class = 6.0 * UNIT / sqrt(self.classes)
+        if exchange:
+            share = 0.64 if self.noise is None else self.noise * sqrt(0.1)
+            return ceil((6.0 * UNIT if self.weighted else of_class) * share)
+        part = (1.0 if self.noise is None else self.noise) / 12
+        return ceil(of_class * part * sqrt(2.0 * self.max_clients))
+
+    def largest(self, exchange: int) -> int:
+        """Return the largest number in a slot."""
+        return int(self.heaviest) * UNIT + 2 * self.room(exchange)
+
+    def deviations(self, exchange: int) -> list[float]:
+        """Return the standard deviation of the noise in each sum, in clients."""
+        of_class = self.sigma / sqrt(self.classes)
+        if exchange:
+            return [of_class] * self.classes + [self.sigma] * self.weighted
+        return [of_class * (self.clients / self.volunteers)] * self.width(0)
 
 
 @dataclass
 class State:
     """What all nodes know in the middle of an epoch."""
 
-    evaluations: int
-    settled: bool
-    reach: float
-    shift: float
-    mean_weight: float
-    radius: float
+    terms: Terms
+    num_sums: int = 0
+    settled: bool = False
+    opening: list[float] = field(default_factory=list)
+    point: list[float] = field(default_factory=list)
+    exchanges: list[tuple[list[float], list[float], float]] = field(default_factory=list)
+    """Of each exchange, newest first: the point, the means, and the variance of their noise."""
+
+    def as_floats(self) -> list[float]:
+        """Return all of it in the order in which a node keeps it."""
+        width = 1 + self.terms.width(1)
+        history: list[float] = []
+        for point, means, variance in self.exchanges[:REMEMBERED]:
+            history += [*point, *means, variance]
+        history += [0.0] * (2 * width * REMEMBERED - len(history))
+        point = self.point or [0.0] * width
+        return [float(self.num_sums), float(self.settled), 0.0, *self.opening, *point, *history]
+
+
+@dataclass
+class Node:
+    """A node's ``w p``, its weight, and what it keeps from epoch to epoch."""
+
+    labels: list[float]
+    weight: float
+    entries: int = 0
+    left: list[float] = field(default_factory=list)
+    kept: State | None = None
+    """The state of which `left` is the flat form."""
+
+
+# --- what a node tells ----------------------------------------------------------------------------
+
+
+def noise(terms: Terms, exchange: int, rng: np.random.Generator) -> list[int]:
+    """Return the noise of one node: twice its part of N in the variance."""
+    deviations = terms.deviations(exchange)
+    first = [rng.random() for _ in deviations]
+    second = [rng.random() for _ in deviations]
+    found = []
+    for deviation, radius, angle in zip(deviations, first, second, strict=True):
+        normal = sqrt(-2.0 * log1p(-radius)) * cos(2.0 * pi * angle)
+        normal = min(max(normal, -6.0), 6.0)
+        found.append(round(normal * deviation * sqrt(2.0 / terms.clients) * UNIT))
+    return found
+
+
+def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: bool) -> list[int]:
+    """Return what a node adds to the next sum."""
+    terms, exchange = state.terms, state.num_sums
+    if exchange:
+        p = chance(logit(state, node))
+        values = [p * share for share in node.labels] + [p] * terms.weighted
+    else:
+        square = sum(share * share for share in node.labels)
+        values = [*node.labels, square / terms.heaviest]
+        values += [node.weight**2 / terms.heaviest] * terms.weighted
+    if is_spent or terms.drowns:
+        values = [0.0] * len(values)
+    room, most = terms.room(exchange), terms.largest(exchange)
+    return [
+        min(max(round(value * UNIT) + room + extra, 0), most)
+        for value, extra in zip(values, noise(terms, exchange, rng), strict=True)
+    ]
+
+
+# --- what the opening says ------------------------------------------------------------------------
+
+
+@dataclass
+class Scale:
+    """Target, mean weight, c and kappa."""
+
+    target: list[float]
+    weight: float
+    c: float
     kappa: float
-    base_kappa: float
-    base: Floats
-    point: Floats
-
-    def points(self) -> list[Floats]:
-        """Return where to evaluate."""
-        lengths = [0.5, 0.2] if self.evaluations else []
-        return [self.point, *(self.base + part * (self.point - self.base) for part in lengths)]
-
-    def prices(self) -> tuple[Floats, float]:
-        """Return the prices that hold without a further exchange, and kappa."""
-        base = self.base + np.eye(len(self.base))[0] * self.shift
-        kappa = self.base_kappa + self.reach * (self.kappa - self.base_kappa)
-        return base + self.reach * (self.point - base), kappa
 
 
-def first(terms: Terms) -> State:
-    """Return the state at the opening."""
-    none = np.zeros(1 + terms.classes + terms.weighted)
-    radius = terms.heaviest * sqrt(3.0 if terms.weighted else 2.0)
-    return State(0, False, 1.0, 0.0, 1.0, radius, 0.0, 0.0, none, none)
+def scale(state: State) -> Scale:
+    """Return what the opening says of the clients."""
+    terms = state.terms
+    *labels, square, weight_square, deviation = state.opening
+    weight, classes = sum(labels), terms.classes
+    if terms.target == "own":
+        positive = [max(share, 0.0) for share in labels]
+        target = [share / sum(positive) for share in positive]
+    else:
+        target = terms.target or [1.0 / classes] * classes
+    pairs = list(zip(target, labels, strict=True))
+    of_target = sum(wanted**2 for wanted in target)
+    across = sum(wanted * share for wanted, share in pairs)
+    trace = square + weight_square * (of_target - 2.0 * across / weight)
+    trace -= sum((share - weight * wanted) ** 2 for wanted, share in pairs)
+    trace += classes * deviation**2
+    if trace < 3e-4 and not deviation:
+        return Scale(target, weight, 0.0, 0.0)
+    c = terms.coverage * max(trace, deviation, 3e-4)
+    return Scale(target, weight, c, (1.0 + terms.local_skew) / c)
 
 
-def slots(terms: Terms, state: State) -> list[tuple[str, int, float, float]]:
-    """Return name, number, and range of the numbers, in their order."""
-    sent, square = terms.classes + terms.weighted - 1, state.radius**2 / 4
-    last = [
-        ("q", 1, 0.0, 0.25),
-        ("mean", sent, -state.radius / 4, state.radius / 4),
-        ("matrix", sent * (sent + 1) // 2, -square, square),
-    ]
-    if state.evaluations:
-        above, bend = ("above", 3, 0.0, 1024.0), ("bend", 3, 0.0, log(2.0))
-        moment = ("moment", sent, -terms.heaviest, terms.heaviest)
-        return [above, bend, ("p", 1, 0.0, 1.0), moment, *last]
-    before = [("remembers", 1, 0.0, 1.0), ("intercept", 1, -8192.0, 8192.0), ("p", 1, 0.0, 1.0)]
-    prices, most = ("prices", sent, -8192.0, 8192.0), 4.0 * terms.heaviest**4
-    return [*before, prices, *last, ("spread", 1 + sent, -most, most)]
-
-
-def features(state: State, node: Node) -> list[float]:
-    """Return x, and the weight above the mean where nodes differ in it."""
-    more = [node.weight - state.mean_weight] * (len(state.point) - 1 - len(node.x))
-    return [*node.x.tolist(), *more]
-
-
-def numbers(
-    terms: Terms, state: State, node: Node, rng: np.random.Generator, remembered: Sequence[float]
-) -> list[int]:
-    """Return what a node adds to the sums."""
-    own = features(state, node)
-    logits = [
-        min(max(float(at[0] + at[1:] @ own) - state.kappa * node.square, -1024.0), 1024.0)
-        for at in state.points()
-    ]
-    p = 1.0 / (1.0 + exp(-logits[0])) if logits[0] > -700 else 0.0
-    q = p / (1.0 + exp(min(logits[0], 700.0)))
-    shorter = min(1.0, state.radius / max(sqrt(sum(part**2 for part in own)), 1e-12))
-
-    def sent(values: Sequence[float]) -> list[float]:
-        return [part for label, part in enumerate(values) if label != terms.classes - 1]
-
-    near = sent([part * shorter for part in own])
-    prices = list(remembered) if len(remembered) == 1 + len(own) else [0.0] * (1 + len(own))
-    told = {
-        "remembers": [float(len(remembered) == 1 + len(own))],
-        "intercept": prices[:1],
-        "prices": sent(prices[1:]),
-        "above": [max(logit, 0.0) for logit in logits],
-        "bend": [log1p(exp(-abs(logit))) for logit in logits],
-        "p": [p],
-        "moment": [p * part for part in sent(own)],
-        "q": [q],
-        "mean": [q * part for part in near],
-        "matrix": [q * left * right for left, right in combinations_with_replacement(near, 2)],
-        "spread": [node.square * part for part in [node.square, *sent(own)]],
-    }
-    units = [
-        min(max((value - low) / (high - low), 0.0), 1.0) * terms.most
-        for name, _, low, high in slots(terms, state)
-        for value in told[name]
-    ]
-    return [min(int(unit + rng.random()), terms.most) for unit in units]
-
-
-class Read(NamedTuple):
-    """What the sums say of a point."""
-
-    sums: Mapping[str, Floats]
-    whole: Floats
-    """Matrix that adds the last class, which is minus the others."""
-    q: float
-    mean: Floats
-    covariance: Floats
-    trace: float
-
-    def every(self, name: str) -> Floats:
-        """Return a sum for all features."""
-        return np.asarray(self.sums[name] @ self.whole)
-
-
-def read(terms: Terms, state: State, sums: Sequence[int]) -> Read:
-    """Undo the scaling of the sums over all nodes."""
-    found, rest = {}, list(sums)
-    for name, size, low, high in slots(terms, state):
-        unit = (high - low) / terms.most
-        found[name] = np.array([terms.clients * low + value * unit for value in rest[:size]])
-        rest = rest[size:]
-    number = terms.classes + terms.weighted
-    whole = np.delete(np.eye(number), terms.classes - 1, axis=0)
-    whole[: terms.classes - 1, terms.classes - 1] = -1.0
-    q = max(float(found["q"][0]), terms.clients / terms.most)
-    mean = found["mean"] @ whole / q
-    triangle = np.zeros((number - 1, number - 1))
-    triangle[np.triu_indices(number - 1)] = found["matrix"]
-    full = whole.T @ (triangle + np.triu(triangle, 1).T) @ whole / q - np.outer(mean, mean)
-    values, vectors = np.linalg.eigh(full)
-    covariance = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
-    return Read(found, whole, q, mean, covariance, float(np.diag(full)[: terms.classes].sum()))
-
-
-def opened(terms: Terms, state: State, seen: Read) -> State:
-    """Return the state after the opening."""
-    share, clients, mean = terms.volunteers / terms.clients, terms.clients, seen.mean
-    even = log(share / (1.0 - share))
-    equal = on_grid([even, *np.zeros(len(mean))])
-    least = max(3e-4, 4.0 * terms.classes * terms.heaviest**2 / terms.most / sqrt(clients))
-    state = replace(state, evaluations=1)
-    if seen.trace < least:
-        return replace(state, settled=True, base=equal, point=equal)
-    kappa = max(float(on_grid(terms.skew_price / (terms.coverage * seen.trace))), 2.0**-14)
-    square = seen.trace + float(mean[: terms.classes] @ mean[: terms.classes])
-    spread = float(seen.sums["spread"][0]) / clients - square**2
-    joint = seen.sums["spread"][1:] @ seen.whole / clients - square * mean
+def opened(terms: Terms, means: list[float]) -> list[float]:
+    """Return the means of an opening, moved to where clients can have them."""
+    labels, square, weight, weight_square = means[: terms.classes], means[terms.classes], 1.0, 1.0
     if terms.weighted:
-        state.mean_weight = float(on_grid(1.0 + mean[-1]))
-        mean = np.append(mean[:-1], 0.0)
-    hessian = (1.0 - share) * seen.covariance + np.diag(terms.ridge(kappa))
-    b = np.linalg.solve(hessian, (1.0 - share) * kappa * joint - mean)
-    b *= min(1.0, 2.0 / sqrt(float(b @ seen.covariance @ b)))
-    variance = float(b @ seen.covariance @ b - 2.0 * kappa * b @ joint) + kappa**2 * spread
-    variance = max(variance, 1e-9)
-    excess = (0.5 - share) * min(variance, 4.0)
-    point = on_grid([even + kappa * square - float(b @ mean) - excess, *b])
-    reach = float(on_grid(min(1.0, variance**-0.5)))
-    base, base_kappa = equal, 0.0
-    if (remembers := float(seen.sums["remembers"][0])) >= clients / 4:
-        base, base_kappa, reach = point, kappa, 1.0
-        point = on_grid(np.append(seen.sums["intercept"], seen.every("prices")) / remembers)
-    of_weights = float(np.diag(seen.covariance)[terms.classes :].sum())
-    radius = min(state.radius, float(on_grid(4.0 * sqrt(square + of_weights))))
-    state = replace(state, reach=reach, radius=radius, kappa=kappa, base_kappa=base_kappa)
-    return replace(state, base=base, point=point)
+        weight = min(max(sum(labels), 0.25), 4.0)
+        weight_square = min(max(4.0 * means[-1], weight**2), 16.0)
+    square = min(max(terms.heaviest * square, weight_square / terms.classes), weight_square)
+    missing = (weight - sum(labels)) / terms.classes
+    return [*(share + missing for share in labels), square, weight_square]
 
 
-def advanced(terms: Terms, state: State, seen: Read) -> State:
-    """Return the state after a later evaluation."""
-    wanted, ridge, q = terms.volunteers, terms.ridge(state.kappa), seen.q
-    state = replace(state, evaluations=state.evaluations + 1)
-    softplus = (seen.sums["above"] + seen.sums["bend"]) / wanted
-    duals = [
-        float(own - at[0] + ridge @ at[1:] ** 2 / 2)
-        for own, at in zip(softplus, state.points(), strict=True)
-    ]
-    least = -terms.coverage * duals[0]
-    duals[0] -= max(1e-3, 1024.0 / terms.most / sqrt(wanted))
-    if state.reach and (best := int(np.argmin(on_grid(duals)))):
-        to_guess = state.evaluations == 2 and state.base_kappa
-        point = state.base if to_guess else on_grid(state.points()[best])
-        return replace(state, point=point, reach=0.0)
-    found, a, b = max(float(seen.sums["p"][0]), 1e-6 * wanted), state.point[0], state.point[1:]
-    slope, ratio = min(max(q / found, 0.02), 1.0), wanted / found
-    shift = log(ratio) / slope
-    if ratio < 1.0:
-        shift = log(ratio * slope / (1.0 - (1.0 - slope) * ratio))
-    shift = min(max(shift, -6.0), 6.0)
-    factor = exp(slope * shift)
-    grown = (factor - 1.0) / slope * q
-    missing, weight = (found + grown) / wanted - 1.0, q * factor / wanted
-    gradient = (seen.every("moment") + grown * seen.mean) / wanted + ridge * b
-    hessian = weight * seen.covariance + np.diag(ridge)
-    step = np.linalg.solve(hessian, missing * seen.mean - gradient)
-    deviation = max(sqrt(max(float(step @ seen.covariance @ step), 0.0)), 1e-9)
-    part = min(1.0, 30.0 / deviation)
-    gain = terms.coverage * float(step @ hessian @ step) / 2.0
-    small = deviation < 0.1 or gain < 1e-3 * max(1.0, least)
-    moved = a + shift - missing / weight - part * float(seen.mean @ step)
-    return replace(
-        state,
-        settled=small and abs(found / wanted - 1.0) < 0.02,
-        reach=float(on_grid(min(1.0, 1.0 / deviation))),
-        shift=float(on_grid(shift)),
-        base_kappa=state.kappa,
-        base=state.point,
-        point=on_grid([moved, *(b + part * step)]),
-    )
+# --- synthetic clients ----------------------------------------------------------------------------
 
 
-def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
+def least(
+    rows: Floats,
+    curve: Callable[[Floats], tuple[float, Floats, Floats]],
+    linear: Floats,
+    ridge: Floats,
+    at: Floats,
+    *,
+    reach: float,
+) -> Floats:
+    """Return where ``curve(rows at) + linear . at + ridge . at^2 / 2`` is least, by Newton."""
+
+    def value(where: Floats) -> float:
+        return curve(rows @ where)[0] + float(linear @ where + ridge @ where**2 / 2.0)
+
+    for _ in range(100):
+        _, first, second = curve(rows @ at)
+        slope = rows.T @ first + linear + ridge * at
+        bend = rows.T @ (second[:, None] * rows) + np.diag(ridge)
+        # In units in which the diagonal is 1, so that prices that nothing bends do no harm.
+        units = np.outer(np.sqrt(np.diag(bend)), np.sqrt(np.diag(bend)))
+        step = -np.linalg.solve(bend / units, slope / np.sqrt(np.diag(bend)))
+        step /= np.sqrt(np.diag(bend))
+        decrement, before = -float(slope @ step), value(at)
+        if decrement <= 1e-14:
+            return np.asarray(at + step)
+        part = min(1.0, reach / float(abs(rows @ step).max()))
+        for _ in range(19):
+            if value(at + part * step) <= before - 1e-4 * part * decrement + 1e-13 * abs(before):
+                break
+            part /= 2.0
+        at = at + part * step
+    return at
+
+
+@dataclass
+class Synthetic:
+    """Synthetic clients: ``w p``, w and share of all."""
+
+    labels: Floats
+    weights: Floats
+    shares: Floats
+
+    def fit(self, answers: Floats, means: Floats, ridge: Floats) -> "Synthetic":
+        """Return the clients with the nearest shares with which answers have these means."""
+
+        def curve(logs: Floats) -> tuple[float, Floats, Floats]:
+            shares = self.shares * np.exp(np.minimum(logs, 50.0))
+            return float(shares.sum()), shares, shares
+
+        found = least(answers, curve, -means, ridge, np.zeros(len(means)), reach=3.0)
+        return Synthetic(self.labels, self.weights, curve(answers @ found)[1])
+
+
+def uniforms(classes: int) -> Floats:
+    """Return the public numbers of the drawn clients: three blocks, a row for each client."""
+    return ref.generator(0, "synthetic clients", classes).random((3, 3000, classes))
+
+
+@lru_cache(maxsize=1)
+def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
+    """Return synthetic clients that fit an opening."""
+    classes, weight = terms.classes, sum(opening[: terms.classes])
+    square, weight_square, deviation = opening[terms.classes :]
+    mean = np.array([max(share / weight, 0.05 / classes) for share in opening[:classes]])
+    mean = mean / mean.sum()
+    of_mean = float((mean**2).sum())
+    spread = (square / weight_square - of_mean) / (1.0 - of_mean)
+    spread = min(max(spread, 0.003), 0.97)
+    concentration = (1.0 - spread) / spread
+    clients, shares = [], []
+    for row, (logs, radius, angle) in enumerate(zip(*uniforms(classes), strict=True)):
+        relative = 1.0 if row < 1800 else 3.0 if row < 2400 else 0.25
+        shape = relative * concentration * mean
+        normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+        cube = 1.0 - 1.0 / (9.0 * (shape + 1.0)) + normal / (3.0 * np.sqrt(shape + 1.0))
+        size = 3.0 * np.log(np.maximum(cube, 0.01)) + np.log(shape + 1.0) + np.log1p(-logs) / shape
+        drawn = np.exp(size - size.max())
+        clients.append(drawn / drawn.sum())
+        shares.append(0.85 / 3000)
+    clients.append(mean)
+    shares.append(0.01)
+    blends = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0] if classes <= 100 else [0.3, 1.0]
+    for part in blends:
+        for label in range(classes):
+            clients.append((1.0 - part) * mean + part * np.eye(classes)[label])
+            shares.append(0.14 / len(blends) * mean[label])
+    weights = [weight] * len(shares)
+    if terms.weighted:
+        variance = log(max(weight_square / weight**2, 1.001))
+        for row in range(len(weights)):
+            normal = -1.5 + 0.5 * (row % 7)
+            own = weight * np.exp(sqrt(variance) * normal - variance / 2.0)
+            weights[row] = min(max(own, 0.25), 4.0)
+    found = Synthetic(np.array(weights)[:, None] * clients, np.array(weights), np.array(shares))
+    ones, squares = np.ones(len(shares)), (found.labels**2).sum(axis=1)
+    answers = np.column_stack([found.labels, ones, squares, found.weights**2])
+    means = np.array([*opening[:classes], 1.0, square, weight_square])
+    ridge = terms.clients * (0.05 * deviation**2 + 0.002**2 / classes)
+    return found.fit(answers, means, np.full(len(means), ridge))
+
+
+def recalled(state: State, clients: Synthetic, rows: Floats, costs: Floats) -> Synthetic:
+    """Return the clients with shares that fit the latest exchanges."""
+    terms, blocks = state.terms, []
+    for age, (point, means, variance) in enumerate(state.exchanges[:REMEMBERED]):
+        p = chance(rows @ point - costs)
+        answers = [p * column for column in clients.labels.T] + [p] * terms.weighted
+        ridge = 0.05 * variance + (0.002 * terms.volunteers) ** 2
+        ridges = [ridge / terms.classes] * terms.classes + [ridge] * terms.weighted
+        if age and (age + 1) * terms.classes > 600:
+            kept = slice(terms.classes)
+            blocks += [(sum(answers[kept]), sum(means[kept]), sum(ridges[kept]))]
+        else:
+            blocks += list(zip(answers, means, ridges, strict=True))
+    if not blocks:
+        return clients
+    columns, wanted, resists = zip(*blocks, strict=True)
+    return clients.fit(np.array(columns).T, np.array(wanted), np.array(resists) / terms.clients)
+
+
+# --- prices ---------------------------------------------------------------------------------------
+
+
+def advanced(state: State, sums: Sequence[int]) -> State:
+    """Return the state after a sum over all nodes."""
+    terms, exchange = state.terms, state.num_sums
+    room = terms.room(exchange)
+    means = [(number / terms.clients - room) / UNIT for number in sums]
+    deviations = [one * sqrt(2.0) / terms.clients for one in terms.deviations(exchange)]
+    for mean, deviation in zip(means, deviations, strict=True):
+        assert -8 * deviation - 1e-4 <= mean <= terms.heaviest + 8 * deviation + 1e-4
+    if exchange:
+        heard = (state.point, means, 2.0 * terms.sigma**2)
+        history = [heard, *state.exchanges]
+        state = replace(state, num_sums=exchange + 1, exchanges=history)
+    else:
+        state = State(terms, 1, False, [*opened(terms, means), deviations[0]])
+    told = scale(state)
+    if not told.kappa:
+        state.settled = True
+        return state
+    clients = synthetic(terms, tuple(state.opening))
+    x = clients.labels - np.outer(clients.weights, told.target)
+    columns = [np.ones(len(x)), *x.T]
+    columns += [clients.weights - told.weight] * terms.weighted
+    rows, costs = np.array(columns).T, told.kappa * (x**2).sum(axis=1)
+    clients = recalled(state, clients, rows, costs)
+    state.point, gain = fitted(state, told, clients, rows, costs)
+    if exchange:
+        of_p = means[-1] if terms.weighted else sum(means)
+        missed = abs(terms.clients / terms.volunteers * of_p - 1.0)
+        relative = terms.sigma * sqrt(2.0) / terms.volunteers
+        state.settled = missed < 0.02 + 2.0 * relative and gain < 0.003 + 2.0 * relative**2
+    return state
+
+
+def fitted(
+    state: State, told: Scale, clients: Synthetic, rows: Floats, costs: Floats
+) -> tuple[list[float], float]:
+    """Return the prices that minimise the dual over synthetic clients, and what they gain."""
+    terms, factor = state.terms, state.terms.clients / state.terms.volunteers
+    start = np.zeros(rows.shape[1])
+    start[0] = float(clients.shares @ costs) - log(factor - 1.0)
+    linear, ridge = np.zeros(len(start)), np.full(len(start), 1e-9)
+    linear[0] = -1.0
+    ridge[1 : 1 + terms.classes] = told.c / (2.0 * (terms.participants - 1))
+    if state.exchanges:
+        point, means, variance = state.exchanges[0]
+        start = np.array(point)
+        chances = clients.shares * chance(rows @ start - costs)
+        lacking = [m - float(chances @ column) for m, column in zip(means, clients.labels.T)]  # noqa: B905
+        if terms.weighted:
+            lacking.append(means[-1] - float(chances.sum()))
+        length = sum(one**2 for one in lacking)
+        of_noise = 2.0 * variance * (2 if terms.weighted else 1) / terms.clients**2
+        trust = factor * max(0.0, 1.0 - of_noise / max(length, 1e-300))
+        lacking = [trust * one for one in lacking]
+        total = sum(lacking[: terms.classes])
+        linear[0] += lacking[-1] if terms.weighted else total
+        for label, wanted in enumerate(told.target):
+            linear[1 + label] += lacking[label] - total * wanted
+        if terms.weighted:
+            linear[-1] += total - told.weight * lacking[-1]
+
+    def softplus(values: Floats) -> tuple[float, Floats, Floats]:
+        weights, logits = factor * clients.shares, values - costs
+        p = chance(logits)
+        return float(weights @ np.logaddexp(0.0, logits)), weights * p, weights * p * (1.0 - p)
+
+    def dual(where: Any) -> float:
+        where = np.array(where)
+        of_prices = float(linear @ where + ridge @ where**2 / 2.0)
+        return softplus(rows @ where)[0] + of_prices
+
+    found = least(rows, softplus, linear, ridge, start, reach=20.0)
+    found = np.clip(found, -(2.0**20), 2.0**20)
+    prices = [round(float(price) * 1024) / 1024 for price in found]
+    return prices, told.c * (dual(start) - dual(prices))
+
+
+def chance(logits: Any) -> Any:
+    """Return P of a logit."""
+    return np.exp(-np.logaddexp(0.0, -logits))
+
+
+def logit(state: State, node: Node) -> float:
+    """Return the logit of a node's P at the prices of a state."""
+    told, (a, *prices) = scale(state), state.point
+    x = [share - node.weight * wanted for share, wanted in zip(node.labels, told.target)]  # noqa: B905
+    found = a - told.kappa * sum(part**2 for part in x)
+    found += sum(price * part for price, part in zip(prices, x))  # noqa: B905 - g comes last
+    return found + (prices[-1] * (node.weight - told.weight) if state.terms.weighted else 0.0)
+
+
+def probability(terms: Terms, state: State | None, node: Node, dither: float) -> float:
     """Return with what probability a node volunteers: one of 16 levels."""
     share = terms.volunteers / terms.clients
-    if not state.kappa:
+    if state is None or not scale(state).kappa:
         return share
     low, high = 0.02 * share, 1.0 - 0.02 * (1.0 - share)
-    low, high = log(low / (1.0 - low)), log(high / (1.0 - high))
-    prices, kappa = state.prices()
-    own = float(prices[0] + prices[1:] @ features(state, node)) - kappa * node.square
-    own, step = min(max(own, low), high), (high - low) / 15
-    level = min(int((own - low) / step), 14)
-    exact, below, above = (
-        1.0 / (1.0 + exp(-logit)) for logit in (own, low + level * step, low + (level + 1) * step)
-    )
+    low, high = (np.log(part) - np.log1p(-part) for part in (low, high))
+    own, step = min(max(logit(state, node), low), high), (high - low) / 15
+    level = low + step * min(int((own - low) / step), 14)
+    exact, below, above = (float(chance(each)) for each in (own, level, level + step))
     return above if exact - below > dither * (above - below) else below
 
 
-def epoch(
-    announced: ref.Announced,
-    label_counts: Sequence[Sequence[int]],
-    seed: int,
-    sequence: int,
-    remembered: Sequence[float] = (),
-) -> tuple[list[float], list[float], int]:
-    """Return each node's probability, what all of them keep, and how many sums it took."""
-    terms = Terms(announced, len(label_counts[0]), len(label_counts))
-    most, mean = terms.num_sums(), ref.mean_size(label_counts)
-    if not most or terms.volunteers >= terms.clients:
-        return [min(1.0, terms.volunteers / terms.clients)] * terms.clients, [], 0
-    nodes = []
+def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) -> list[Node]:
+    """Return the nodes before their first epoch."""
+    mean, found = ref.mean_size(label_counts), []
     for counts in label_counts:
-        weight = ref.weight(sum(counts), mean) if terms.weighted else 1.0
-        shares = np.array(ref.fixed_point(counts)) / ref.SCALE
-        nodes.append(Node(weight * (shares - terms.target), weight))
-    state, kept = first(terms), remembered
-    for exchange in range(most + 1):
-        draws = [
-            ref.generator(seed, "rounding", str(row), sequence, exchange)
-            for row in range(len(nodes))
-        ]
-        if exchange:
-            found = [
-                probability(terms, state, node, rng.random())
-                for node, rng in zip(nodes, draws, strict=True)
-            ]
-            if state.settled or exchange == most:
-                break
-        told = [numbers(terms, state, *pair, kept) for pair in zip(nodes, draws, strict=True)]
-        seen = read(terms, state, [sum(column) for column in zip(*told, strict=True)])
-        state = (advanced if exchange else opened)(terms, state, seen)
-    return found, state.prices()[0].tolist() if state.evaluations > 1 else [], state.evaluations
+        weight = ref.weight(sum(counts), mean) if announced["weighted"] else 1.0
+        shares = ref.fixed_point(counts)
+        found.append(Node([weight * share / ref.SCALE for share in shares], weight))
+    return found
+
+
+def epoch(
+    announced: ref.Announced, nodes: Sequence[Node], seed: int, sequence: int
+) -> tuple[list[float], State | None, int]:
+    """Return each node's probability, the last state, and how many sums it took.
+
+    The nodes count the sums that they enter, and keep what an epoch leaves.
+    """
+    terms = Terms(announced, len(nodes[0].labels), len(nodes))
+    state = State(terms)
+
+    def rngs(exchange: int) -> list[np.random.Generator]:
+        """Return each node's random numbers in an exchange."""
+        path = "rounding", sequence, exchange
+        return [ref.generator(seed, path[0], str(row), *path[1:]) for row in range(terms.clients)]
+
+    def add_up(draws: Sequence[np.random.Generator]) -> list[int]:
+        """Let all nodes tell their numbers."""
+        told = []
+        for node, rng in zip(nodes, draws, strict=True):
+            is_spent = node.entries >= terms.most_entries
+            told.append(numbers(state, node, rng, is_spent=is_spent))
+            node.entries += 1
+        return [sum(column) for column in zip(*told, strict=True)]
+
+    sums = add_up(rngs(0))
+    if not terms.has_prices or terms.drowns:
+        return [min(1.0, terms.volunteers / terms.clients)] * terms.clients, None, 1
+    while True:
+        state, found = advanced(state, sums), []
+        draws = rngs(state.num_sums)
+        for node, rng in zip(nodes, draws, strict=True):
+            at = node.kept if node.entries >= terms.most_entries else state
+            found.append(probability(terms, at, node, rng.random()))
+        if state.settled or state.num_sums == MOST_SUMS:
+            break
+        sums = add_up(draws)
+    for node in nodes:
+        if node.entries < terms.most_entries:
+            node.kept, node.left = state, state.as_floats()
+    return found, state, state.num_sums

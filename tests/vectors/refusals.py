@@ -51,9 +51,14 @@ from vectors.steps import (
 STALE: Final = "StaleMessageError"
 UNTRUSTED: Final = "UntrustedError"
 SCALE: Final = ref.SCALE
+CLEAR_KEY: Final = {"num-joined": len(COUNTS)}
+"""A request to register in the clear."""
 
 _CLIENTS: Final[dict[str, Any]] = {"num-clients": 20, "total": [0] * 4 + [20] + [0] * 6}
 """Twenty clients of one category."""
+
+FEWER_THAN_HALF: Final[dict[str, Any]] = {"num-clients": 4, "total": [4] + [0] * 10}
+"""Four of the nine nodes that joined."""
 
 
 def bad_sessions() -> Iterator[Case]:
@@ -141,7 +146,7 @@ def _register() -> Iterator[Case]:
     flipped = bytearray(delivered()["key.sealed-key"])
     flipped[40] ^= 1
     for name, values, error in (
-        ("that is missing", {}, "RefusedError"),
+        ("that is missing", CLEAR_KEY, "RefusedError"),
         ("of an even modulus", delivered() | {"key.modulus": MODULUS[:-1] + b"\0"}, malformed),
         ("of a longer modulus", delivered() | {"key.modulus": MODULUS + b"\1"}, malformed),
         ("of a shorter modulus", delivered() | {"key.modulus": b"\0" + MODULUS[1:]}, malformed),
@@ -172,7 +177,7 @@ def _register() -> Iterator[Case]:
     yield refuses("a weight without a mean", joined(WEIGHTED), "register", key)
     mean = delivered() | {"mean-examples": 100.0}
     yield refuses("a mean where all count the same", joined(), "register", mean)
-    clear = ask("register", {}), ask("register", {}, 4)
+    clear = ask("register", CLEAR_KEY), ask("register", CLEAR_KEY, 4)
     yield session("twice in the clear", joined(CLEAR), clear[0], refused(clear[1]))
 
     for name, values in (
@@ -203,6 +208,7 @@ def _sums() -> Iterator[Case]:
     foreign = ref.encrypt(OTHER_N, ref.pack(ANNOUNCED, "registration", total), 77)
     for name, changes in (
         ("of two clients", {"num-clients": 2}),
+        ("of fewer than half of the nodes that joined", FEWER_THAN_HALF),
         ("of more clients than there may be", {"num-clients": 21}),
         ("of fewer clients than it says", {"num-clients": 10}),
         ("of more clients than it says", {"num-clients": 8}),
@@ -292,12 +298,12 @@ def _draws() -> Iterator[Case]:
     steps = ask("participate", draw()), refused(more)
     yield session("a seventh draw in a day of six", registered(), *steps, owner=owner)
     many = GROUPED | {"max-draws": 200}
-    p = 10 / 20
+    p = 12 / 20
     told = {"decisions": decisions(p, 1, 1, 66), "unwilling": b"\0"}
     values = draw(many) | given(many, **_CLIENTS)
     full = answers(ask("participate", values | drawing(1, 66)), told)
     more = refused(ask("participate", values | drawing(1, 1), 4))
-    name = "draws of ten volunteers for four places, which count three times"
+    name = "draws of twelve volunteers for four places, which count three times"
     yield session(name, registered(many), full, more)
 
 

@@ -165,7 +165,7 @@ def _keys() -> Iterator[Case]:
     signed_key = ask("register", delivered(signer=OTHER_SIGNER), decrypts_to=told)
     yield session("a node registers under a signed key", joined(), signed_key, owner=PINNED)
     clear = {field: encrypted(CLEAR, field, values) for field, values in told.items()}
-    asked_clear = answers(ask("register", {}), clear)
+    asked_clear = answers(ask("register", {"num-joined": len(COUNTS)}), clear)
     yield session("a simulated node registers in the clear", joined(CLEAR), asked_clear)
     for mean in (100.0, 55.0, 1000.0, 1.0, 1e300):
         weight = ref.weight(sum(COUNTS[1]), mean)
@@ -181,8 +181,8 @@ def _keys() -> Iterator[Case]:
 
 
 def _settles() -> Iterator[Case]:
-    reply = {"finding": b""}
-    settled = answers(ask("settle", given()), reply)
+    settled_reply = {"finding": b""}
+    settled = answers(ask("settle", given()), settled_reply)
     yield session("given thresholds are settled at once", registered(), settled)
     told = ref.expectations(SEARCHED, COUNTS[1], overall(SEARCHED))
     first = ask("settle", given(SEARCHED), decrypts_to={"contribution": told})
@@ -201,10 +201,10 @@ def _settles() -> Iterator[Case]:
     told = ref.expectations(SEARCHED, COUNTS[1], without)
     asked = ask("settle", given(SEARCHED, total=without), decrypts_to={"contribution": told})
     yield session("a search without the node's own", registered(SEARCHED), asked)
-    few = ANNOUNCED | {"rule": "prices", "rule-settings": "{}"}
-    reply = {"decisions": decisions(4 / 9), "unwilling": b"\0"}
-    alone = answers(ask("participate", draw() | {"sums": b"of no use"}), reply)
-    yield session("prices of too few clients read no sum", registered(few), alone)
+    five = [5] + [0] * 10
+    more = given(total=five) | {"num-clients": 5}
+    half = answers(ask("settle", more), settled_reply)
+    yield session("a sum of just above half of the nodes that joined", registered(), half)
     wide = ANNOUNCED | paper([1, 2, 4], "search")
     p = ref.own_probabilities(wide, COUNTS[1], overall(wide))
     reply = {"decisions": decisions(p[ref.usual_candidate(wide)]), "unwilling": b"\0"}

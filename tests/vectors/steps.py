@@ -50,7 +50,7 @@ def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
 def registered(announced: Announced = ANNOUNCED) -> Case:
     """Return what a node keeps that registered."""
     key = {"modulus": MODULUS.hex(), "p": f"{P:064x}"} if announced["encrypted"] else {}
-    return joined(announced, registered=True, **key)
+    return joined(announced, registered=True, **{"num-joined": len(COUNTS)}, **key)
 
 
 def ask(
@@ -134,6 +134,7 @@ def delivered(**changes: Any) -> dict[str, Any]:
     case = sealing(**changes)
     modulus = bytes.fromhex(case["modulus"])
     values = {
+        "num-joined": len(COUNTS),
         "key.modulus": modulus,
         "key.agent-public-key": ref.public_half(AGENT),
         "key.sealed-key": bytes.fromhex(case["sealed"]),

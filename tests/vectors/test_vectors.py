@@ -263,7 +263,7 @@ def session(case: Case) -> ClientSession:
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
         tuple(kept["label-counts"]),
-        registered=Registration(key) if kept["registered"] else None,
+        registered=Registration(key, num_joined=kept["num-joined"]) if kept["registered"] else None,
     )
     memory = Memory(kept["sequence"], joined.epoch, Allowance(), joined)
     return ClientSession(policy(case), memory)

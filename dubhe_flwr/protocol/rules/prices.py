@@ -171,10 +171,9 @@ class Prices(Rule):
         opening = not state.num_sums
         deviations = numbers.deviations(num_clients, design.num_volunteers, opening=opening)
         noise = numbers.draw_noise(deviations, 1.0 / (_FEWEST * num_clients), own.rng)
-        position = _position(own)
         if own.frozen is not None or self._drowns(population.num_volunteers):
-            position = Position(np.zeros_like(position.labels), 0.0)
-        return design.contribution(numbers, state, position, noise)
+            return numbers.encode(np.zeros(noise.size), noise, opening=opening)
+        return design.contribution(numbers, state, _position(own), noise)
 
     def _probability(self, own: Own, population: Population, state: PriceState) -> float:
         """Return the node's probability, at the prices that it keeps once its counts are spent."""

@@ -9,9 +9,8 @@ from protocol.federation import dubhe, joined, registered, skewed_counts
 from vectors import reference, reference_prices
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.protocol.node.memory import Membership
 from dubhe_flwr.protocol.wire.codec import encode
-from dubhe_flwr.rules import Prices
+from dubhe_flwr.rules import Groups, Prices, Tries
 
 TARGET = (0.4, 0.3, 0.2, 0.1)
 
@@ -22,87 +21,94 @@ def unequal_counts(num_clients: int) -> NDArray[np.int64]:
     return np.asarray(skewed_counts(num_clients) * sizes[:, None])
 
 
+def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any) -> list[int]:
+    """Play rounds, two in each epoch, beside the same ones in plain numbers.
+
+    Returns how many sums each epoch took.
+    """
+    usual = {"num_participants": 8, "registration_interval": 2, "tries": None}
+    nodes, rows = dubhe(counts, **(usual | settings)), counts.tolist()
+    rule = settings.get("rule", Prices())
+    tries = settings.get("determination", rule.determination).num_draws
+    plain_nodes: list[reference_prices.Node] = []
+    lengths = []
+    for server_round in range(1, num_rounds + 1):
+        plan = nodes.play(server_round)
+        assert nodes.errors == []
+        first_round = 2 * ((server_round - 1) // 2) + 1
+        place, seed = joined(nodes, nodes.ids[0]), nodes.state.run.seed
+        announced = encode(place.announced)
+        plain_nodes = plain_nodes or reference_prices.nodes_of(announced, rows)
+        if server_round == first_round:
+            found, _, num_sums = reference_prices.epoch(
+                announced, plain_nodes, seed, place.sequence
+            )
+            lengths.append(num_sums)
+        readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
+        assert [reading and reading.probability for reading in readings] == found
+        left = [list(joined(nodes, node_id).account.left) for node_id in nodes.ids]
+        # Prices are multiples of 2^-10; the means beside them may differ in the last bit.
+        assert left == [pytest.approx(node.left, rel=1e-12, abs=1e-12) for node in plain_nodes]
+        assert nodes.state.epoch is not None
+        assert nodes.state.epoch.last_sum.exchange == num_sums - 1
+        plain = reference.plain_round(
+            announced,
+            rows,
+            found,
+            tries,
+            seed=seed,
+            server_round=server_round,
+            first_round=first_round,
+        )
+        assert list(map(int, plan.aliases)) == plain.chosen
+        assert list(plan.chosen) == plain.best
+    return lengths
+
+
 @pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 @pytest.mark.parametrize(
     ("counts", "given"),
     [
         (skewed_counts(60), {}),
-        (skewed_counts(60), {"tries": 3, "group_size": 4}),
-        (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0), "tries": 4}),
-        (unequal_counts(60), {"rule": Prices(1.0, 0.5, TARGET), "equal_weights": False}),
-        (skewed_counts(26), {}),
+        (skewed_counts(60), {"determination": Groups(4, 3)}),
+        (skewed_counts(60), {"determination": Tries(5, 3)}),
+        (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0)}),
+        (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0, "own", noise=0.0)}),
+        (unequal_counts(60), {"equal_weights": False}),
+        (unequal_counts(60), {"rule": Prices(1.0, 0.5, TARGET, 2.5), "equal_weights": False}),
         (skewed_counts(12), {"num_participants": 4}),
         (np.tile([5, 3, 2, 0], (40, 1)), {}),
+        (np.tile([5, 3, 2, 0], (40, 1)), {"rule": Prices(noise=0.0)}),
         (skewed_counts(30), {"num_participants": 30}),
     ],
     ids=[
-        "tries",
+        "usual",
         "groups",
+        "tries",
         "ten classes",
+        "own mix without noise",
         "unequal",
-        "one sum",
-        "no sum",
+        "unequal with a target",
+        "too small a pool",
         "all alike",
+        "all alike without noise",
         "all wanted",
     ],
 )
 def test_the_sets_are_those_of_plain_numbers(
     counts: NDArray[np.int64], given: dict[str, Any], simulation: str
 ) -> None:
-    """Bit for bit over three rounds, the last of which begins an epoch with known prices."""
-    settings: dict[str, Any] = {
-        "rule": Prices(),
-        "num_participants": 8,
-        "tries": 10,
-        "simulation": simulation,
-        "registration_interval": 2,
-    }
-    settings |= given
-    nodes, rows = dubhe(counts, **settings), counts.tolist()
-    kept: list[float] = []
-    for server_round in (1, 2, 3):
-        plan = nodes.play(server_round)
-        assert nodes.errors == []
-        first_round = 2 * ((server_round - 1) // 2) + 1
-        place = joined(nodes, nodes.ids[0])
-        announced = encode(place.announced)
-        if server_round == first_round:
-            seed, sequence = nodes.state.run.seed, joined(nodes, nodes.ids[0]).sequence
-            found, kept, num_sums = reference_prices.epoch(announced, rows, seed, sequence, kept)
-        readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
-        assert [reading and reading.probability for reading in readings] == pytest.approx(found)
-        assert {reading and reading.left for reading in readings} == {tuple(kept)}
-        assert nodes.state.epoch is not None
-        assert nodes.state.epoch.last_sum.exchange == max(0, num_sums - 1)
-        plain = reference.plain_round(
-            announced,
-            rows,
-            found,
-            settings["tries"],
-            seed=nodes.state.run.seed,
-            server_round=server_round,
-            first_round=first_round,
-        )
-        assert list(map(int, plan.aliases)) == plain.chosen
-        assert list(plan.chosen) == plain.best
+    """Bit for bit over three rounds, the last of which begins a second epoch."""
+    check_epochs(counts, num_rounds=3, simulation=simulation, **given)
 
 
-def test_both_go_back_to_the_first_guess(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What all remember leads away from it; with the guess alone it takes as many sums, but one."""
-    usual, counts = Membership.left_to, skewed_counts(60)
-    monkeypatch.setattr(Membership, "left_to", lambda *of: tuple(9 * price for price in usual(*of)))
-    settings: dict[str, Any] = {"tries": 10, "registration_interval": 1}
-    nodes = dubhe(counts, rule=Prices(), num_participants=8, simulation="plain", **settings)
-    kept, lengths = list[float](), []
-    for server_round in (1, 2):
-        nodes.play(server_round)
-        announced = encode(joined(nodes, nodes.ids[0]).announced)
-        seed, sequence = nodes.state.run.seed, joined(nodes, nodes.ids[0]).sequence
-        kept = [9 * price for price in kept]
-        found, kept, num_sums = reference_prices.epoch(
-            announced, counts.tolist(), seed, sequence, kept
-        )
-        readings = [registered(nodes, node_id).reading for node_id in nodes.ids]
-        assert [reading and reading.probability for reading in readings] == pytest.approx(found)
-        lengths.append(num_sums)
-    assert lengths[1] == lengths[0] + 1
+@pytest.mark.parametrize("equal_weights", [True, False])
+def test_a_spent_account(equal_weights: bool) -> None:
+    """Once its labels entered enough sums a node adds noise alone, at the prices that it has."""
+    rule, most = Prices(noise=1.2), 5
+    assert rule.most_entries(36) == most
+    counts = unequal_counts(60)
+    lengths = check_epochs(
+        counts, num_rounds=6, simulation="plain", rule=rule, equal_weights=equal_weights
+    )
+    assert sum(lengths[:2]) > most
