@@ -66,7 +66,7 @@ class OortSelector(LossSelector):
     """Exploits clients of high utility by `exploit`, and explores clients that never trained.
 
     The utility is ``U_i = |B_i| sqrt(1/|B_i| sum_k loss(k)^2)`` over the samples k on which client
-    i last trained; clients report the root, and |B_i| cancels where all train on as many samples.
+    i last trained; clients report the root, and their number cancels where all train on as many.
     A round exploits ``floor((1 - epsilon) K)`` clients; new ones are drawn for the other places.
     After Lai et al., "Oort: Efficient Federated Learning via Guided Participant Selection", OSDI
     2021 (https://arxiv.org/abs/2010.06081), with the constants and the order of steps of its code,
