@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from dubhe_flwr.errors import ProtocolError, SettingsError
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import TrustedKeys
-from dubhe_flwr.protocol.determination import Determination, Groups
+from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
@@ -49,7 +49,7 @@ class Settings:
         ``K``: clients that train in a round.
     rule : Rule (default: Prices())
         How likely a node volunteers; see `dubhe_flwr.rules`.
-    determination : Tries or Groups, optional (default: `rule.determination`)
+    determination : Tries or Groups, optional (default: what suits the rule)
         What an agent chooses from: the best of H tentative selections, `Tries(20)`, or the best
         groups of a pool of volunteers, `Groups(4)`. With `Tries(1)` there is no determination. By
         default the paper's rule takes 20 tries, and prices none.
@@ -178,7 +178,9 @@ class Settings:
     @property
     def determined(self) -> Determination:
         """What an agent chooses from: what is set, or what suits the rule."""
-        return self.rule.determination if self.determination is None else self.determination
+        if self.determination is not None:
+            return self.determination
+        return self.rule.determination(self.num_participants)
 
     def announced(self, seed: int) -> JoinRequest:
         """Return what nodes are told of the settings when they are asked to join.
@@ -203,6 +205,11 @@ class Settings:
         )
 
     def _check_sizes(self) -> None:
+        if isinstance(self.rule.target, str) and self.determined != Tries(1, self.determined.pool):
+            raise SettingsError(
+                f"target={self.rule.target!r} is known to nobody but the nodes, once prices are "
+                "fitted; give an agent the shares, or set determination=Tries(1)."
+            )
         if self.min_cohort > self.num_participants:
             raise SettingsError(
                 f"num_participants={self.num_participants} is below min_cohort={self.min_cohort}, "

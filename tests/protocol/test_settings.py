@@ -27,8 +27,7 @@ class Settings32(Exchanges):
 
     name: ClassVar[str] = f"settings of {__name__}"  # pytest imports this module twice
 
-    @property
-    def determination(self) -> Determination:
+    def determination(self, num_participants: int) -> Determination:
         """More volunteers than there are tries."""
         return Groups(4, 50)
 
@@ -37,7 +36,8 @@ def test_defaults() -> None:
     """Twenty tries or groups of four, a small quorum, and real nodes."""
     settings = Settings(**VALID)
     assert settings.determined == Tries(20)
-    assert Settings(num_participants=20).determined == Prices().determination
+    assert Settings(num_participants=20).determined == Tries(1, pool=1)
+    assert Settings(num_participants=6).determined == Tries(1, pool=4)
     assert (settings.registration_interval, settings.rounds_per_draw) == (50, 1)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)

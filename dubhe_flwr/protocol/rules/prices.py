@@ -35,6 +35,7 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 _MOST_EXCHANGES: Final = 8
+_ENOUGH_VOLUNTEERS: Final = 20
 
 _FEWEST: Final = 0.5
 """Part of all nodes that a sum covers at least: each node adds its share of the noise by that."""
@@ -95,10 +96,12 @@ class Prices(Rule):
                     f"target={self.target!r} must have a share for each class; shares sum to 1."
                 )
 
-    @property
-    def determination(self) -> Determination:
-        """None: K of a pool of 5 K volunteers train, and nobody reads a sum of few clients."""
-        return Tries(1, pool=5)
+    def determination(self, num_participants: int) -> Determination:
+        """Return a single try: there is no agent, and nobody reads a sum of few clients.
+
+        At least twenty nodes volunteer on average, for noise not to drown the sums.
+        """
+        return Tries(1, pool=-(-_ENOUGH_VOLUNTEERS // num_participants))
 
     @property
     def num_classes(self) -> int | None:

@@ -215,9 +215,9 @@ class Rule(ABC):
         del frame, num_clients
         return 1
 
-    @property
-    def determination(self) -> Determination:
-        """What an agent chooses from where nothing is set."""
+    def determination(self, num_participants: int) -> Determination:
+        """Return what an agent chooses from where nothing is set."""
+        del num_participants
         return Tries()
 
     def remark(self, num_volunteers: int) -> str | None:

@@ -134,7 +134,7 @@ class SelectionSettings(CommandSettings):
         if self.determination == "tries":
             return Tries(self.tries or Tries.number, self.pool or Tries.pool)
         rule: Rule = self._made(KINDS["rule"][self.rule])
-        return rule.determination
+        return rule.determination(self.num_participants)
 
     def _made(self, kind: type) -> Any:
         """Return an object of a class whose settings these are."""

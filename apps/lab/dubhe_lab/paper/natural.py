@@ -123,7 +123,8 @@ def _measure_own_mix(
 ) -> Measured:
     """Train with Dubhe, which is to reach the mix that all clients have together."""
     shares = _scenario(settings, machine).federation.global_distribution
-    selection = replace(settings.selection, target=tuple(shares.tolist()))
+    own: dict[str, Any] = {"target": tuple(shares.tolist())}
+    selection = replace(settings.selection, **own)
     return measure(replace(settings, selection=selection), machine, advance)
 
 
