@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dubhe_flwr.rules import Groups, Prices, Tries
+from dubhe_flwr.rules import Groups, Tries
 
 
 def determined(**settings: Any) -> dict[str, Any]:
@@ -13,6 +13,6 @@ def determined(**settings: Any) -> dict[str, Any]:
     """
     tries, size = settings.pop("tries", None), settings.pop("group_size", None)
     if size is not None:
-        usual = settings.get("rule", Prices()).pool
-        return {**settings, "determination": Groups(size, tries or usual)}
+        groups = Groups(size) if tries is None else Groups(size, tries)
+        return {**settings, "determination": groups}
     return settings if tries is None else {"determination": Tries(tries), **settings}
