@@ -1,171 +1,257 @@
-"""Who attacks prices, and what it gets in numbers: those of the table in the threat model."""
+"""Who attacks prices in the protocol: clients that lie, servers that ask again or for more.
 
-from collections.abc import Callable, Mapping, Sequence
+What the sums tell of a client is in `test_price_sums`.
+"""
+
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from protocol.federation import counts_with_rare_classes
+from protocol.federation import (
+    Federation,
+    counts_with_rare_classes,
+    dubhe,
+    joined,
+    skewed_counts,
+)
+from protocol.nodes import set_policy
 from scipy.stats import binom
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import RefusedError
-from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Unsettled
+from dubhe_flwr.errors import RefusedError, StaleMessageError
+from dubhe_flwr.protocol import Batch, Fields, Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.wire.terms import REGISTRATION
+from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Slots
 
 N, C, K, V = 100, 10, 10, 50
 COUNTS = counts_with_rare_classes(N)
+SHARES = COUNTS / COUNTS.sum(axis=1, keepdims=True)
 FRAME = Frame(C, 256)
 POPULATION = Population(FRAME, N, K, V)
-RULE = Prices()
 Floats = NDArray[np.float64]
-Lie = Callable[[int, NDArray[np.int64]], NDArray[np.int64]]
-
-
-def shares_of(rows: NDArray[np.int64]) -> Floats:
-    """Return label distributions."""
-    return np.asarray(rows / rows.sum(axis=1, keepdims=True))
+Told = NDArray[np.int64]
+Lie = Callable[[Told, Slots], Told]
+Nodes = Federation[CoordinatorState]
 
 
 def settle(
-    rows: NDArray[np.int64], lie: Lie = lambda _row, told: told, seed: int = 0
-) -> tuple[Floats, list[NDArray[np.int64]]]:
-    """Return each client's probability, and the sums that all decrypt, where some may lie."""
+    lie: Lie = lambda told, _slots: told,
+    rows: NDArray[np.int64] = COUNTS,
+    noise: float | None = None,
+    seed: int = 0,
+) -> Floats:
+    """Return each client's probability, where the first one may lie."""
+    rule = Prices(noise=noise)
     owns = [Own(row, rng=generator(seed, "rounding", k)) for k, row in enumerate(rows)]
-    told: Sequence[Any] = [RULE.contribution(own, FRAME) for own in owns]
-    memories: list[Any] = [None] * len(rows)
-    sums = []
+    told = [rule.contribution(own, POPULATION) for own in owns]
+    slots, memory = rule.registration_slots(FRAME), None
     while True:
-        total = np.sum([lie(k, each) for k, each in enumerate(told)], axis=0)
-        sums.append(total)
-        outcomes: list[Settled | Unsettled] = [
-            RULE.settle(own, POPULATION, memory, total)
-            for own, memory in zip(owns, memories, strict=True)
-        ]
-        going_on = [outcome for outcome in outcomes if isinstance(outcome, Unsettled)]
-        if not going_on:
-            return np.array([outcome.probability for outcome in outcomes]), sums
-        told = [outcome.contribution for outcome in going_on]
-        memories = [outcome.memory for outcome in going_on]
+        total = np.sum([lie(told[0], slots), *told[1:]], axis=0)
+        outcomes: list[Any] = [rule.settle(own, POPULATION, memory, total) for own in owns]
+        if isinstance(outcomes[0], Settled):
+            return np.array([outcome.probability for outcome in outcomes])
+        told = [outcome.contribution for outcome in outcomes]
+        slots, memory = rule.settlement_slots(FRAME), outcomes[0].memory
 
 
-SLOTS: dict[bool, dict[str, Any]] = {
-    True: {
-        "prices": slice(3, 12),
-        "mean": slice(13, 22),
-        "matrix": slice(22, 67),
-        "spread": slice(67, 77),
-    },
-    False: {"volunteers": 6, "moment": slice(7, 16), "matrix": slice(26, 71)},
-}
-"""Of the numbers at the opening and later."""
+def distance(probabilities: Floats) -> float:
+    """Return the L1 distance from uniform of the volunteers' data, the liar's left out."""
+    others = np.append(0.0, probabilities[1:])
+    return float(np.abs(others @ SHARES / others.sum() - 1 / C).sum())
 
 
-def spoilt(opening: Mapping[str, float], later: Mapping[str, float]) -> Lie:
-    """Return the lie of the first client: parts of the largest number in blocks of slots."""
-    largest = RULE.registration_slots(FRAME).largest
-
-    def lie(row: int, told: NDArray[np.int64]) -> NDArray[np.int64]:
-        is_opening = len(told) == RULE.registration_slots(FRAME).number
-        slots, changed = SLOTS[is_opening], told.copy()
-        for block, part in (opening if is_opening else later).items():
-            changed[slots[block]] = part * largest
-        return told if row else changed
-
-    return lie
-
-
-def moments(sums: NDArray[np.int64], number: int) -> Floats:
-    """Return the sum of label distributions that the sum at the opening tells."""
-    largest = RULE.registration_slots(FRAME).largest
-    # Of P (1 - P) x, with P = 1/2 for all; before it stand what is remembered and two numbers more.
-    start = 2 + 1 + (C - 1) + 1
-    told = np.sqrt(2) * (2 * sums[start : start + C - 1] / largest - number)
-    return np.append(told, -told.sum()) + number / C
-
-
-class TestACuriousNode:
-    """An honest node looks at all that it decrypts in three epochs."""
-
-    def test_three_epochs_of_the_same_nodes_tell_no_more_than_one(self) -> None:
-        """It sees the same sums three times: fewer numbers than half the unknowns N (C - 1)."""
-        runs = [settle(COUNTS, seed=seed)[1] for seed in range(3)]
-        assert all(sum(map(len, sums)) < N * (C - 1) / 2 for sums in runs)
-        one, *others = (moments(sums[0], N) for sums in runs)
-        assert max(np.abs(one - other).sum() for other in others) < 0.02
-
-    def test_epochs_that_differ_by_one_client_tell_that_client(self) -> None:
-        """It subtracts one sum from the other: the newcomer's p_l but for 0.001, in L1."""
-        rows = COUNTS
-        owns = [Own(row, rng=generator(k, "newcomer")) for k, row in enumerate((*rows, *rows[1:]))]
-        told = [RULE.contribution(own, FRAME) for own in owns]
-        found = moments(np.sum(told[:N], axis=0), N) - moments(np.sum(told[N:], axis=0), N - 1)
-        shares = shares_of(rows)
-        assert np.abs(found - shares[0]).sum() < 0.01
-        assert np.abs(shares.mean(axis=0) - shares[0]).sum() > 1.0
-
-    def test_epochs_of_random_samples_tell_hardly_anything_of_one(self) -> None:
-        """It knows who was in three samples of 60, and is off by 0.97; the mean of all by 0.99."""
-        shares, rng = shares_of(COUNTS), np.random.default_rng(0)
-        member = np.array([rng.permutation(N) < 60 for _ in range(3)], dtype=float)
-        mean = shares.mean(axis=0)
-        guess = mean + np.linalg.pinv(member) @ (member @ (shares - mean))
-        near, by_mean = (np.abs(each - shares).sum(axis=1).mean() for each in (guess, mean))
-        assert 0.96 < near < by_mean < 1.0
+def mean_distance(lie: Lie, noise: float | None) -> float:
+    """Return the mean distance over some seeds."""
+    return float(np.mean([distance(settle(lie, noise=noise, seed=seed)) for seed in range(3)]))
 
 
 class TestAWatchedNode:
     """A server counts how often a node says yes."""
 
     def test_however_many_draws_there_are_it_is_one_of_sixteen_levels(self) -> None:
-        """At most 4 bits of a node in an epoch: six epochs have 16 probabilities in all."""
-        levels = {each for seed in range(6) for each in settle(COUNTS, seed=seed)[0].round(9)}
-        assert len(levels) == 16
+        """At most 4 bits of a node in a registration period."""
+        levels = {each for seed in range(6) for each in settle(seed=seed).round(9)}
+        assert 8 <= len(levels) <= 16
 
-    @pytest.mark.parametrize(("num_draws", "bits"), [(20, 1.9), (50, 2.4), (1000, 3.4)])
+    @pytest.mark.parametrize(("num_draws", "bits"), [(20, 1.9), (50, 2.4), (1000, 3.5)])
     def test_what_draws_tell(self, num_draws: int, bits: float) -> None:
-        """Of the 3.6 bits that the levels of a hundred nodes have, and the server's best guess."""
-        levels, sizes = np.unique(settle(COUNTS)[0], return_counts=True)
+        """Of the bits that the levels of a hundred nodes have, and the server's best guess."""
+        levels, sizes = np.unique(settle().round(9), return_counts=True)
         prior = sizes / sizes.sum()
-        joint = prior * binom.pmf(np.arange(num_draws + 1)[:, None], num_draws, levels)
-        seen = joint.sum(axis=1, keepdims=True)
-        kept = joint > 1e-300
-        told = np.sum(joint[kept] * np.log2(joint[kept] / (prior * seen)[kept]))
-        assert told == pytest.approx(bits, abs=0.06)
+        likely = prior * binom.pmf(np.arange(num_draws + 1)[:, None], num_draws, levels)
+        seen = likely.sum(axis=1, keepdims=True)
+        kept = likely > 1e-300
+        told = np.sum(likely[kept] * np.log2(likely[kept] / (prior * seen)[kept]))
+        assert told == pytest.approx(bits, abs=0.1)
 
 
 class TestALyingClient:
     """One client tells other numbers than its own."""
 
+    def test_random_selection_is_at_three_fifths(self) -> None:
+        """What prices are for: without them everybody volunteers alike."""
+        assert distance(np.ones(N)) == pytest.approx(0.617, abs=0.001)
+        assert distance(settle(noise=0.0)) == pytest.approx(0.353, abs=0.01)
+        assert mean_distance(lambda told, _: told, None) == pytest.approx(0.37, abs=0.03)
+
     @pytest.mark.parametrize("label", [0, 9])
     def test_a_valid_lie_moves_the_prices_as_one_client_can(self, label: int) -> None:
-        """It says that it has a single class: volunteers' data is at 0.352 in place of 0.348."""
-        honest, _ = settle(COUNTS)
+        """It says that it has a single class: hardly anything changes, with noise or without."""
         rows = COUNTS.copy()
         rows[0] = np.eye(C, dtype=np.int64)[label] * 1000
-        lied, _ = settle(rows)
-        everybody, *found = (
-            np.abs(p @ shares_of(COUNTS) / p.sum() - 1 / C).sum()
-            for p in (np.ones(N), honest, np.append(0.0, lied[1:]))
-        )
-        assert everybody == pytest.approx(0.616, abs=0.001)
-        assert found == pytest.approx([0.348, 0.352], abs=0.002)
+        assert distance(settle(rows=rows, noise=0.0)) == pytest.approx(0.353, abs=0.015)
+        assert distance(settle(rows=rows)) == pytest.approx(distance(settle()), abs=0.03)
 
-    @pytest.mark.parametrize("block", ["mean", "matrix"])
-    def test_numbers_that_do_not_fit_each_other_are_found(self, block: str) -> None:
-        """It tells the largest number for all means, or for the whole matrix, and nothing else."""
+    @pytest.mark.parametrize("parts", ["least", "largest", "rare", "common"])
+    def test_numbers_in_range_that_are_nobodys(self, parts: str) -> None:
+        """The room for noise is room for lies: the worst of these leaves half of the gain."""
+        classes = np.arange(C)
+        of_class = {
+            "least": np.zeros(C),
+            "largest": np.ones(C),
+            "rare": classes >= C // 2,
+            "common": classes < C // 2,
+        }[parts]
+
+        def lie(_told: Told, slots: Slots) -> Told:
+            part = np.append(of_class, np.full(slots.number - C, 0.5))
+            return np.asarray(np.rint(part * slots.largest), dtype=np.int64)
+
+        assert mean_distance(lie, None) < 0.48
+
+    def test_a_client_that_tells_three_times_its_numbers_changes_little(self) -> None:
+        """Noise hides the lie, and the lie is no larger than noise."""
+        assert mean_distance(lambda told, _: 3 * told, None) < 0.4
+
+    def test_a_client_that_tells_ten_times_its_numbers_ends_the_gain(self) -> None:
+        """No node refuses the sums, and volunteers' data is as without prices."""
+        assert distance(settle(lambda told, _: 10 * told)) == pytest.approx(0.617, abs=0.01)
+
+    @pytest.mark.parametrize("weight", [30, 60])
+    def test_a_client_that_tells_much_more_is_found(self, weight: int) -> None:
+        """It tells thirty times its numbers or more: every node refuses the sum."""
         with pytest.raises(RefusedError):
-            settle(COUNTS, spoilt({block: 1.0}, {}))
+            settle(lambda told, _: weight * told)
 
-    def test_the_worst_numbers_that_fit_leave_half_of_the_gain(self) -> None:
-        """Of some thousand lies in whole blocks none is worse: 0.47; without prices 0.616."""
-        worst = spoilt({"spread": 1.0, "matrix": 0.5}, {"volunteers": 0.0, "moment": 0.0})
-        found = np.append(0.0, settle(COUNTS, worst)[0][1:])
-        distance = np.abs(found @ shares_of(COUNTS) / found.sum() - 1 / C).sum()
-        assert distance == pytest.approx(0.471, abs=0.01)
 
-    @pytest.mark.parametrize("weight", [3, 10, 60])
-    def test_a_client_that_tells_more_than_one_can_is_found(self, weight: int) -> None:
-        """It tells three times its numbers, or sixty times: every node refuses the sum."""
-        with pytest.raises(RefusedError):
-            settle(COUNTS, lambda row, told: told * (1 if row else weight))
+def federation(num_clients: int = 60, **settings: Any) -> Nodes:
+    """Return nodes in the clear whose server takes prices; the budget is 25 sums of 60."""
+    usual: dict[str, Any] = {
+        "rule": Prices(),
+        "num_participants": 30,
+        "simulation": "plain",
+        "max_registered": 256,
+    }
+    return dubhe(skewed_counts(num_clients), **usual | settings)
+
+
+def refused(nodes: Nodes, node_id: int, request: Fields, match: str) -> None:
+    """Check that a node refuses a request, whatever its number."""
+    with pytest.raises(RefusedError, match=match):
+        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 1000})
+
+
+def settling(exchange: int) -> tuple[Nodes, Batch]:
+    """Return nodes and the batch that asks them to settle an exchange."""
+    nodes = federation()
+    batch: Any = nodes.until(Stage.SETTLE)
+    for _ in range(exchange):
+        batch = nodes.step(nodes.deliver(batch))
+    assert isinstance(batch, Batch)
+    assert batch.header.stage == Stage.SETTLE
+    return nodes, batch
+
+
+class TestAServerThatAsksAgain:
+    """Two answers to one request would halve the noise; two sums would tell their difference."""
+
+    def test_a_node_registers_once(self) -> None:
+        """Asked again, it adds no second noise to its labels."""
+        nodes = federation()
+        batch = nodes.until(Stage.REGISTER)
+        node_id, request = next(iter(batch.fields.items()))
+        nodes.handle(node_id, request)
+        refused(nodes, node_id, request, "registered in that epoch before")
+        with pytest.raises(StaleMessageError):
+            nodes.handle(node_id, request)
+        assert joined(nodes, node_id).account.num_sums == 1
+
+    @pytest.mark.parametrize("exchange", [0, 1])
+    def test_a_node_answers_an_exchange_once(self, exchange: int) -> None:
+        """The same sum again is refused, as is another one for the same exchange."""
+        nodes, batch = settling(exchange)
+        node_id, request = next(iter(batch.fields.items()))
+        nodes.handle(node_id, request)
+        counted = joined(nodes, node_id).account
+        refused(nodes, node_id, request, "answered that exchange before")
+        with pytest.raises(StaleMessageError):
+            nodes.handle(node_id, request)
+        other = {**request, "num-clients": 59}
+        refused(nodes, node_id, other, "one sum of each exchange")
+        assert joined(nodes, node_id).account == counted
+        assert counted.num_sums == exchange + 2
+
+    @pytest.mark.parametrize("exchange", [0, 1])
+    def test_a_sum_covers_half_of_the_nodes_that_joined(self, exchange: int) -> None:
+        """Over fewer, less noise than sigma would be in it; that is refused before it is read."""
+        nodes, batch = settling(exchange)
+        node_id, request = next(iter(batch.fields.items()))
+        refused(nodes, node_id, {**request, "num-clients": 29}, "too few or too many")
+        nodes.handle(node_id, {**request, "sequence": int(str(request["sequence"])) + 2000})
+
+
+def labels_told(nodes: Nodes, server_round: int) -> float:
+    """Return how many clients' labels the registrations of a round hold, by their sum."""
+    nodes.exchanges.clear()
+    nodes.play(server_round)
+    exchanges = [e for e in nodes.exchanges if e.stage == Stage.REGISTER]
+    total = 0.0
+    for exchange in exchanges:
+        assert isinstance(exchange.reply, dict)
+        node = joined(nodes, exchange.node_id)
+        assert node.registered is not None
+        cipher = node.cipher(node.registered)
+        told = cipher.decrypt(REGISTRATION, exchange.reply["registration"], 1)
+        numbers = Prices()._numbers(node.terms.frame)
+        total += float(told[:4].sum() - 4 * numbers._room[True]) / 2**18
+    return total
+
+
+class TestTheAccount:
+    """A node counts the sums that its label counts entered, in all registration periods."""
+
+    def test_after_the_budget_nodes_add_noise_alone(self) -> None:
+        """Of twenty nodes' labels nothing is left in the sums, until labels change."""
+        nodes = federation(20, registration_interval=1, num_participants=12)
+        assert Prices().most_entries(12) == 4
+        spent = 0
+        for server_round in range(1, 5):
+            (before,) = {entries(nodes, node_id) for node_id in nodes.ids}
+            # The noise on the labels of all is 20 / 12 times the square root of 2.
+            assert labels_told(nodes, server_round) == pytest.approx(
+                0 if before >= 4 else 20, abs=9
+            )
+            spent += before >= 4
+        assert spent >= 2
+        for row, node_id in enumerate(nodes.ids):
+            changed = skewed_counts(20)[row] + 1
+            set_policy(nodes, node_id, label_counts=partial(np.asarray, changed))
+        assert labels_told(nodes, 5) == pytest.approx(20, abs=9)
+
+    def test_spent_labels_do_not_show(self) -> None:
+        """What a node adds once its budget is spent is the same whatever its labels are."""
+        rule = Prices()
+        told = [
+            rule.contribution(Own(row, rng=generator(3), frozen=()), POPULATION)
+            for row in COUNTS[:2]
+        ]
+        assert np.array_equal(told[0], told[1])
+
+
+def entries(nodes: Nodes, node_id: int) -> int:
+    """Return how many sums the node's present label counts have entered."""
+    return nodes.session(node_id).memory.account.num_sums if node_id in nodes.memories else 0

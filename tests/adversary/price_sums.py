@@ -1,0 +1,351 @@
+"""What nodes read of prices, and the best guess of label distributions that follows from it.
+
+`Readings` are the sums of some registration periods, with exactly the noise that nodes add. Whoever
+reads them knows the point of each sum, who was in it and the variance of its noise. `guess` is the
+mean of the posterior of the clients that the attacker does not know: their prior and that of all
+others is the very law they were drawn from, so that nobody can do better by squared error. The
+others enter as one Gaussian vector, by the covariance of what a client adds to all sums.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dubhe_flwr.core.determination import expected_volunteers
+from dubhe_flwr.core.prices import PriceDesign, PriceNumbers, PriceState
+from dubhe_flwr.rules import Prices
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+NUM_CLASSES: Final = 10
+MOST_EXCHANGES: Final = 8
+PARTICIPANTS: Final = {12: 4, 20: 4, 50: 10, 100: 20, 500: 20, 2000: 20}
+"""K by N."""
+
+_CONCENTRATION: Final = 3.0
+_UNIT_NOISE: Final = 2e-2
+"""Standard deviation, in clients, that an attacker reckons with where there is no noise."""
+
+_DRAWN: Final = 3000
+_WALKERS: Final = 400
+_DIRECTIONS: Final = 64
+_MOVES: Final = 8
+
+
+def common_law() -> Floats:
+    """Return the Dirichlet parameters of a client: class 0 is ten times as common as 9."""
+    common = np.geomspace(10.0, 1.0, NUM_CLASSES)
+    return np.asarray(_CONCENTRATION * common / common.sum())
+
+
+def without_the_last(law: Floats) -> Floats:
+    """Return the law of clients that hold nothing of the last class."""
+    return np.asarray(np.append(law[:-1], 0.0) * law.sum() / law[:-1].sum())
+
+
+def holder_of_the_last(law: Floats) -> Floats:
+    """Return the law of a client whose data is half of the last class, on average."""
+    others = without_the_last(law)
+    return np.append(others[:-1], others.sum()) / 2.0
+
+
+def drawn(law: Floats, number: int, rng: np.random.Generator) -> Floats:
+    """Return label distributions, shape (number, C)."""
+    return np.asarray(_distributions(_log_gammas(law, number, rng)))
+
+
+def _log_gammas(law: Floats, number: int, rng: np.random.Generator) -> Floats:
+    """Return logarithms of gamma numbers; those of a parameter below 1 do not underflow."""
+    held = law[law > 0]
+    logs = np.full((number, law.size), -np.inf)
+    boost = np.log(rng.random((number, held.size))) / held
+    logs[:, law > 0] = np.log(rng.gamma(held + 1.0, size=(number, held.size))) + boost
+    return logs
+
+
+def _distributions(logs: Floats) -> Floats:
+    shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+class Sum(NamedTuple):
+    """One sum as a node reads it, in clients."""
+
+    opening: bool
+    logit: tuple[float, Floats, float]  # of P: a constant, p times a vector, - kappa ||p||^2
+    total: Floats
+    variance: Floats  # of one node's noise, shape (num_slots,)
+    noise: Floats  # of each node, shape (N, num_slots); known to nobody but the node
+    present: Mask  # who was in it, shape (N,)
+    entered: Mask  # whose labels were in it
+
+    def answers(self, labels: Floats) -> Floats:
+        """Return what clients add, shape (..., num_slots)."""
+        squares = (labels**2).sum(axis=-1, keepdims=True)
+        if self.opening:
+            return np.concatenate([labels, squares], axis=-1)
+        constant, linear, kappa = self.logit
+        logits = constant + labels @ linear[:, None] - kappa * squares
+        return np.asarray(labels / (1.0 + np.exp(-logits)))
+
+
+Attendance = Callable[[int, int], Mask]
+"""From period and exchange to who is present, shape (N,)."""
+
+
+@dataclass
+class Readings:
+    """The sums that a node reads.
+
+    Parameters
+    ----------
+    labels : ndarray of float, shape (N, C)
+        Label distributions of all clients.
+    attendance : callable, optional (default: all, always)
+        Who is in a sum.
+    noise : float, optional (default: as the rule has it)
+        Sigma.
+    budget : float (default: 1)
+        Sums that labels enter at most, as a multiple of what the rule allows; 0 for one period.
+    num_sums : float (default: 1)
+        Sums that are read, as a multiple of what the rule allows a node's labels to enter.
+    """
+
+    labels: Floats
+    seed: int
+    attendance: Attendance | None = None
+    noise: float | None = None
+    budget: float = 1.0
+    num_joined: int | None = None
+    num_sums: float = 1.0
+    sums: list[Sum] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Go through the registration periods."""
+        self.rng = np.random.default_rng([self.seed, 7])
+        joined = self.num_joined or len(self.labels)
+        num_participants = PARTICIPANTS[joined]
+        volunteers = expected_volunteers(num_participants, 5, joined)
+        self.numbers = PriceNumbers(NUM_CLASSES, 2000, 1.0, self.noise)
+        self.design = PriceDesign(num_participants, float(volunteers))
+        most = Prices().most_entries(volunteers)  # without noise the same number of sums
+        assert most is not None
+        self.most, wanted = round(self.budget * most) or 2000, round(self.num_sums * most)
+        self.entries = np.zeros(len(self.labels), dtype=int)
+        period = 0
+        while len(self.sums) < (wanted if self.budget else 1):
+            self._period(period, wanted if self.budget else 2000)
+            period += 1
+
+    def _period(self, period: int, most_sums: int) -> None:
+        state = PriceState.first(self.numbers)
+        while (
+            len(self.sums) < most_sums
+            and not state.settled
+            and state.num_sums <= MOST_EXCHANGES
+            and np.any(self.entries < self.most)
+        ):
+            everybody = np.ones(len(self.labels), dtype=bool)
+            attendance = self.attendance
+            present = everybody if attendance is None else attendance(period, state.num_sums)
+            state = self._exchange(state, present)
+
+    def _exchange(self, state: PriceState, present: Mask) -> PriceState:
+        number, opening = int(present.sum()), not state.num_sums
+        deviations = self.numbers.deviations(number, self.design.num_volunteers, opening=opening)
+        entered = present & (self.entries < self.most)
+        self.entries += entered
+        noise = self.numbers.draw_noise(np.tile(deviations, number), 2.0 / number, self.rng)
+        noise = noise.reshape(number, -1)
+        bare = self.numbers.encode(np.zeros(deviations.size), opening=opening)
+        unit = self.numbers.encode(np.ones(1), opening=opening)[0] - bare[0]
+        of_all = np.zeros((len(present), deviations.size))
+        of_all[present] = noise / unit
+        logit, variance = self._logit(state), deviations**2 * 2.0 / number
+        told = Sum(opening, logit, np.zeros(0), variance, of_all, present, entered)
+        values = (told.answers(self.labels) * entered[:, None])[present]
+        added = self.numbers.encode(values, noise, opening=opening).sum(axis=0)
+        self.sums.append(told._replace(total=(added - number * bare) / unit))
+        return self.design.advance(self.numbers, state, added, number, 2.0)
+
+    def _logit(self, state: PriceState) -> tuple[float, Floats, float]:
+        if not state.num_sums:
+            return 0.0, np.zeros(NUM_CLASSES), 0.0
+        scale, point = self.design._scale(state), np.array(state.point)
+        target, prices = scale.target, point[1:]
+        constant = point[0] - prices @ target - scale.kappa * target @ target
+        return float(constant), prices + 2.0 * scale.kappa * target, scale.kappa
+
+
+def answers(sums: list[Sum], labels: Floats) -> Floats:
+    """Return what clients add to all sums, shape (..., number of all slots)."""
+    return np.concatenate([each.answers(labels) for each in sums], axis=-1)
+
+
+def _stretched(sums: list[Sum], values: NDArray[np.generic] | list[float]) -> Floats:
+    """Return a value of each sum for each of its slots."""
+    sizes = [each.total.size for each in sums]
+    return np.repeat(np.asarray(values, dtype=np.float64), sizes, axis=0)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What an attacker knows, and its best guess.
+
+    Parameters
+    ----------
+    readings : Readings
+        What it reads.
+    unknown : list of int
+        Clients that it guesses.
+    law : ndarray of float, shape (C,)
+        The Dirichlet law of these.
+    others : ndarray of float, optional, shape (C,)
+        The law of the other clients; None if it knows these, but not their noise.
+    colluding : int (default: 0)
+        Of the last clients, labels and noise are known.
+    """
+
+    readings: Readings
+    unknown: list[int]
+    law: Floats
+    others: Floats | None = None
+    colluding: int = 0
+
+    @cached_property
+    def _entered(self) -> Floats:
+        """Whether the unknown clients are in each slot, shape (m, number of slots)."""
+        sums = self.readings.sums
+        return np.asarray(_stretched(sums, np.array([s.entered[self.unknown] for s in sums])).T)
+
+    def _whitened(self) -> tuple[Floats, Floats]:
+        """Return the map to the directions that tell most, and what is seen along these."""
+        sums, labels = self.readings.sums, self.readings.labels
+        rng = np.random.default_rng([self.readings.seed, 11])
+        others = np.ones(len(labels), dtype=bool)
+        others[self.unknown] = False
+        known = others & (
+            (np.arange(len(labels)) >= len(labels) - self.colluding) | (self.others is None)
+        )
+        parts, noise = list[Floats](), list[Floats]()
+        for each in sums:
+            own_noise = each.noise[len(labels) - self.colluding :].sum(axis=0)
+            told = each.answers(labels[each.entered & known]).sum(axis=0)
+            parts.append(each.total - told - own_noise)
+            noise.append(each.variance * (each.present.sum() - self.colluding))
+        covariance = np.diag(np.maximum(np.concatenate(noise), _UNIT_NOISE**2))
+        seen = np.concatenate(parts)
+        if self.others is not None:
+            entered = np.array([s.entered & others & ~known for s in sums], dtype=np.float64)
+            sample = answers(sums, drawn(self.others, _DRAWN, rng))
+            common = _stretched(sums, _stretched(sums, entered @ entered.T).T)
+            seen -= sample.mean(axis=0) * _stretched(sums, entered.sum(axis=1))
+            covariance += common * np.cov(sample.T)
+        inverse = np.linalg.inv(np.linalg.cholesky(covariance))
+        present = self._entered.max(axis=0)
+        signals = (answers(sums, drawn(self.law, _DRAWN // 3, rng)) * present) @ inverse.T
+        directions = np.linalg.svd(signals, full_matrices=False)[2][:_DIRECTIONS] @ inverse
+        return directions, directions @ seen
+
+    def guess(self) -> Floats:
+        """Return the mean of the posterior, shape (C,), by tempering with differential moves.
+
+        It is one for all unknown clients: nothing tells which is which.
+        """
+        directions, seen = self._whitened()
+        rng = np.random.default_rng([self.readings.seed, 13])
+        held = self.law > 0
+        shape = _WALKERS, len(self.unknown), int(held.sum())
+        law, at = self.law[held], _log_gammas(self.law, shape[0] * shape[1], rng)[:, held]
+        at = at.reshape(shape)
+        embedding = np.eye(NUM_CLASSES)[held]
+
+        def fit(points: Floats) -> Floats:
+            added = answers(self.readings.sums, _distributions(points) @ embedding)
+            found = (added * self._entered).sum(axis=1) @ directions.T
+            return np.asarray(-((seen - found) ** 2).sum(axis=1) / 2.0)
+
+        def prior(points: Floats) -> Floats:
+            return np.asarray((law * points - np.exp(points)).sum(axis=(1, 2)))
+
+        heat, fits, priors = 0.0, fit(at), prior(at)
+        half = _WALKERS // 2
+        while heat < 1.0:
+            step = _next_heat(fits, 1.0 - heat)
+            heat += step
+            weights = np.exp(step * (fits - fits.max()))
+            chosen = rng.choice(_WALKERS, _WALKERS, p=weights / weights.sum())
+            at, fits, priors = at[chosen], fits[chosen], priors[chosen]
+            for move in range(_MOVES if heat < 1.0 else 4 * _MOVES):
+                order = rng.permutation(_WALKERS)
+                for moving, still in ((order[:half], order[half:]), (order[half:], order[:half])):
+                    first, second = rng.choice(still, (2, half))
+                    size = (
+                        1.0
+                        if move % 5 == 4
+                        else rng.uniform(0.2, 1.2, (half, 1, 1))
+                        * 1.2
+                        / (2 * shape[1] * shape[2]) ** 0.5
+                    )
+                    ahead = at[moving] + size * (at[first] - at[second])
+                    ahead += 1e-4 * rng.normal(size=ahead.shape)
+                    its_fit, its_prior = fit(ahead), prior(ahead)
+                    gain = heat * (its_fit - fits[moving]) + its_prior - priors[moving]
+                    taken = np.log(rng.random(half)) < gain
+                    rows = moving[taken]
+                    at[rows], fits[rows], priors[rows] = (
+                        ahead[taken],
+                        its_fit[taken],
+                        its_prior[taken],
+                    )
+        return np.asarray((_distributions(at) @ embedding).mean(axis=(0, 1)))
+
+
+def _next_heat(fits: Floats, most: float) -> float:
+    """Return the step, at most `most`, that leaves a third of the walkers effective."""
+
+    def leaves_enough(step: float) -> bool:
+        weights = np.exp(step * (fits - fits.max()))
+        return bool(weights.sum() ** 2 >= (weights**2).sum() * _WALKERS / 3)
+
+    if leaves_enough(most):
+        return most
+    low, high = 0.0, most
+    while not low or high > 1.1 * low:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if leaves_enough(middle) else (low, middle)
+    return low
+
+
+def by_one_share(law: Floats, own: Floats, label: int) -> Floats:
+    """Return what follows from a client's share of one class alone."""
+    guess = np.array(law)
+    guess[label] = 0.0
+    guess *= (1.0 - own[label]) / guess.sum()
+    guess[label] = own[label]
+    return guess
+
+
+def linear_guess(readings: Readings, law: Floats) -> Floats:
+    """Return the best linear guess of all clients at once, shape (N, C)."""
+    sums, number = readings.sums, len(readings.labels)
+    rng = np.random.default_rng([readings.seed, 17])
+    draws = drawn(law, _DRAWN, rng)
+    sample = answers(sums, draws)
+    entered = np.array([each.entered for each in sums], dtype=np.float64)
+    noise = np.concatenate([each.variance * each.present.sum() for each in sums])
+    common = _stretched(sums, _stretched(sums, entered @ entered.T).T)
+    covariance = common * np.cov(sample.T) + np.diag(np.maximum(noise, _UNIT_NOISE**2))
+    seen = np.concatenate([each.total for each in sums])
+    seen -= sample.mean(axis=0) * _stretched(sums, entered.sum(axis=1))
+    gain = np.linalg.solve(covariance, seen)
+    mean = law / law.sum()
+    crossed = (draws - mean).T @ (sample - sample.mean(axis=0)) / len(draws)
+    of_client = _stretched(sums, entered).T * gain
+    assert of_client.shape[0] == number
+    return np.asarray(mean + of_client @ crossed.T)
