@@ -221,7 +221,10 @@ def test_what_count_labels_says_is_read_where_it_can_be_changed(
 ) -> None:
     """In the node's log; the server is told only by a node that has nothing to hide."""
     app = numpy_client_app(lambda _context: count_labels([[0], [1]], 4), simulated=simulated)
-    reply = app(request(JOINING.seal(replace(JOIN, simulation_seed=7 if simulated else None)), "join"), context())
+    reply = app(
+        request(JOINING.seal(replace(JOIN, simulation_seed=7 if simulated else None)), "join"),
+        context(),
+    )
     sentence = "label_counts: The labels have shape (2, 1), not (M,): give labels[:, 0]."
     assert f"dubhe: {sentence}" in caplog.messages
     assert reply.has_error() == simulated

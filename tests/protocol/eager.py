@@ -11,7 +11,9 @@ NUM_SUMS = 3
 @register_rule
 @dataclass(frozen=True)
 class Eager(Prices):
-    """Prices from three sums, or fewer, whatever these tell of eight nodes."""
+    """Prices from three sums, or fewer, whatever these tell of eight nodes, without noise."""
+
+    noise: float | None = 0.0
 
     name: ClassVar[str] = f"prices of few, of {__name__}"  # pytest imports this module twice
 

@@ -26,10 +26,11 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
 
     Returns how many sums each epoch took.
     """
-    usual = {"num_participants": 8, "registration_interval": 2, "tries": None}
+    usual: dict[str, Any] = {"num_participants": 8, "registration_interval": 2, "tries": None}
     nodes, rows = dubhe(counts, **(usual | settings)), counts.tolist()
     rule = settings.get("rule", Prices())
-    tries = settings.get("determination", rule.determination).num_draws
+    wanted = settings.get("num_participants", usual["num_participants"])
+    tries = settings.get("determination", rule.determination(wanted)).num_draws
     plain_nodes: list[reference_prices.Node] = []
     lengths = []
     for server_round in range(1, num_rounds + 1):
