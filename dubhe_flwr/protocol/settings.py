@@ -145,6 +145,7 @@ class Settings:
         if not isinstance(share := self.max_unregistered, Real) or not 0.0 <= float(share) <= 1.0:
             raise SettingsError(f"max_unregistered={share!r} must be a share from 0 to 1.")
         self._check_sizes()
+        self._check_target()
         self._check_draws()
         _ = self.trusted  # refuses keys that cannot work
         self._check_terms()
@@ -250,6 +251,15 @@ class Settings:
             raise SettingsError(
                 f"max_registered={self.max_registered} sealed keys do not fit a message; at most "
                 f"{most} nodes can register with key_bits={self.key_bits}."
+            )
+
+    def _check_target(self) -> None:
+        wanted: object = self.rule.target
+        has_choice = isinstance(self.determined, Groups) or self.determined.num_draws > 1
+        if isinstance(wanted, str) and has_choice:
+            raise SettingsError(
+                f"An agent cannot score what it chooses from by target={wanted!r}, which it does "
+                "not know; give the share of each class, or leave determination out."
             )
 
     def _check_draws(self) -> None:

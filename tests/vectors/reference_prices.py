@@ -403,10 +403,10 @@ def logit(state: State, node: Node) -> float:
     return found + (prices[-1] * (node.weight - told.weight) if state.terms.weighted else 0.0)
 
 
-def probability(terms: Terms, state: State | None, node: Node, dither: float) -> float:
+def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
     """Return with what probability a node volunteers: one of 16 levels."""
     share = terms.volunteers / terms.clients
-    if state is None or not scale(state).kappa:
+    if not scale(state).kappa:
         return share
     low, high = 0.02 * share, 1.0 - 0.02 * (1.0 - share)
     low, high = (np.log(part) - np.log1p(-part) for part in (low, high))
@@ -457,12 +457,13 @@ def epoch(
         state, found = advanced(state, sums), []
         draws = rngs(state.num_sums)
         for node, rng in zip(nodes, draws, strict=True):
-            at = node.kept if node.entries >= terms.most_entries else state
+            is_spent = node.entries >= terms.most_entries
+            at = node.kept if is_spent and node.kept else state
             found.append(probability(terms, at, node, rng.random()))
-        if state.settled or state.num_sums == MOST_SUMS:
+        if state.settled or state.num_sums >= min(MOST_SUMS, terms.most_entries):
             break
         sums = add_up(draws)
     for node in nodes:
-        if node.entries < terms.most_entries:
+        if node.entries < terms.most_entries or not node.kept:
             node.kept, node.left = state, state.as_floats()
     return found, state, state.num_sums

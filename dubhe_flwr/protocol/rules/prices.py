@@ -145,10 +145,13 @@ class Prices(Rule):
         numbers, design = self._numbers(population.frame), self._design_for(population)
         state = PriceState.first(numbers) if memory is None else _state_of(numbers, memory)
         state = advanced(design, numbers, state, sums.tobytes(), num_clients, 1.0 / _FEWEST)
-        if not (state.settled or state.num_sums > _MOST_EXCHANGES):
+        most, most_entries = 1 + _MOST_EXCHANGES, self.most_entries(volunteers)
+        if most_entries is not None:  # what comes later has no labels in it
+            most = min(most, most_entries)
+        if not (state.settled or state.num_sums >= most):
             return self._unsettled(own, population, state)
         probability = self._probability(own, population, state)
-        return Settled(probability, left=() if own.frozen is not None else state.as_floats())
+        return Settled(probability, left=() if own.frozen else state.as_floats())
 
     def remark(self, num_volunteers: int) -> str | None:
         """Return why all nodes are equally likely to volunteer, where the pool is too small."""
@@ -179,10 +182,13 @@ class Prices(Rule):
         return design.contribution(numbers, state, _position(own), noise)
 
     def _probability(self, own: Own, population: Population, state: PriceState) -> float:
-        """Return the node's probability, at the prices that it keeps once its counts are spent."""
+        """Return the node's probability, at the prices that it keeps once its counts are spent.
+
+        If they are spent before it first settled, it keeps those on which it settles next.
+        """
         numbers, design = self._numbers(population.frame), self._design_for(population)
-        if own.frozen is not None:
-            state = _state_of(numbers, own.frozen) if own.frozen else PriceState.first(numbers)
+        if own.frozen:
+            state = _state_of(numbers, own.frozen)
         num_clients, dither = population.num_clients, own.rng.random()
         return design.probability(state, _position(own), num_clients, dither)
 

@@ -9,6 +9,8 @@ from protocol.federation import dubhe, joined, registered, skewed_counts
 from vectors import reference, reference_prices
 
 from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Settings
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.rules import Groups, Prices, Tries
 
@@ -113,3 +115,16 @@ def test_a_spent_account(equal_weights: bool) -> None:
         counts, num_rounds=6, simulation="plain", rule=rule, equal_weights=equal_weights
     )
     assert sum(lengths[:2]) > most
+
+
+def test_labels_that_enter_few_sums() -> None:
+    """The prices hold on which a node settles with the last sum that its labels enter."""
+    lengths = check_epochs(skewed_counts(20), num_rounds=4, simulation="plain", num_participants=4)
+    assert lengths[0] == Prices().most_entries(12) == 4
+
+
+@pytest.mark.parametrize("determination", [Groups(4), Tries(2)])
+def test_an_agent_does_not_know_the_own_mix(determination: Groups | Tries) -> None:
+    """So there is nothing by which it could choose, and the settings say so."""
+    with pytest.raises(SettingsError, match="target='own'"):
+        Settings(num_participants=8, rule=Prices(target="own"), determination=determination)
