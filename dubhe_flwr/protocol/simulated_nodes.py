@@ -50,8 +50,7 @@ class SimulatedNodes:
                     request: Any = batch.requests[node_id]
                     before = self._sessions.get(node_id)
                     account = Account() if before is None else before.memory.account
-                    rule = f"{request.rule} {request.rule_settings}"
-                    account = account.of(rule, reply.label_counts)
+                    account = account.of(request, reply.label_counts)
                     memory = Memory(
                         sequence=header.sequence,
                         epochs=header.epoch,

@@ -47,8 +47,9 @@ def spoiling(stage: str, reply: Any) -> Any:
     [
         (Paper((1, 2, 10)), Tries(10), 28),
         (Paper((1, 2, 10)), Groups(3, 20), 11),
-        (Prices(), Tries(10), 24),
-        (Prices(), Groups(3, 10), 9),
+        (Prices(), Tries(1, 2), 17),
+        (Prices(), Tries(10, 2), 20),
+        (Prices(), Groups(3, 10), 12),
     ],
     ids=lambda value: str(getattr(value, "name", value)),
 )
@@ -62,18 +63,18 @@ def test_a_client_that_always_says_yes(
 
 
 @pytest.mark.parametrize(
-    ("rule", "honest", "spoilt"),
-    [(Paper((1, 2, 10)), 0.38, 0.52), (Prices(), 0.22, 0.31)],
+    ("rule", "pool", "honest", "spoilt"),
+    [(Paper((1, 2, 10)), 1, 0.38, 0.52), (Prices(), 2, 0.22, 0.26)],
     ids=["paper", "prices"],
 )
 def test_one_that_spoils_its_label_distribution_as_well(
-    rule: Any, honest: float, spoilt: float
+    rule: Any, pool: int, honest: float, spoilt: float
 ) -> None:
     """It is in nearly every try, and agents pass over those: hardly any are left to choose from."""
     shares = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     distances = []
     for lie in (lambda _stage, reply: reply, spoiling):
-        plans = played(rule, Tries(10), lie).rounds(1, ROUNDS)
+        plans = played(rule, Tries(10, pool), lie).rounds(1, ROUNDS)
         chosen = [shares[list(map(int, plan.aliases))].mean(axis=0) for plan in plans]
         distances.append(np.mean([np.abs(mean - 0.1).sum() for mean in chosen]))
     assert distances == pytest.approx([honest, spoilt], abs=0.01)

@@ -15,6 +15,9 @@ Integers = NDArray[np.int64]
 LEAST_VOLUNTEERS: Final = 12
 """Below this pool the noise would drown the sums: all nodes are equally likely."""
 
+LEAST_NOISE: Final = 0.5
+"""With less, label counts could not enter a single sum."""
+
 CLIP: Final = 6.0
 """Standard deviations at which noise is clipped: two numbers in a thousand million."""
 
@@ -73,8 +76,10 @@ class PriceNumbers:
                 f"num_classes={self.num_classes} must be at least 2, max_clients="
                 f"{self.max_clients} and largest_weight={self.largest_weight} at least 1."
             )
-        if not 0.0 <= (self.noise or 0.0) <= 1000.0:
-            raise SettingsError(f"noise={self.noise} must be from 0 to 1000.")
+        if self.noise and not LEAST_NOISE <= self.noise <= 1000.0:
+            raise SettingsError(
+                f"noise={self.noise} must be from {LEAST_NOISE:g} to 1000, or 0 in a simulation."
+            )
 
     @property
     def weighted(self) -> bool:

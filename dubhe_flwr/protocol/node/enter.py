@@ -66,7 +66,7 @@ def join(
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
     joined = None
     if counts is not None:
-        account = memory.account.of(f"{request.rule} {request.rule_settings}", counts)
+        account = memory.account.of(request, counts)
         joined = Membership(
             header.epoch,
             header.sequence,

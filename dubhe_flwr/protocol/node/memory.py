@@ -72,13 +72,17 @@ class Registration(_Hidden):
 class Account(_Hidden):
     """What the sums have told of some label counts, in all epochs."""
 
-    rule: str = ""  # name of the rule, and its settings as JSON
+    rule: str = ""  # the rule that left it: its name, settings, and whether nodes are weighted
     label_counts: tuple[int, ...] = ()
     num_sums: int = 0  # that these counts entered
     left: tuple[float, ...] = ()  # what the rule left when the node last settled on it
 
-    def of(self, rule: str, label_counts: tuple[int, ...]) -> "Account":
-        """Return the account of these label counts, a new one if they are others."""
+    def of(self, announced: JoinRequest, label_counts: tuple[int, ...]) -> "Account":
+        """Return the account of these label counts, a new one if they are others.
+
+        What the rule left counts where rule and weights are the same.
+        """
+        rule = f"{announced.rule} {announced.rule_settings} {announced.weighted}"
         left = self.left if rule == self.rule else ()
         num_sums = self.num_sums if label_counts == self.label_counts else 0
         return Account(rule, label_counts, num_sums, left)

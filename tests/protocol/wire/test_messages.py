@@ -70,7 +70,7 @@ def test_a_value_beyond_the_limit_is_refused(message: Any, change: Any, match: s
 
 
 def test_volunteers_and_what_their_draws_cost() -> None:
-    """One draw for four times K volunteers tells as much as four draws; three fifths of all are the most."""
+    """One draw for 4 K volunteers tells as much as four; at most three fifths volunteer."""
     assert isinstance(JOIN, JoinRequest)
     wanted = [replace(JOIN, group_size=3, pool=pool).num_volunteers(400) for pool in (1, 4, 100)]
     assert wanted == [4, 16, 240]
