@@ -65,6 +65,11 @@ class Determination(ABC):
 
     @property
     @abstractmethod
+    def has_agent(self) -> bool:
+        """Whether there is anything to choose; else nodes register no label distribution."""
+
+    @property
+    @abstractmethod
     def num_draws(self) -> int:
         """Draws that a node makes for a round."""
 
@@ -142,6 +147,11 @@ class Tries(Determination):
         _require_positive("Tries", number=self.number, pool=self.pool)
 
     @property
+    def has_agent(self) -> bool:
+        """From two tries up."""
+        return self.number > 1
+
+    @property
     def num_draws(self) -> int:
         """One for each try."""
         return self.number
@@ -202,6 +212,11 @@ class Groups(Determination):
 
     def __post_init__(self) -> None:
         _require_positive("Groups", size=self.size, pool=self.pool)
+
+    @property
+    def has_agent(self) -> bool:
+        """Always."""
+        return True
 
     @property
     def num_draws(self) -> int:

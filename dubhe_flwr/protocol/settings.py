@@ -201,6 +201,7 @@ class Settings:
             pool=determination.pool,
             group_size=group_size,
             weighted=not self.equal_weights,
+            has_agent=determination.has_agent,
             encrypted=self.simulation != "plain",
             simulation_seed=None if self.simulation is None else seed,
         )

@@ -68,6 +68,7 @@ def messages() -> Iterator[Case]:
         ("keygen", "", made),
         ("keygen", ", signed", made | {"signatures": bytes(288)}),
         ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),
+        ("register", " without an agent", {"registration": b"\x04" * 128}),
         ("settle", "", {"contribution": b"\x0a" * 128, "finding": []}),
         ("settle", ", settled", {"finding": [0.7, 0.1]}),
         ("participate", "", {"decisions": b"\x06" * 7, "unwilling": b"\x08"}),

@@ -22,11 +22,12 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
 
 ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4, "key-bits": 512, "max-clients": 20, "min-cohort": 3, "max-draws": 200,
-    "weighted": False, "encrypted": True, "pool": 1, "simulation-seed": 7,
+    "weighted": False, "has-agent": True, "encrypted": True, "pool": 1, "simulation-seed": 7,
 }  # fmt: skip
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "pool": 4}
 CLEAR: Final = ANNOUNCED | {"encrypted": False}
+WITHOUT_AGENT: Final = ANNOUNCED | {"has-agent": False}
 WEIGHTED: Final = ANNOUNCED | {"weighted": True}
 MNIST: Final = {
     **{name: value for name, value in ANNOUNCED.items() if name != "simulation-seed"},

@@ -149,8 +149,9 @@ def layout(announced: Announced) -> list[dict[str, Any]]:
     sizes, number = reference_set(announced), len(candidates(announced))
     kinds = {
         "registration": (number * len(slots(sizes)), 1),
-        "distribution": (max(sizes) + 1, SCALE),
     }
+    if announced["has-agent"]:
+        kinds["distribution"] = (max(sizes) + 1, SCALE)
     if number > 1:
         kinds["settlement"] = (number * (max(sizes) + 1), SCALE)
     fields = []

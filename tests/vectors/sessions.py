@@ -18,6 +18,7 @@ from vectors.inputs import (
     STRANGER,
     TRUSTED,
     WEIGHTED,
+    WITHOUT_AGENT,
     Case,
     encrypted,
     expected,
@@ -159,6 +160,9 @@ def _keys() -> Iterator[Case]:
     told = {"registration": ref.registration(ANNOUNCED, COUNTS[1]), "distribution": fixed(1)}
     register = ask("register", delivered(), decrypts_to=told)
     yield session("a node registers", joined(), register)
+    alone = {"registration": told["registration"]}
+    asked_alone = ask("register", delivered(announced=WITHOUT_AGENT), decrypts_to=alone)
+    yield session("a node registers for no agent", joined(WITHOUT_AGENT), asked_alone)
     other = delivered(modulus=OTHER_MODULUS, plaintext=prime("r").to_bytes(32, "big"))
     again = ask("register", other, 4, decrypts_to=told)
     yield session("a node registers anew under another key", joined(), register, again)

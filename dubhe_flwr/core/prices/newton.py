@@ -39,13 +39,13 @@ def minimum(  # noqa: PLR0917 - in the order of the formula
         if not decrement > _CLOSE:
             return np.asarray(at + step)
         moves, before = rows @ step, total + float(linear @ at + ridge @ at**2 / 2)
-        part = min(1.0, reach / float(np.abs(moves).max()))
+        part = min(1.0, reach / max(float(np.abs(moves).max()), 1e-300))
         for _ in range(_MOST_HALVINGS):
-            ahead = at + part * step
-            total, first, second = curve(values + part * moves)
+            ahead, found = at + part * step, values + part * moves
+            total, first, second = curve(found)
             after = total + float(linear @ ahead + ridge @ ahead**2 / 2)
             if after <= before - 1e-4 * part * decrement + 1e-13 * abs(before):
                 break
             part /= 2
-        at, values = ahead, values + part * moves
+        at, values = ahead, found
     return at

@@ -37,7 +37,7 @@ class Epoch:
     first_round: int  # in which it began
     aliases: Mapping[int, str]  # of each registered node, by node id in the order of the aliases
     public_key: PublicKey | Unencrypted
-    # Encrypted p_l of each registered node, in that order.
+    # Encrypted p_l of each registered node, in that order; empty where there is no agent.
     distributions: tuple[bytes, ...] = field(repr=False)
     last_sum: SettleRequest = field(repr=False)  # of the rule; nodes are given it when they draw
     num_registered: int  # clients that the sum of the registrations covers

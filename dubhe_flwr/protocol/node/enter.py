@@ -142,7 +142,9 @@ def register(
     own, cipher = own_of(policy, joined, registered, exchange=0), joined.cipher(registered)
     reply = RegisterReply(
         cipher.encrypt(REGISTRATION, terms.rule.contribution(own, population)),
-        cipher.encrypt(DISTRIBUTION, terms.weighted_distribution(own)),
+        cipher.encrypt(DISTRIBUTION, terms.weighted_distribution(own))
+        if announced.has_agent
+        else None,
     )
     keep(replace(joined, registered=registered, account=joined.account.entered()))
     return reply

@@ -54,6 +54,8 @@ def determine(
     the request is refused only if a round has no others.
     """
     del policy
+    if not joined.announced.has_agent:
+        raise RefusedError("Nothing is determined in this epoch.")
     registered = registration_of(joined)
     num_clients = request.num_clients
     size = joined.terms.layout.field_bytes(DISTRIBUTION)

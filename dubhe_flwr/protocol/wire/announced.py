@@ -43,6 +43,7 @@ class JoinRequest(Message):
     pool: int = 1  # how many times K clients volunteer for a draw, on average
     group_size: int | None = None  # fewest clients in a group; None where an agent chooses a try
     weighted: bool = False  # whether nodes count by their number of samples
+    has_agent: bool = True  # whether an agent chooses, from sums of label distributions
     encrypted: bool = True  # False where simulated nodes send numbers in the clear
     simulation_seed: int | None = None  # of the draws of simulated nodes; None for real nodes
 

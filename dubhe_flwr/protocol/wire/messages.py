@@ -162,10 +162,13 @@ class RegisterRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class RegisterReply(Message):
-    """What the rule adds up over all nodes, and the node's label distribution, both encrypted."""
+    """What the rule adds up over all nodes, and for an agent the node's label distribution.
+
+    Both are encrypted.
+    """
 
     registration: bytes
-    distribution: bytes
+    distribution: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,10 @@ class Terms:
                 f"{num_classes} and {announced.key_bits}."
             )
         try:
+            shares = Slots(num_classes + 1, FIXED_POINT_SCALE)  # w p_l, w ||p_l||^2
             slots = {
                 REGISTRATION: self.rule.registration_slots(self.frame),
-                DISTRIBUTION: Slots(num_classes + 1, FIXED_POINT_SCALE),  # w p_l, w ||p_l||^2
+                DISTRIBUTION: shares if announced.has_agent else None,
                 SETTLEMENT: self.rule.settlement_slots(self.frame),
             }
             fields = {name: shape for name, shape in slots.items() if shape is not None}

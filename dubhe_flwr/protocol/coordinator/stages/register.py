@@ -19,7 +19,8 @@ class RegisteredNodes:
 
     joined: JoinedNodes  # the nodes that joined, these among them
     public_key: PublicKey | Unencrypted
-    distributions: Mapping[int, bytes]  # encrypted p_l by node id, in the order of the aliases
+    # Encrypted p_l by node id, in the order of the aliases; empty where there is no agent.
+    distributions: Mapping[int, bytes]
     num_registered: int  # clients that the sum of the registrations covers
     last_sum: SettleRequest  # what the nodes are given next: the sum of what they told last
 
@@ -42,10 +43,12 @@ class Register(Awaiting):
         """Add up the registrations; ask another agent if its key opened for too few."""
         joined, public_key = self.made.joined, self.made.public_key
         layout = joined.invitation.terms.layout
-        sizes = layout.field_bytes(REGISTRATION), layout.field_bytes(DISTRIBUTION)
+        fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in layout.fields]
+        size, *of_agent = map(layout.field_bytes, fields)
 
         def refuse(_node_id: int, reply: RegisterReply) -> str | None:
-            fits = (len(reply.registration), len(reply.distribution)) == sizes
+            told = [] if reply.distribution is None else [len(reply.distribution)]
+            fits = len(reply.registration) == size and told == of_agent
             return None if fits else "wrong size of ciphertexts"
 
         accepted, report = accept_replies(self.batch, replies, refuse)
@@ -57,8 +60,10 @@ class Register(Awaiting):
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.made.agents)
         # Both in one vector, so that a node counts with both or with none.
-        vectors = {n: reply.registration + reply.distribution for n, reply in accepted.items()}
-        num_ciphertexts = sum(map(layout.num_ciphertexts, (REGISTRATION, DISTRIBUTION)))
+        vectors = {
+            n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
+        }
+        num_ciphertexts = sum(map(layout.num_ciphertexts, fields))
         context, members, total = context.summed(
             public_key, vectors, num_ciphertexts, report, "registered"
         )
@@ -68,7 +73,7 @@ class Register(Awaiting):
         return context, RegisteredNodes(
             joined=joined,
             public_key=public_key,
-            distributions={n: accepted[n].distribution for n in members},
+            distributions={n: accepted[n].distribution or b"" for n in members},
             num_registered=len(members),
-            last_sum=SettleRequest(total[: sizes[0]], len(members), exchange=0),
+            last_sum=SettleRequest(total[:size], len(members), exchange=0),
         )
