@@ -24,7 +24,7 @@ from dubhe_lab.report.results import StudyResults, write_json
 from dubhe_lab.report.terminal import study_sentence, study_table
 
 EPILOG: Final = (
-    "Example: [bold]dubhe study --determination groups --json results/groups.json "
+    "Example: [bold]dubhe study --determination grouped --json results/groups.json "
     "--figure results/groups.png[/bold]; "
     "[bold]dubhe study --label-counts counts.csv --num-participants 10[/bold]"
 )

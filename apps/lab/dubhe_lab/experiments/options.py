@@ -77,13 +77,14 @@ def options_of(
     names: Sequence[str],
     *,
     kinds: Mapping[str, Mapping[str, type[Any]]],
+    without: Sequence[str] = (),
     **told: Mapping[str, Any],
 ) -> Callable[[type[SettingsT]], type[SettingsT]]:
     """Return a decorator that gives settings the named fields of another dataclass.
 
     Type, default and help are read from the owner, except for what is `told` about a field; checks
     are left to the owner. A field with `kinds` takes the name of a kind, by default the first one,
-    and is followed by the fields of all kinds.
+    and is followed by the fields of all kinds but those `without` which experiments do.
     """
 
     def make(settings: type[SettingsT]) -> type[SettingsT]:
@@ -95,6 +96,8 @@ def options_of(
             _add(settings, owner, name, **own_told)
             for kind, its_owner in of_name.items():
                 for own in fields(its_owner):
+                    if own.name in without:
+                        continue
                     before = f"({kind}) "
                     _add(settings, its_owner, own.name, before=before, **told.get(own.name, {}))
         return dataclass(frozen=True, kw_only=True)(settings)

@@ -83,6 +83,7 @@ _TAKEN_OVER: Final = (
     Settings,
     _TAKEN_OVER,
     kinds=KINDS,
+    without=["noise"],
     num_participants={"default": 20},
     target={"parse": _shares_or_own, "after": " For example 0.7,0.3, or own."},
     reference_set={"default": (1, 2, 10), "parse": numbers},
@@ -95,14 +96,16 @@ class SelectionSettings(CommandSettings):
     Thresholds are shares in the order of the reference set, without the largest size.
     """
 
-    determination: Literal["auto", "tries", "groups"] = option(
-        "auto", "What an agent chooses from: tries, groups, or auto, what suits the rule."
+    determination: Literal["auto", "tries", "grouped"] = option(
+        "auto", "What an agent chooses from: tries, grouped, or auto, what suits the rule."
     )
-    tries: int | None = option(None, "H: tentative selections of a round.", least=1, shown="20")
+    tries: int | None = option(
+        None,
+        "H: tentative selections of a round; with groups as many times K volunteers.",
+        least=1,
+        shown="20, with groups 5",
+    )
     group_size: int | None = option(None, "g: fewest clients in a group.", least=1, shown="4")
-    pool: int | None = option(
-        None, "How many times K clients volunteer.", least=1, shown="5 with groups, else 1"
-    )
 
     if TYPE_CHECKING:
 
@@ -129,16 +132,16 @@ class SelectionSettings(CommandSettings):
     @property
     def determined(self) -> Determination:
         """What an agent chooses from."""
-        if self.determination == "groups":
-            return Groups(self.group_size or Groups.size, self.pool or Groups.pool)
-        if self.determination == "tries":
-            return Tries(self.tries or Tries.number, self.pool or Tries.pool)
+        if self.determination == "grouped":
+            return Groups(self.group_size or Groups.size, self.tries or Groups.pool)
+        if self.determination == "tries" or self.tries is not None:
+            return Tries(self.tries or Tries.number)
         rule: Rule = self._made(KINDS["rule"][self.rule])
         return rule.determination(self.num_participants)
 
     def _made(self, kind: type) -> Any:
         """Return an object of a class whose settings these are."""
-        given = {own.name: getattr(self, own.name) for own in fields(kind)}
+        given = {own.name: getattr(self, own.name) for own in fields(kind) if own.name != "noise"}
         if isinstance(thresholds := given.get("thresholds"), tuple):
             sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
             if len(thresholds) != len(sizes):
