@@ -7,12 +7,14 @@ the same class prices to the same noisy sums. `dubhe_flwr.core.prices` has the m
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import comb
 from numbers import Real
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.core.prices import (
     LEAST_VOLUNTEERS,
     Position,
@@ -23,7 +25,7 @@ from dubhe_flwr.core.prices import (
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.determination import Determination, Tries
+from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,
@@ -96,12 +98,23 @@ class Prices(Rule):
                     f"target={self.target!r} must have a share for each class; shares sum to 1."
                 )
 
-    def determination(self, num_participants: int) -> Determination:
-        """Return a single try: there is no agent, and nobody reads a sum of few clients.
+    def determination(
+        self, num_participants: int, num_nodes: int, min_cohort: int
+    ) -> Determination:
+        """Return groups where there are many nodes and choices, and tries elsewhere.
 
         At least twenty nodes volunteer on average, for noise not to drown the sums.
         """
-        return Tries(1, pool=-(-_ENOUGH_VOLUNTEERS // num_participants))
+        wanted = max(1, num_participants)
+        size = max(min_cohort, min(Groups.size, wanted // 5))
+        groups = Groups(size, max(Groups.pool, min(20, -(-100 // wanted))))
+        volunteers = expected_volunteers(wanted, groups.pool, num_nodes)
+        choices = comb(volunteers // size, wanted // size)
+        has_choices = num_nodes >= max(10 * wanted, 300) and choices >= 400 and wanted >= size
+        if has_choices and self._wanted != "own":  # which no agent knows
+            return groups
+        pool = min(20, -(-_ENOUGH_VOLUNTEERS // wanted))
+        return Tries(1 if self._wanted == "own" else Tries.number // pool, pool)
 
     @property
     def num_classes(self) -> int | None:

@@ -215,9 +215,11 @@ class Rule(ABC):
         del frame, num_clients
         return 1
 
-    def determination(self, num_participants: int) -> Determination:
+    def determination(
+        self, num_participants: int, num_nodes: int, min_cohort: int
+    ) -> Determination:
         """Return what an agent chooses from where nothing is set."""
-        del num_participants
+        del num_participants, num_nodes, min_cohort
         return Tries()
 
     def remark(self, num_volunteers: int) -> str | None:

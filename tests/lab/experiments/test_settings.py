@@ -21,7 +21,7 @@ OF_BOTH = [
     ({"determination": "luck"}, "determination='luck' is unknown; choose one of auto, tries"),
     ({"seed": -1}, "seed=-1"),
     ({"key_bits": 100}, "key_bits=100"),
-    ({"tries": 1001}, "tries=1001"),
+    ({"tries": 1001}, "number=1001"),
 ]
 
 
@@ -38,7 +38,7 @@ OF_COMPARISONS = [
     ({"learning_rate": float("inf")}, "learning_rate=inf"),
 ]
 OF_STUDIES = [
-    ({"determination": "grouped", "group_size": 2}, "group_size=2 must be from min_cohort=3"),
+    ({"determination": "grouped", "group_size": 2}, r"Groups\(size=2\) must be from min_cohort=3"),
     ({"rule": "paper", "thresholds": (0.7,)}, r"one share for each of the sizes \(1, 2\)"),
     ({"rule": "paper", "thresholds": (0.7, 1.1)}, r"thresholds\[2\]=1.1 is not a share"),
     ({"rule": "paper", "thresholds": "best"}, "'best' must be 'search'"),
@@ -123,8 +123,9 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
     assert settings.flat()["registration_interval"] == interval
     protocol = settings.protocol_settings()
     assert protocol.registration_interval == interval
-    draws = protocol.determined.num_draws * protocol.determined.pool
-    assert interval * draws <= protocol.max_draws_per_epoch
+    for num_nodes in (20, 1000):
+        each = protocol.determination_among(num_nodes)
+        assert interval * each.num_draws * each.pool <= protocol.max_draws_per_epoch
 
 
 def test_everything_reaches_the_protocol() -> None:

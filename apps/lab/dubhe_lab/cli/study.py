@@ -117,7 +117,8 @@ def _check_kinds(selection: SelectionSettings) -> None:
         chosen = getattr(selection, name)
         others = (own for kind, of in kinds.items() if kind != chosen for own in fields(of))
         for other in others:
-            if getattr(selection, other.name) != getattr(usual, other.name):
+            own = getattr(usual, other.name, None)  # noise is no option
+            if getattr(selection, other.name, None) != own:
                 raise SettingsError(f"{other.name} is not for {name}={chosen}; leave one out.")
 
 

@@ -127,6 +127,8 @@ class SelectionSettings(CommandSettings):
             name: self._made(KINDS[name][given[name]]) if name in KINDS else given[name]
             for name in _TAKEN_OVER
         }
+        if self.determination == "auto" and self.tries is None and self.group_size is None:
+            return taken  # it depends on the number of nodes
         return taken | {"determination": self.determined}
 
     @property
@@ -137,7 +139,7 @@ class SelectionSettings(CommandSettings):
         if self.determination == "tries" or self.tries is not None:
             return Tries(self.tries or Tries.number)
         rule: Rule = self._made(KINDS["rule"][self.rule])
-        return rule.determination(self.num_participants)
+        return rule.determination(self.num_participants, 0, Settings.min_cohort)
 
     def _made(self, kind: type) -> Any:
         """Return an object of a class whose settings these are."""

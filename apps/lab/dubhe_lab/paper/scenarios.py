@@ -95,7 +95,8 @@ def scenario_of_natural(settings: CompareSettings) -> Scenario:
     dataset, owners = _natural(settings.dataset)
     rng = generator(of_clients.seed, "samples")
     samples = split_writers(owners, of_clients.num_clients, of_clients.num_samples, rng)
-    counts = count_labels(dataset.train_labels[samples], dataset.num_classes)
+    labels = dataset.train_labels[samples]
+    counts = np.stack([count_labels(own, dataset.num_classes) for own in labels])
     return Scenario(settings, dataset, Federation(settings.dataset, counts), samples)
 
 
