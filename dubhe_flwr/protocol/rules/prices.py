@@ -153,7 +153,7 @@ class Prices(Rule):
     ) -> Settled | Unsettled:
         """Take up the sums of an exchange; go on until the prices are settled."""
         num_clients, volunteers = population.num_clients, population.num_volunteers
-        if volunteers >= num_clients or self._drowns(volunteers):
+        if volunteers >= num_clients or self._drowns(volunteers, population.frame):
             return Settled(min(1.0, volunteers / num_clients))
         numbers, design = self._numbers(population.frame), self._design_for(population)
         state = PriceState.first(numbers) if memory is None else _state_of(numbers, memory)
@@ -166,18 +166,24 @@ class Prices(Rule):
         probability = self._probability(own, population, state)
         return Settled(probability, left=() if own.frozen else state.as_floats())
 
-    def remark(self, num_volunteers: int) -> str | None:
+    def remark(self, num_volunteers: int, frame: Frame) -> str | None:
         """Return why all nodes are equally likely to volunteer, where the pool is too small."""
-        if not self._drowns(num_volunteers):
+        if not self._drowns(num_volunteers, frame):
             return None
         return (
             f"A pool of {num_volunteers} volunteers is too small for prices, whose noise would "
-            f"drown the sums below {LEAST_VOLUNTEERS}; all nodes are equally likely to volunteer."
+            f"drown the sums below {self._least(frame):g}; all nodes are equally likely to "
+            "volunteer. With equal_weights=True a quarter is enough."
         )
 
-    def _drowns(self, num_volunteers: int) -> bool:
+    def _drowns(self, num_volunteers: int, frame: Frame) -> bool:
         """Return whether noise would leave nothing of the sums."""
-        return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
+        return self.noise != 0.0 and num_volunteers < self._least(frame)
+
+    @staticmethod
+    def _least(frame: Frame) -> float:
+        """Return the smallest pool for which there are prices; weights spread what nodes tell."""
+        return LEAST_VOLUNTEERS * frame.largest_weight
 
     def _unsettled(self, own: Own, population: Population, state: PriceState) -> Unsettled:
         probability = self._probability(own, population, state)
@@ -190,7 +196,7 @@ class Prices(Rule):
         opening = not state.num_sums
         deviations = numbers.deviations(num_clients, design.num_volunteers, opening=opening)
         noise = numbers.draw_noise(deviations, 1.0 / (_FEWEST * num_clients), own.rng)
-        if own.frozen is not None or self._drowns(population.num_volunteers):
+        if own.frozen is not None or self._drowns(population.num_volunteers, population.frame):
             return numbers.encode(np.zeros(noise.size), noise, opening=opening)
         return design.contribution(numbers, state, _position(own), noise)
 

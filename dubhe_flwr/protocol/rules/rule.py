@@ -222,9 +222,9 @@ class Rule(ABC):
         del num_participants, num_nodes, min_cohort
         return Tries()
 
-    def remark(self, num_volunteers: int) -> str | None:
+    def remark(self, num_volunteers: int, frame: Frame) -> str | None:
         """Return what the operator should know of an epoch, or None."""
-        del num_volunteers
+        del num_volunteers, frame
         return None
 
     def most_entries(self, num_volunteers: int) -> int | None:

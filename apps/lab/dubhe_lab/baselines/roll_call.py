@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.randomness import generator
-from dubhe_flwr.errors import QuorumError, SettingsError
+from dubhe_flwr.errors import CheckpointError, QuorumError, SettingsError
 from dubhe_flwr.protocol import Batch, Plan, Replies, Selector, StageReport
 from dubhe_flwr.protocol.replies import accept_replies, alias_order
 from dubhe_flwr.protocol.saved import check_saved
@@ -118,7 +118,14 @@ class RollCall(Selector[RollCallState]):
     def load_state_dict(self, saved: dict[str, Any]) -> RollCallState:
         """Return the state that was saved, without the nodes' aliases."""
         values = check_saved(saved, {"seed": int, "past": dict}, "selector")
-        past = check_saved(values["past"], {"num_rounds": int, "times": dict}, "selector.past")
+        wanted: dict[str, type] = {"num_rounds": int, "times": dict, "reports": dict}
+        past = dict(check_saved(values["past"], wanted, "selector.past"))
+        try:
+            past["reports"] = {alias: Report(**of) for alias, of in past["reports"].items()}
+        except TypeError:
+            raise CheckpointError(
+                "selector.past.reports: the reports are damaged; begin with an empty checkpoint_dir."
+            ) from None
         return RollCallState(values["seed"], Past(**past))
 
     def begin_round(

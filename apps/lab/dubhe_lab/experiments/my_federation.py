@@ -72,8 +72,8 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
 
     Examples
     --------
-    >>> study([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10, num_participants=5).helps
-    'much'
+    >>> study([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10, num_participants=5).num_clients
+    30
     """
     of_table = {name: arguments.pop(name) for name in _OF_TABLES & arguments.keys()}
     table = load_label_counts(label_counts, **of_table)

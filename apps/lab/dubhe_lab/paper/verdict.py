@@ -70,7 +70,7 @@ def _cells(options: PaperSettings) -> list[Cell]:
 def _cell(settings: CompareSettings) -> Cell:
     federation, wanted = settings.federation, settings.selection.num_participants
     name = f"{federation.rho:g}/{federation.emd:g}, N={federation.num_clients}, K={wanted}"
-    unused = ("data_dir", "device", "engine")
+    unused = ("data_dir", "device", "engine", "local_loss", "proximal")
     config = {key: value for key, value in settings.flat().items() if key not in unused}
     return Cell(
         "verdict",
