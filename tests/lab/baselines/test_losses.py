@@ -102,7 +102,7 @@ def test_a_saved_state_goes_on_alike(selector: Any) -> None:
         nodes.play(server_round)
     saved = nodes.selector.state_dict(nodes.state)
     wanted = nodes.play(4).aliases
-    nodes.state = nodes.selector.load_state_dict(saved, interrupted=False)
+    nodes.state = nodes.selector.load_state_dict(saved)
     assert nodes.play(4).aliases == wanted
 
 

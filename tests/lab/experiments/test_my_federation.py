@@ -240,7 +240,7 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
     assert ended.code == 0
     assert verdict in ended.out
     content = json.loads(found.read_text())
-    same = skewed(equal_weights=bool(weights)).to_dict()
+    same = skewed(rule=Prices(), equal_weights=bool(weights)).to_dict()
     for told in (content, same):
         for cost in told["costs"].values():
             del cost["node_seconds"]  # it takes as long as it takes
@@ -295,7 +295,7 @@ def test_how_a_table_is_read_can_be_said(
     )
     found = study(file, num_participants=5, key_bits=512, **reading)
     assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
-    assert found.methods == skewed().methods
+    assert found.methods == skewed(rule=Prices()).methods
 
 
 def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:

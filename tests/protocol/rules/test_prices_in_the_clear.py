@@ -105,14 +105,20 @@ def test_the_sets_are_those_of_plain_numbers(
     check_epochs(counts, num_rounds=3, simulation=simulation, **given)
 
 
-@pytest.mark.parametrize("equal_weights", [True, False])
-def test_a_spent_account(equal_weights: bool) -> None:
+@pytest.mark.parametrize(("equal_weights", "num_participants"), [(True, 8), (False, 20)])
+def test_a_spent_account(equal_weights: bool, num_participants: int) -> None:
     """Once its labels entered enough sums a node adds noise alone, at the prices that it has."""
     rule, most = Prices(noise=1.2), 5
     assert rule.most_entries(36) == most
-    counts = unequal_counts(60)
+    counts = unequal_counts(60 if equal_weights else 100)
     lengths = check_epochs(
-        counts, num_rounds=6, simulation="plain", rule=rule, equal_weights=equal_weights
+        counts,
+        num_rounds=6,
+        simulation="plain",
+        rule=rule,
+        equal_weights=equal_weights,
+        num_participants=num_participants,
+        determination=Tries(1, 3),
     )
     assert sum(lengths[:2]) > most
 

@@ -124,7 +124,7 @@ class RollCall(Selector[RollCallState]):
             past["reports"] = {alias: Report(**of) for alias, of in past["reports"].items()}
         except TypeError:
             raise CheckpointError(
-                "selector.past.reports: the reports are damaged; begin with an empty checkpoint_dir."
+                "selector.past.reports: they are damaged; begin with an empty checkpoint_dir."
             ) from None
         return RollCallState(values["seed"], Past(**past))
 
