@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from flwr.app import Context, RecordDict
 
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
+from dubhe_flwr.clientapp.node import _tell_once
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
 from dubhe_flwr.protocol.node.policy import warn_once
@@ -186,6 +187,7 @@ def test_one_line_without_keys(
     """However many nodes join however many epochs; where all is simulated it is no warning."""
     monkeypatch.setattr("dubhe_flwr.clientapp.node.in_simulation", lambda: level == "INFO")
     warn_once.cache_clear()
+    _tell_once.cache_clear()
     with caplog.at_level(logging.INFO, logger="flwr"):
         mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), context())
         mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
