@@ -36,7 +36,7 @@ def test_it_runs_from_the_top(
     assert names["found"].code.endswith(pasted)
     assert "Dubhe helps much" in names["found"]._repr_html_()
     random, dubhe = (sum(names[run][-10:]) / 10 for run in ("at_random", "with_dubhe"))
-    assert dubhe > random + 0.02  # mostly 0.12; the nodes draw anew in each run, once it was 0.04
+    assert dubhe > random + 0.02
     assert len(names["axes"].lines) == 2
 
 

@@ -38,7 +38,7 @@ class Terms:
         if self.noise is not None:
             self.sigma = self.noise
         self.has_prices = self.volunteers < num_clients
-        self.drowns = self.noise != 0 and self.volunteers < 12 * self.heaviest
+        self.drowns = self.noise != 0 and self.volunteers < 12
 
     @property
     def most_entries(self) -> float:
@@ -419,8 +419,10 @@ def probability(terms: Terms, state: State, node: Node, dither: float) -> float:
 def nodes_of(announced: ref.Announced, label_counts: Sequence[Sequence[int]]) -> list[Node]:
     """Return the nodes before their first epoch."""
     mean, found = ref.mean_size(label_counts), []
+    terms = Terms(announced, len(label_counts[0]), len(label_counts))
+    most = max(1.0, terms.sigma) if terms.sigma else 4.0
     for counts in label_counts:
-        weight = ref.weight(sum(counts), mean) if announced["weighted"] else 1.0
+        weight = min(most, ref.weight(sum(counts), mean)) if announced["weighted"] else 1.0
         shares = ref.fixed_point(counts)
         found.append(Node([weight * share / ref.SCALE for share in shares], weight))
     return found

@@ -153,7 +153,7 @@ class Prices(Rule):
     ) -> Settled | Unsettled:
         """Take up the sums of an exchange; go on until the prices are settled."""
         num_clients, volunteers = population.num_clients, population.num_volunteers
-        if volunteers >= num_clients or self._drowns(volunteers, population.frame):
+        if volunteers >= num_clients or self._drowns(volunteers):
             return Settled(min(1.0, volunteers / num_clients))
         numbers, design = self._numbers(population.frame), self._design_for(population)
         state = PriceState.first(numbers) if memory is None else _state_of(numbers, memory)
@@ -168,22 +168,17 @@ class Prices(Rule):
 
     def remark(self, num_volunteers: int, frame: Frame) -> str | None:
         """Return why all nodes are equally likely to volunteer, where the pool is too small."""
-        if not self._drowns(num_volunteers, frame):
+        del frame
+        if not self._drowns(num_volunteers):
             return None
         return (
             f"A pool of {num_volunteers} volunteers is too small for prices, whose noise would "
-            f"drown the sums below {self._least(frame):g}; all nodes are equally likely to "
-            "volunteer. With equal_weights=True a quarter is enough."
+            f"drown the sums below {LEAST_VOLUNTEERS}; all nodes are equally likely to volunteer."
         )
 
-    def _drowns(self, num_volunteers: int, frame: Frame) -> bool:
+    def _drowns(self, num_volunteers: int) -> bool:
         """Return whether noise would leave nothing of the sums."""
-        return self.noise != 0.0 and num_volunteers < self._least(frame)
-
-    @staticmethod
-    def _least(frame: Frame) -> float:
-        """Return the smallest pool for which there are prices; weights spread what nodes tell."""
-        return LEAST_VOLUNTEERS * frame.largest_weight
+        return self.noise != 0.0 and num_volunteers < LEAST_VOLUNTEERS
 
     def _unsettled(self, own: Own, population: Population, state: PriceState) -> Unsettled:
         probability = self._probability(own, population, state)
@@ -196,9 +191,9 @@ class Prices(Rule):
         opening = not state.num_sums
         deviations = numbers.deviations(num_clients, design.num_volunteers, opening=opening)
         noise = numbers.draw_noise(deviations, 1.0 / (_FEWEST * num_clients), own.rng)
-        if own.frozen is not None or self._drowns(population.num_volunteers, population.frame):
+        if own.frozen is not None or self._drowns(population.num_volunteers):
             return numbers.encode(np.zeros(noise.size), noise, opening=opening)
-        return design.contribution(numbers, state, _position(own), noise)
+        return design.contribution(numbers, state, self._position(own, population), noise)
 
     def _probability(self, own: Own, population: Population, state: PriceState) -> float:
         """Return the node's probability, at the prices that it keeps once its counts are spent.
@@ -209,7 +204,16 @@ class Prices(Rule):
         if own.frozen:
             state = _state_of(numbers, own.frozen)
         num_clients, dither = population.num_clients, own.rng.random()
-        return design.probability(state, _position(own), num_clients, dither)
+        position = self._position(own, population)
+        return design.probability(state, position, num_clients, dither)
+
+    def _position(self, own: Own, population: Population) -> Position:
+        """Return where the node stands; one that outweighs the noise counts as heavy as that."""
+        weight = own.weight
+        if self.noise != 0.0:
+            sigma = self._numbers(population.frame).sigma(population.num_volunteers)
+            weight = min(weight, max(1.0, sigma))
+        return Position.of(own.distribution, weight)
 
     def announced(self) -> dict[str, Any]:
         """Return the settings."""
@@ -246,10 +250,6 @@ class Prices(Rule):
     def _slots(self, frame: Frame, *, opening: bool) -> Slots:
         numbers = self._numbers(frame)
         return Slots(numbers.num_slots(opening=opening), numbers.max_value(opening=opening))
-
-
-def _position(own: Own) -> Position:
-    return Position.of(own.distribution, own.weight)
 
 
 def _state_of(numbers: PriceNumbers, values: tuple[float, ...]) -> PriceState:
