@@ -6,6 +6,7 @@ They choose who trains, and leave all else to the strategy that they wrap.
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.server import ClientManager, SimpleClientManager
@@ -14,7 +15,7 @@ from flwr.server.criterion import Criterion
 from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
-from dubhe_flwr.adapter._compat import GridClientProxy
+from dubhe_flwr.adapter._compat import GridClient
 from dubhe_flwr.adapter.transport import patience, send_over_grid
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
@@ -39,7 +40,7 @@ class Selection(Selecting[Strategy], Strategy):
         As `dubhe_flwr.serverapp.Selection.select`, but the nodes are a ClientManager's. The node
         ids in `Plan.participants` are its clients' `node_id`.
         """
-        clients: dict[int, GridClientProxy] = {}
+        clients: dict[int, Any] = {}
 
         def present() -> list[int]:
             nonlocal clients
@@ -125,11 +126,11 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
     """
 
 
-def _clients_of(client_manager: ClientManager) -> dict[int, GridClientProxy]:
+def _clients_of(client_manager: ClientManager) -> dict[int, Any]:
     """Return all clients by node id; `SettingsError` if one is not of a ServerApp."""
     clients = {}
     for client in client_manager.all().values():
-        if not isinstance(client, GridClientProxy):
+        if not isinstance(client, GridClient):
             raise SettingsError(
                 f"Client {client.cid} is a {type(client).__name__}, which is not asked over a "
                 "Grid; run the strategy in a ServerApp."

@@ -24,6 +24,8 @@ OUTSIDE_WORLD = {
     "signal", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "torch", "urllib",
 }  # fmt: skip
 BUILT_IN = {"input", "open", "print"}
+OF_FLOWER = {"app", "clientapp", "common", "server", "serverapp"}
+OF_FLOWER |= {"server.client_proxy", "server.criterion", "server.strategy", "serverapp.strategy"}
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -95,6 +97,14 @@ def test_the_product_knows_nothing_of_the_lab() -> None:
     for path in PACKAGE.rglob("*.py"):
         tops = {name.partition(".")[0] for _, name in imported(ast.parse(path.read_text()))}
         assert not tops & foreign, path
+
+
+def test_only_documented_modules_of_flower_are_imported() -> None:
+    """What else moves is looked up in `_compat`, which does without it where it is gone."""
+    for path in PACKAGE.rglob("*.py"):
+        names = {name for _, name in imported(ast.parse(path.read_text()))}
+        flower = {name.removeprefix("flwr.") for name in names if name.startswith("flwr.")}
+        assert flower <= OF_FLOWER, path
 
 
 @pytest.mark.parametrize(("side", "other"), [("node", "coordinator"), ("coordinator", "node")])

@@ -1,4 +1,4 @@
-"""What moves between versions of Flower, in one place.
+"""What moves between versions of Flower, in one place, with what to do where it has moved.
 
 Everything else imports only names that Flower documents.
 """
@@ -6,18 +6,14 @@ Everything else imports only names that Flower documents.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from typing import Final
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, Protocol, runtime_checkable
 
 from flwr.app import ConfigRecord, Message
-from flwr.app.message import make_message
 from flwr.clientapp import ClientApp
 from flwr.common import Scalar
-from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
-
-__all__ = ["GridClientProxy", "Run"]  # handed on
 
 SERVER_NODE_ID: Final = 1  # also the source of errors that the framework makes
 # Codes of errors: a ClientApp raised an exception, a node is gone, or it has not answered either.
@@ -26,12 +22,32 @@ NODE_UNAVAILABLE: Final = 5
 NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})
 
 
+@runtime_checkable
+class GridClient(Protocol):
+    """A client of a ClientManager that is asked over a Grid, as those of a ServerApp are."""
+
+    node_id: int
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class Run:
+    """What Flower's strategies and workflows ask of a run."""
+
+    run_id: int
+
+
 def new_run(run_id: int) -> Run:
-    """Return an empty run, and make messages belong to it when they are created here."""
-    TaskIdentity.task_id = 1
-    TaskIdentity.run_id = run_id
-    TaskIdentity.node_id = SERVER_NODE_ID
-    return Run.create_empty(run_id)
+    """Return a run, and make messages belong to it when they are created in this process.
+
+    A version of Flower without this module has another way to tell whose messages these are.
+    """
+    try:
+        identity: Any = import_module("flwr.supercore.task_identity").TaskIdentity
+    except (ImportError, AttributeError):
+        return Run(run_id)
+    identity.task_id, identity.run_id, identity.node_id = 1, run_id, SERVER_NODE_ID
+    return Run(run_id)
 
 
 def set_message_id(message: Message, message_id: str) -> None:
@@ -41,28 +57,31 @@ def set_message_id(message: Message, message_id: str) -> None:
 
 def delivered_copy(message: Message) -> Message:
     """Return a message whose records the receiver may change, as if it had travelled."""
-    content = message.content.copy()
+    delivered, content = copy(message), message.content.copy()
     for name, record in message.content.items():
         content[name] = record.copy()
-    return make_message(metadata=message.metadata, content=content)
+    delivered.content = content
+    return delivered
 
 
 def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
     """Return a record of values that have been checked; Flower takes 5 us to check each again."""
     record = ConfigRecord()
-    record.__dict__["_data"].update(fields)
+    data = vars(record).get("_data")
+    if not isinstance(data, dict):
+        return ConfigRecord(dict(fields))
+    data.update(fields)
     return record
 
 
 def readdressed(message: Message, reply_to_message_id: str | None = None) -> Message:
     """Return the same content or error without an id, in answer to another message if given."""
-    metadata = copy(message.metadata)
+    own, metadata = copy(message), copy(message.metadata)
     metadata.__dict__["_message_id"] = ""
     if reply_to_message_id is not None:
         metadata.__dict__["_reply_to_message_id"] = reply_to_message_id
-    if message.has_error():
-        return make_message(metadata=metadata, error=message.error)
-    return make_message(metadata=metadata, content=message.content)
+    own.__dict__["_metadata"] = metadata
+    return own
 
 
 @contextmanager
@@ -70,9 +89,9 @@ def without_mods(app: ClientApp) -> Iterator[None]:
     """Register handlers that the app-level mods do not wrap.
 
     Flower puts `app._mods` around each handler as it is registered. A version that does it in
-    another way lets the mods see Dubhe's messages, as the docs say they then do.
+    another way lets the mods see Dubhe's messages.
     """
-    own = vars(app).get("_mods")
+    own = vars(app).get("_mods", [])
     vars(app)["_mods"] = []
     try:
         yield

@@ -18,7 +18,6 @@ from dubhe_flwr.adapter._compat import (
     CLIENT_APP_ERROR,
     NODE_UNAVAILABLE,
     SERVER_NODE_ID,
-    Run,
     delivered_copy,
     new_run,
     set_message_id,
@@ -58,7 +57,7 @@ class InProcessGrid(Grid):
             raise SettingsError(f"num_supernodes={num_supernodes} must be at least 1.")
         self._client_app = client_app
         run_id = int(generator(seed, "run-id").integers(1, 2**62))
-        self._run = new_run(run_id)
+        self._run: Any = new_run(run_id)
         self._lock = threading.Lock()
         self._message_numbers = count(1)
         self._replies: dict[str, Message] = {}
@@ -73,12 +72,12 @@ class InProcessGrid(Grid):
             for partition, node_id in enumerate(_node_ids(num_supernodes, seed))
         }
 
-    def set_run(self, run: Run) -> None:
+    def set_run(self, run: Any) -> None:
         """Set the run; there is one only."""
         self._run = run
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Any:
         """The run to which all messages belong."""
         return self._run
 

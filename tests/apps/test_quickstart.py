@@ -3,9 +3,11 @@
 import tomllib
 from contextlib import suppress
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from apis import FIT
@@ -111,6 +113,21 @@ def test_flower_accepts_the_project_file() -> None:
     assert valid, errors
     assert not warnings
     assert "federations" not in project["tool"]["flwr"]
+
+
+def test_the_hub_takes_it() -> None:
+    """Flower's own checks pass, no file is left out, and the bundle has its licence in it."""
+    publish = import_module("flwr.cli.app_cmd.publish")
+    build = import_module("flwr.cli.build")
+    project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    publish._validate_app_name(project["name"], "name")
+    publish._validate_description(project["description"])
+    files = publish._collect_file_paths(APP)
+    publish._validate_files(files)
+    assert {path for path in APP.rglob("*.*") if "__pycache__" not in path.parts} <= {*files}
+    fab, metadata = build.build_fab_from_files(build.collect_files(APP))
+    assert metadata.fab_format_version == 1
+    assert "LICENSE" in ZipFile(BytesIO(fab)).namelist()
 
 
 @pytest.mark.runtime
