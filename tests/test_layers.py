@@ -109,8 +109,8 @@ def test_only_documented_modules_of_flower_are_imported() -> None:
 
 @pytest.mark.parametrize(("side", "other"), [("node", "coordinator"), ("coordinator", "node")])
 def test_the_two_sides_of_the_protocol_never_import_each_other(side: str, other: str) -> None:
-    """What both need lies in `wire` or `rules`, and these know neither side."""
-    for room in (side, "wire", "rules"):
+    """What both need lies in `wire`, `vaults` or `rules`, and these know neither side."""
+    for room in (side, "wire", "vaults", "rules"):
         for path in modules(f"protocol/{room}"):
             names = [name for _, name in imported(ast.parse(path.read_text()))]
             forbidden = f"dubhe_flwr.protocol.{other}"

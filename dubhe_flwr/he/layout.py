@@ -38,6 +38,35 @@ class Slots:
         if min(self.number, self.largest) < 1:
             raise SettingsError(f"{self} holds nothing: give number and largest at least 1.")
 
+    def check(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
+        """Return one client's counters as a list, if they have this shape.
+
+        They are integers in 0..largest, shape (number,), or it is a `SettingsError`. It names no
+        value, since the counters are the client's secret.
+        """
+        counters = np.asarray(values)
+        if counters.shape != (self.number,) or not np.issubdtype(counters.dtype, np.integer):
+            raise SettingsError(
+                f"Field {name!r} got {counters.dtype} values of shape {counters.shape}: give "
+                f"integers of shape ({self.number},)."
+            )
+        if counters.min() < 0 or counters.max() > self.largest:
+            raise SettingsError(
+                f"A counter of field {name!r} lies outside 0..{self.largest}: clip or scale "
+                "the counters before they are packed."
+            )
+        found: list[int] = counters.tolist()
+        return found
+
+    def check_sum(self, sums: npt.NDArray[np.int64], num_addends: int) -> npt.NDArray[np.int64]:
+        """Return the sums, shape (number,), if so many clients can add up to them.
+
+        Otherwise it is a `DecryptionError`, which carries no detail.
+        """
+        if sums.min() < 0 or sums.max() > num_addends * self.largest:
+            raise DecryptionError
+        return sums
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -109,23 +138,10 @@ class Layout:
     def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
         """Pack the counters of one client, one plaintext for each ciphertext that the field spans.
 
-        The counters are integers in 0..largest, shape (number,), or it is a `SettingsError`.
-        It names no value, since the counters are the client's secret.
+        What does not fit the field is a `SettingsError` (`Slots.check`).
         """
-        field = self.field(name)
-        counters = np.asarray(values)
-        if counters.shape != (field.number,) or not np.issubdtype(counters.dtype, np.integer):
-            raise SettingsError(
-                f"Field {name!r} got {counters.dtype} values of shape {counters.shape}: give "
-                f"integers of shape ({field.number},)."
-            )
-        if counters.min() < 0 or counters.max() > field.largest:
-            raise SettingsError(
-                f"A counter of field {name!r} lies outside 0..{field.largest}: clip or scale "
-                "the counters before they are packed."
-            )
+        slots = self.field(name).check(name, values)
         width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
-        slots: list[int] = counters.tolist()
         parts = [slots[start : start + step] for start in range(0, len(slots), step)]
         return [reduce(lambda high, slot: high << width | slot, part[::-1], 0) for part in parts]
 
@@ -160,9 +176,7 @@ class Layout:
             if not 0 <= plaintext < 1 << (num_here * width):
                 raise DecryptionError
             slots += [(plaintext >> (index * width)) & mask for index in range(num_here)]
-        if max(slots) > num_addends * field.largest:
-            raise DecryptionError
-        return np.array(slots, dtype=np.int64)
+        return field.check_sum(np.array(slots, dtype=np.int64), num_addends)
 
     def digest(self) -> bytes:
         """Return the SHA-256 digest of the layout, to be bound into the context of an epoch."""

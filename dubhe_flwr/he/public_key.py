@@ -1,24 +1,18 @@
-"""The Paillier public key: what a ciphertext is, and which bytes are one; and a stand-in for it.
+"""The Paillier public key: what a ciphertext is, and which bytes are one.
 
 Ciphertexts travel as fixed-length big-endian bytes, and phe validates nothing: whatever arrives is
-checked here. A *vector* is one or several ciphertexts put end to end. Simulations, which have
-nobody to hide from, may put plaintexts in the place of ciphertexts.
+checked here. A *vector* is one or several ciphertexts put end to end.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
 import gmpy2
 
-from dubhe_flwr.errors import (
-    DecryptionError,
-    InvalidCiphertextError,
-    MalformedMessageError,
-    SettingsError,
-)
+from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, SettingsError
 
 MIN_KEY_BITS: Final = 512
 HEADROOM_BITS: Final = 3
@@ -157,57 +151,3 @@ class PublicKey:
 
     def _are_units(self, numbers: Iterable[gmpy2.mpz]) -> bool:
         return all(gmpy2.gcd(number, self.n) == 1 for number in numbers)
-
-
-@dataclass(frozen=True, slots=True)
-class Unencrypted:
-    """Packs and adds as Paillier encryption with so many bits does, without encrypting.
-
-    A vector has as many bytes as an encrypted one, so that nothing else has to know.
-
-    Examples
-    --------
-    >>> plain = Unencrypted(512)
-    >>> vectors = (plain.encrypt([count, 1]) for count in range(5))
-    >>> plain.decrypt(plain.add_up(vectors, num_ciphertexts=2))
-    [10, 5]
-    """
-
-    key_bits: int
-
-    def encrypt(self, plaintexts: Sequence[int]) -> bytes:
-        """Return the plaintexts as bytes."""
-        size = ciphertext_bytes(self.key_bits)
-        return b"".join(plaintext.to_bytes(size, "big") for plaintext in plaintexts)
-
-    def decrypt(self, vector: bytes) -> list[int]:
-        """Return the plaintexts; `DecryptionError` if it is not a vector of them."""
-        plaintexts = self._parse(vector, max(1, len(vector) // ciphertext_bytes(self.key_bits)))
-        if plaintexts is None:
-            raise DecryptionError
-        return plaintexts
-
-    def is_valid(self, vector: bytes, num_ciphertexts: int = 1) -> bool:
-        """Return whether these are so many plaintexts."""
-        return self._parse(vector, num_ciphertexts) is not None
-
-    def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
-        """Return the sum of vectors, slot by slot; errors are those of `PublicKey.add_up`."""
-        addends = []
-        for vector in vectors:
-            if (plaintexts := self._parse(vector, num_ciphertexts)) is None:
-                raise InvalidCiphertextError("A vector is not of this length, or out of range.")
-            addends.append(plaintexts)
-        if not addends:
-            raise SettingsError("A sum of no vectors has no value: add at least one.")
-        return self.encrypt([sum(column) for column in zip(*addends, strict=True)])
-
-    def _parse(self, vector: bytes, num_ciphertexts: int) -> list[int] | None:
-        """Return the plaintexts of a vector; None if there are not so many, or one is too large."""
-        size = ciphertext_bytes(self.key_bits)
-        if len(vector) != size * num_ciphertexts:
-            return None
-        starts = range(0, len(vector), size)
-        plaintexts = [int.from_bytes(vector[at : at + size], "big") for at in starts]
-        most = 1 << (self.key_bits - HEADROOM_BITS)
-        return plaintexts if all(plaintext < most for plaintext in plaintexts) else None

@@ -203,7 +203,7 @@ class Settings:
             group_size=group_size,
             weighted=not self.equal_weights,
             has_agent=determination.has_agent,
-            encrypted=self.simulation != "plain",
+            vault="plain" if self.simulation == "plain" else "paillier",
             simulation_seed=None if self.simulation is None else seed,
         )
 

@@ -31,7 +31,7 @@ class SimulatedNodes:
         played = {n: s for n, s in sessions.items() if n in fields and s.memory.epoch == epoch}
         if not played:
             received = send(batch)
-            if any(isinstance(r, JoinRequest) and not r.encrypted for r in batch.requests.values()):
+            if any(isinstance(r, JoinRequest) and r.in_the_clear for r in batch.requests.values()):
                 self._take_up(batch, received)
             return received
         left = {n: request for n, request in batch.requests.items() if n not in played}

@@ -4,7 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.federation import Federation, dubhe, epoch_of, registered, skewed_counts
+from protocol.federation import (
+    KEY_BITS,
+    Federation,
+    dubhe,
+    epoch_of,
+    paillier,
+    registered,
+    skewed_counts,
+)
 from protocol.nodes import numbers
 
 from dubhe_flwr.errors import RefusedError
@@ -32,8 +40,10 @@ class Server:
 
     def with_others(self, rest: list[int]) -> bytes:
         """Add known numbers for K - 1 more clients to what the victim registered."""
-        key, layout = self.epoch.public_key, self.epoch.terms.layout
-        assert isinstance(key, PublicKey)
+        layout, key = (
+            paillier(self.epoch.terms).layout,
+            PublicKey.from_bytes(self.epoch.public, KEY_BITS),
+        )
         width = layout.slot_bits(DISTRIBUTION)
         packed = sum(value << (width * index) for index, value in enumerate([*rest, 0]))
         # Anybody can encrypt under the public modulus: 1 + n m is a ciphertext of m.

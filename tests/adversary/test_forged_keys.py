@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from protocol.federation import Federation, joined, secret_key
+from protocol.federation import Federation, joined, paillier, secret_key
 from protocol.nodes import (
     KEYS,
     NUM_CLIENTS,
@@ -25,7 +25,6 @@ from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol import Fields, Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.wire.statements import key_statement, split
-from dubhe_flwr.protocol.wire.terms import sealing_context
 
 Nodes = Federation[CoordinatorState]
 
@@ -52,7 +51,13 @@ def test_an_agent_signs_for_each_recipient() -> None:
     assert len(signatures) == NUM_CLIENTS
     for recipient, signature in zip(nodes.ids, signatures, strict=True):
         statement = key_statement(
-            *(own.epoch, own.announced, own.terms.layout, public_key_of(nodes, agent), key),
+            *(
+                own.epoch,
+                own.announced,
+                paillier(own.terms).layout,
+                public_key_of(nodes, agent),
+                key,
+            ),
             recipient=public_key_of(nodes, recipient),
         )
         KEYS[nodes.ids.index(agent)].public_key().verify(signature[32:], statement)
@@ -64,8 +69,7 @@ def play_the_agent(nodes: Nodes) -> Callable[[int, Fields], Fields]:
 
     def attack(node_id: int, request: Fields) -> Fields:
         place = joined(nodes, node_id)
-        layout = place.terms.layout
-        context = sealing_context(place.epoch, own.public_bytes, layout)
+        context = paillier(place.terms).sealing_context(place.epoch, own.public_bytes)
         return {
             **request,
             "key.modulus": own_key.public_key.to_bytes(),
@@ -106,7 +110,7 @@ def test_a_leaked_key_of_an_old_epoch_opens_nothing(forgets: str, pinned: bool) 
     nodes.handle(node_id, join)
     place, agent = joined(nodes, node_id), old["key.agent-public-key"]
     assert isinstance(agent, bytes)
-    context = sealing_context(place.epoch, agent, place.terms.layout)
+    context = paillier(place.terms).sealing_context(place.epoch, agent)
     sealed_anew = {"key.sealed-key": seal(leaked, public_key_of(nodes, node_id), context)}
     for request in (old, old | sealed_anew)[not pinned :]:
         if pinned:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from protocol.federation import (
     Federation,
     counts_with_rare_classes,
+    decrypted,
     dubhe,
     joined,
     skewed_counts,
@@ -213,9 +214,7 @@ def labels_told(nodes: Nodes, server_round: int) -> float:
     for exchange in exchanges:
         assert isinstance(exchange.reply, dict)
         node = joined(nodes, exchange.node_id)
-        assert node.registered is not None
-        cipher = node.cipher(node.registered)
-        told = cipher.decrypt(REGISTRATION, exchange.reply["registration"], 1)
+        told = decrypted(node, REGISTRATION, exchange.reply["registration"])
         numbers = Prices()._numbers(node.terms.frame)
         total += float(told[:4].sum() - 4 * numbers._room[True]) / 2**18
     return total

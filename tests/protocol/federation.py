@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import ProtocolError
-from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.protocol import (
     Batch,
@@ -28,6 +27,9 @@ from dubhe_flwr.protocol import (
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.node.memory import Membership, Reading, Registration
+from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults.paillier import Paillier
+from dubhe_flwr.protocol.wire.terms import Terms
 from dubhe_flwr.rules import Paper
 
 StateT = TypeVar("StateT")
@@ -229,25 +231,28 @@ def reading_of(federation: Federation[Any], node_id: int) -> Reading:
     return found
 
 
+def paillier(terms: Terms) -> Paillier:
+    """Return the vault of an epoch."""
+    assert isinstance(terms.vault, Paillier)
+    return terms.vault
+
+
 def secret_key(node: Membership) -> SecretKey:
     """Return the epoch's key, as a registered node has it."""
     assert node.registered is not None
-    key = node.registered.key
-    assert key is not None
-    public_key = PublicKey.from_bytes(key.modulus, node.announced.key_bits)
-    return SecretKey(public_key, int.from_bytes(key.prime, "big"))
+    return paillier(node.terms).secret_key(node.registered.keys)
 
 
 def decrypted(node: Membership, field: str, vector: bytes) -> NDArray[np.int64]:
     """Decrypt and unpack a vector as a registered node could, or read one that is in the clear."""
     assert node.registered is not None
-    cipher = node.cipher(node.registered)
-    return cipher.decrypt(field, vector, node.terms.layout.max_clients)
+    label, most = Label(field), node.announced.max_clients
+    return node.terms.vault.read(node.registered.keys, label, vector, most)
 
 
 def encrypted(node: Membership, field: str, values: ArrayLike) -> bytes:
     """Pack and encrypt any slots, also such as no sum of clients has."""
-    layout = node.terms.layout
+    layout = paillier(node.terms).layout
     width, step = layout.slot_bits(field), layout.slots_per_ciphertext(field)
     slots = np.asarray(values).tolist()
     return secret_key(node).encrypt(

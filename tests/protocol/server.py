@@ -14,6 +14,7 @@ from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
 from dubhe_flwr.protocol.coordinator.agent_tasks import AgentTask
 from dubhe_flwr.protocol.coordinator.context import Awaiting, CoordinatorState
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
+from dubhe_flwr.protocol.vaults import Label
 
 AwaitingT = TypeVar("AwaitingT", bound=Awaiting)
 Nodes = Federation[CoordinatorState]
@@ -112,10 +113,10 @@ def with_liars(
             return reply
         lies.append(nodes.state.run.server_round)
         node = joined(nodes, node_id)
-        values: NDArray[np.int64] = np.zeros(node.terms.layout.field(field).number, np.int64)
-        own = registered(nodes, node_id)
-        if own.key is None:  # in the clear, where no more than honest numbers are packed
-            return {**reply, field: node.cipher(own).encrypt(field, spoil(values))}
+        vault, keys = node.terms.vault, registered(nodes, node_id).keys
+        values: NDArray[np.int64] = np.zeros(vault.fields[field].number, np.int64)
+        if node.announced.in_the_clear:  # where no more than honest numbers are told
+            return {**reply, field: vault.hide(keys, Label(field), spoil(values))}
         return {**reply, field: encrypted(node, field, spoil(values))}
 
     nodes.alter_reply = alter

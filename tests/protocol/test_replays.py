@@ -38,7 +38,7 @@ def result(nodes: Any, plan: Any) -> Any:
     """Return who trains and why, and all that the last sums hold."""
     own = joined(nodes, nodes.ids[0])
     told = [e.request["sums"] for e in nodes.exchanges if e.stage == "determine"][-1]
-    size = own.terms.layout.field_bytes(DISTRIBUTION)
+    size = own.terms.vault.vector_bytes(DISTRIBUTION)
     sums = [told[start : start + size] for start in range(0, len(told), size)]
     return (
         (plan.aliases, plan.chosen, plan.finding, plan.notes, plan.fallback),

@@ -85,15 +85,13 @@ def test_what_is_announced_is_what_was_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("simulation", "simulated", "encrypted"),
-    [(None, False, True), ("encrypted", True, True), ("plain", True, False)],
+    ("simulation", "simulated", "vault"),
+    [(None, False, "paillier"), ("encrypted", True, "paillier"), ("plain", True, "plain")],
 )
-def test_what_is_announced_of_a_simulation(
-    simulation: Any, simulated: bool, encrypted: bool
-) -> None:
-    """Whether there is one and whether it encrypts; real nodes are never told the seed."""
+def test_what_is_announced_of_a_simulation(simulation: Any, simulated: bool, vault: str) -> None:
+    """Whether there is one and how sums are formed; real nodes are never told the seed."""
     announced = Settings(**VALID, seed=5, simulation=simulation).announced(100, seed=5)
-    assert (announced.simulated, announced.encrypted) == (simulated, encrypted)
+    assert (announced.simulated, announced.vault) == (simulated, vault)
     assert announced.simulation_seed == (5 if simulated else None)
 
 

@@ -24,7 +24,8 @@ _SPOILT: Final[dict[str, list[dict[str, Any]]]] = {
         {"min-cohort": None}, {"max-clients": 0}, {"max-draws": -1},
         {"pool": 0}, {"pool": None}, {"pool": 2**31}, {"group-size": 1}, {"group-size": 5},
         {"group-size": 2.0}, {"simulation-seed": True}, {"simulation-seed": 2**63},
-        {"encrypted": 1}, {"has-agent": 1}, {"simulation-seed": None, "encrypted": False},
+        {"vault": 1}, {"vault": "attic"}, {"has-agent": 1},
+        {"simulation-seed": None, "vault": "plain"},
         {"weighted": None},
     ],
     "join reply": [

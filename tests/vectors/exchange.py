@@ -43,7 +43,7 @@ def messages() -> Iterator[Case]:
         ("hello", "", {}),
         ("join", "", GROUPED),
         ("join", " of real nodes", MNIST),
-        ("join", ", numbers in the clear", ANNOUNCED | {"encrypted": False}),
+        ("join", ", numbers in the clear", ANNOUNCED | {"vault": "plain"}),
         ("keygen", "", {"public-keys": bytes(range(96))}),
         ("keygen", ", signed", {"public-keys": bytes(range(96)), "signatures": bytes(288)}),
         ("register", "", key),

@@ -22,11 +22,11 @@ def paper(reference_set: Sequence[float], thresholds: object) -> dict[str, str]:
 
 ANNOUNCED: Final[dict[str, Any]] = paper([1, 2, 4], {"1": 0.6, "2": 0.3}) | {
     "num-participants": 4, "key-bits": 512, "max-clients": 20, "min-cohort": 3, "max-draws": 200,
-    "weighted": False, "has-agent": True, "encrypted": True, "pool": 1, "simulation-seed": 7,
+    "weighted": False, "has-agent": True, "vault": "paillier", "pool": 1, "simulation-seed": 7,
 }  # fmt: skip
 SEARCHED: Final = ANNOUNCED | paper([1, 4], "search")
 GROUPED: Final = ANNOUNCED | {"min-cohort": 2, "group-size": 2, "pool": 4}
-CLEAR: Final = ANNOUNCED | {"encrypted": False}
+CLEAR: Final = ANNOUNCED | {"vault": "plain"}
 WITHOUT_AGENT: Final = ANNOUNCED | {"has-agent": False}
 WEIGHTED: Final = ANNOUNCED | {"weighted": True}
 MNIST: Final = {
@@ -130,7 +130,6 @@ def expected(announced: Mapping[str, Any]) -> list[int]:
 
 def encrypted(announced: Mapping[str, Any], field: str, values: Sequence[int]) -> bytes:
     """Return a vector as it travels."""
-    plaintexts = ref.pack(announced, field, values)
-    if announced["encrypted"]:
-        return ref.encrypt(N, plaintexts, 77)
-    return ref.in_the_clear(announced["key-bits"], plaintexts)
+    if announced["vault"] == "plain":
+        return ref.in_the_clear(values)
+    return ref.encrypt(N, ref.pack(announced, field, values), 77)

@@ -197,9 +197,9 @@ def pack(announced: Announced, name: str, values: Sequence[int]) -> list[int]:
 # --- Paillier -------------------------------------------------------------------------------------
 
 
-def in_the_clear(key_bits: int, plaintexts: Iterable[int]) -> bytes:
+def in_the_clear(values: Sequence[int]) -> bytes:
     """Return what a simulated node sends in place of ciphertexts."""
-    return b"".join(plaintext.to_bytes(key_bits // 4, "big") for plaintext in plaintexts)
+    return b"".join(struct.pack(">q", value) for value in values)
 
 
 def encrypt(n: int, plaintexts: Iterable[int], r: int) -> bytes:

@@ -227,7 +227,7 @@ def _sums() -> Iterator[Case]:
         yield refuses(f"a sum {name}, to settle", registered(), "settle", sums)
     for name, vector in (
         ("that is not in the clear", given()["sums"]),
-        ("with bits beyond the key", b"\1" + given(CLEAR)["sums"][1:]),
+        ("with a number below zero", b"\x80" + given(CLEAR)["sums"][1:]),
     ):
         draws = draw(CLEAR) | {"sums": vector}
         yield refuses(f"a sum {name}", registered(CLEAR), "participate", draws)

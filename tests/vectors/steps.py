@@ -49,7 +49,7 @@ def joined(announced: Announced = ANNOUNCED, **more: Any) -> Case:
 
 def registered(announced: Announced = ANNOUNCED) -> Case:
     """Return what a node keeps that registered."""
-    key = {"modulus": MODULUS.hex(), "p": f"{P:064x}"} if announced["encrypted"] else {}
+    key = {"modulus": MODULUS.hex(), "p": f"{P:064x}"} if announced["vault"] == "paillier" else {}
     return joined(announced, registered=True, **{"num-joined": len(COUNTS)}, **key)
 
 

@@ -20,18 +20,27 @@ from dubhe_flwr.core.group_choice import best_groups, scores_of
 from dubhe_flwr.core.randomness import simulated_draws
 from dubhe_flwr.core.registration import dominating_category, participation_probability
 from dubhe_flwr.core.search import best_candidate
+from dubhe_flwr.he.layout import Layout
 from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, sealed_bytes
 from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
-from dubhe_flwr.protocol.node.memory import Allowance, EpochKey, Membership, Registration
+from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
+from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.codec import decode
-from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION, Envelope, open_request, reply_reader
+from dubhe_flwr.protocol.wire.envelope import (
+    PROTOCOL_TAG,
+    PROTOCOL_VERSION,
+    Envelope,
+    open_request,
+    reply_reader,
+)
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
-from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG, Terms, terms_of
+from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 from dubhe_flwr.rules import Paper
 
 Case = dict[str, Any]
@@ -57,6 +66,13 @@ def terms(case: Case) -> Terms:
     """Return the terms of an epoch for as many classes as its rule is for."""
     told = announced(case["parameters"])
     return terms_of(told, max(json.loads(told.rule_settings)["reference_set"]))
+
+
+def layout_of(case: Case) -> Layout:
+    """Return how the vectors of an epoch are packed."""
+    vault = terms(case).vault
+    assert isinstance(vault, Paillier)
+    return vault.layout
 
 
 def error(case: Case) -> type[Exception]:
@@ -95,7 +111,7 @@ def test_a_distribution_in_fixed_point(case: Case) -> None:
 @cases("layouts")
 def test_a_layout(case: Case) -> None:
     """Widths, numbers of ciphertexts and digest follow from the announced parameters."""
-    rule, layout = terms(case).rule, terms(case).layout
+    rule, layout = terms(case).rule, layout_of(case)
     assert isinstance(rule, Paper)
     assert [list(sigma.values()) for sigma in rule.candidates] == case["candidates"]
     assert [
@@ -115,7 +131,7 @@ def test_a_layout(case: Case) -> None:
 @cases("packings")
 def test_counters_in_plaintexts(case: Case) -> None:
     """One client's counters pack, and sums unpack."""
-    layout, plaintexts = terms(case).layout, [int(text, 16) for text in case["plaintexts"]]
+    layout, plaintexts = layout_of(case), [int(text, 16) for text in case["plaintexts"]]
     unpacked = layout.unpack(case["field"], plaintexts, case["num-clients"])
     assert unpacked.tolist() == case["values"]
     if case["num-clients"] == 1:
@@ -186,7 +202,7 @@ def test_statements_and_signatures(case: Case) -> None:
     public_key = PublicKey.from_bytes(bytes.fromhex(case["modulus"]), 512)
     agent = bytes.fromhex(case["agent-public-key"])
     join = join_statement(epoch, told, recipient)
-    key = key_statement(epoch, told, terms(case).layout, agent, public_key, recipient)
+    key = key_statement(epoch, told, layout_of(case), agent, public_key, recipient)
     for name, statement in (("join", join), ("key", key)):
         assert statement.hex() == case[f"{name}-statement"]
         assert keys.sign(statement).hex() == case[f"{name}-signature"]
@@ -254,16 +270,19 @@ def session(case: Case) -> ClientSession:
     if "kept" not in case:
         return ClientSession(policy(case))
     kept = case["kept"]
-    key = None
+    keys = b""
     if "modulus" in kept:
-        key = EpochKey(bytes.fromhex(kept["modulus"]), bytes.fromhex(kept["p"]))
+        keys = bytes.fromhex(kept["modulus"]) + bytes.fromhex(kept["p"])
+    registered = None
+    if kept["registered"]:
+        registered = Registration(keys, num_joined=kept["num-joined"])
     joined = Membership(
         bytes.fromhex(kept["epoch"]),
         kept["sequence"],
         announced(kept["parameters"]),
         bytes.fromhex(kept["delivery-private-key"]),
         tuple(kept["label-counts"]),
-        registered=Registration(key, num_joined=kept["num-joined"]) if kept["registered"] else None,
+        registered=registered,
     )
     memory = Memory(kept["sequence"], joined.epoch, Allowance(), joined)
     return ClientSession(policy(case), memory)
@@ -286,8 +305,9 @@ def check_reply(node: ClientSession, step: Case, reply: Fields) -> None:
         assert joined.registered is not None
         vector: Any = reply[name]
         field = "settlement" if name == "contribution" else name
-        cipher = joined.cipher(joined.registered)
-        assert cipher.decrypt(field, vector, 1).tolist() == numbers
+        label = Label(field, 0 if field == name else 1)
+        found = joined.terms.vault.read(joined.registered.keys, label, vector, 1)
+        assert found.tolist() == numbers
 
 
 def play(case: Case) -> None:

@@ -7,12 +7,12 @@ from typing import Any, Final, NoReturn
 
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import InvalidCiphertextError, QuorumError
-from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.dropped_replies import WAIT, dropped, remedy
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies, StageReport
 from dubhe_flwr.protocol.replies import alias_order
 from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.vaults import Adder
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message, Stage
 
@@ -99,24 +99,23 @@ class Context:
 
     def summed(
         self,
-        public_key: PublicKey | Unencrypted,
+        adder: Adder,
         vectors: Mapping[int, bytes],
-        num_ciphertexts: int,
         report: StageReport,
         what: str,
     ) -> tuple["Context", Mapping[int, bytes], bytes]:
-        """Return the vectors that are ciphertexts, and their sum; give up with too few of them.
+        """Return the vectors that can be added up, and their sum; give up with too few of them.
 
         One check of the sum covers all; only if it fails is each one looked at.
         """
         context = self.reported(report)
         context.check_quorum(len(vectors), what, None)
         try:
-            return context, vectors, public_key.add_up(vectors.values(), num_ciphertexts)
+            return context, vectors, adder.add_up(vectors.values())
         except InvalidCiphertextError:
-            valid = {n: v for n, v in vectors.items() if public_key.is_valid(v, num_ciphertexts)}
+            valid = {n: v for n, v in vectors.items() if adder.is_valid(v)}
         report = report.without(vectors.keys() - valid, "invalid ciphertext")
-        return self.summed(public_key, valid, num_ciphertexts, report, what)
+        return self.summed(adder, valid, report, what)
 
     def in_order(self, node_ids: Collection[int]) -> list[int]:
         """Return nodes by their aliases, and then those that have told none by their ids.

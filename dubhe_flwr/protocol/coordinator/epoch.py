@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 
-from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
 from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
@@ -25,7 +24,7 @@ class Invitation:
 
     @property
     def terms(self) -> Terms:
-        """Rule and layout."""
+        """Rule and vault."""
         return terms_of(self.announced, self.num_classes)
 
 
@@ -36,8 +35,8 @@ class Epoch:
     invitation: Invitation
     first_round: int  # in which it began
     aliases: Mapping[int, str]  # of each registered node, by node id in the order of the aliases
-    public_key: PublicKey | Unencrypted
-    # Encrypted p_l of each registered node, in that order; empty where there is no agent.
+    public: bytes  # what the server needs to add up
+    # Hidden p_l of each registered node, in that order; empty where there is no agent.
     distributions: tuple[bytes, ...] = field(repr=False)
     last_sum: SettleRequest = field(repr=False)  # of the rule; nodes are given it when they draw
     num_registered: int  # clients that the sum of the registrations covers
@@ -59,7 +58,7 @@ class Epoch:
 
     @cached_property
     def terms(self) -> Terms:
-        """Rule and layout."""
+        """Rule and vault."""
         return self.invitation.terms
 
     @cached_property
@@ -102,5 +101,4 @@ class Epoch:
     def sum_of_distributions(self, indices: Iterable[np.int64]) -> bytes:
         """Return the encrypted sum of ``p_l`` and ``||p_l||^2`` over some clients, by index."""
         vectors = (self.distributions[int(index)] for index in indices)
-        num_ciphertexts = self.terms.layout.num_ciphertexts(DISTRIBUTION)
-        return self.public_key.add_up(vectors, num_ciphertexts)
+        return self.terms.vault.adder(self.public, DISTRIBUTION).add_up(vectors)

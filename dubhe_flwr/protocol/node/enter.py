@@ -1,16 +1,13 @@
 """How a node enters an epoch: it joins, makes the key if it is the agent, and registers."""
 
-import secrets
 from dataclasses import replace
+from functools import partial
 
-from dubhe_flwr.errors import MalformedMessageError, RefusedError, UntrustedError
-from dubhe_flwr.he.public_key import PublicKey
-from dubhe_flwr.he.sealing import RecipientKey, SealingContext, open_sealed, seal, sealed_bytes
-from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.he.sealing import RecipientKey
 from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Allowance,
-    EpochKey,
     Keep,
     Membership,
     Memory,
@@ -19,10 +16,9 @@ from dubhe_flwr.protocol.node.memory import (
 from dubhe_flwr.protocol.node.policy import NodePolicy, read_label_counts
 from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.rule import Population
+from dubhe_flwr.protocol.vaults import Label, Seat
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES, Envelope
 from dubhe_flwr.protocol.wire.messages import (
-    PUBLIC_KEY_BYTES,
-    DeliveredKey,
     JoinReply,
     JoinRequest,
     JoinStatus,
@@ -31,18 +27,8 @@ from dubhe_flwr.protocol.wire.messages import (
     RegisterReply,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.statements import (
-    check_recipients,
-    join_statement,
-    key_statement,
-    split,
-)
-from dubhe_flwr.protocol.wire.terms import (
-    DISTRIBUTION,
-    LARGEST_WEIGHT,
-    REGISTRATION,
-    sealing_context,
-)
+from dubhe_flwr.protocol.wire.statements import join_statement
+from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, LARGEST_WEIGHT, REGISTRATION
 
 
 def join(
@@ -62,7 +48,7 @@ def join(
         signature = policy.pinned.sign(join_statement(header.epoch, request, public_key))
     num_classes = None if counts is None else len(counts)
     examples = sum(counts) if request.weighted and counts is not None else None
-    told = None if request.encrypted or policy.willing is not None else counts
+    told = counts if request.in_the_clear and policy.willing is None else None
     reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
     joined = None
     if counts is not None:
@@ -83,66 +69,38 @@ def join(
 def make_key(
     policy: NodePolicy, joined: Membership, request: KeygenRequest, keep: Keep
 ) -> KeygenReply:
-    """Make a new key pair and seal its secret half to each node, this one included."""
+    """Make the key of the epoch, once."""
     if joined.has_made_key:
         raise RefusedError("This node has made a key in that epoch.")
-    announced, terms = joined.announced, joined.terms
-    own = RecipientKey.from_bytes(joined.delivery_key).public_bytes
-    recipients = list(split(request.public_keys, PUBLIC_KEY_BYTES))
-    if own not in recipients or len(set(recipients)) < len(recipients):
-        raise RefusedError("The recipients are not distinct, or lack the agent itself.")
-    if not announced.min_cohort <= len(recipients) <= announced.max_clients:
-        raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
-    if policy.pinned is not None:
-        check_recipients(policy.pinned, joined.epoch, announced, request)
-    secret_key = generate_secret_key(announced.key_bits)
-    public_key = secret_key.public_key
-    context = sealing_context(joined.epoch, own, terms.layout)
-    sealed = b"".join(_seal_or_fill(secret_key, recipient, context) for recipient in recipients)
-    signatures = None
-    if policy.pinned is not None:
-        signatures = b"".join(
-            policy.pinned.sign(
-                key_statement(joined.epoch, announced, terms.layout, own, public_key, recipient)
-            )
-            for recipient in recipients
-        )
+    reply = joined.terms.vault.make_key(_seat(policy, joined), request)
     keep(replace(joined, has_made_key=True))
-    return KeygenReply(public_key.to_bytes(), sealed, signatures)
+    return reply
 
 
 def register(
     policy: NodePolicy, joined: Membership, request: RegisterRequest, keep: Keep
 ) -> RegisterReply:
-    """Encrypt what the rule adds up and the label distribution, with the key that is delivered."""
-    registered, delivered = joined.registered, request.key
-    if (delivered is not None) != joined.announced.encrypted:
-        raise RefusedError("A key is delivered if and only if the epoch is encrypted.")
-    # A second agent may be asked, but only before anything is known under the first one's key.
-    if registered is not None and (
-        registered.reading is not None
-        or registered.has_refused
-        or delivered is None
-        or registered.key is None
-        or delivered.modulus == registered.key.modulus
-    ):
+    """Hide what the rule adds up and the label distribution, with the key that is delivered."""
+    before, terms, announced = joined.registered, joined.terms, joined.announced
+    if before is not None and (before.reading is not None or before.has_refused):
         raise RefusedError("This node has registered in that epoch before.")
-    if (request.mean_examples is not None) != joined.announced.weighted:
+    if (request.mean_examples is not None) != announced.weighted:
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
-    key = None if delivered is None else _open(policy, joined, delivered)
+    keys = terms.vault.accept(
+        _seat(policy, joined), request, None if before is None else before.keys
+    )
     weight = _weight(joined, request.mean_examples)
-    registered = Registration(key, weight, num_joined=request.num_joined)
-    terms, announced = joined.terms, joined.announced
+    registered = Registration(keys, weight, num_joined=request.num_joined)
     population = Population(
         terms.frame,
         request.num_joined,
         announced.num_participants,
         announced.num_volunteers(request.num_joined),
     )
-    own, cipher = own_of(policy, joined, registered, exchange=0), joined.cipher(registered)
+    own, hide = own_of(policy, joined, registered, exchange=0), partial(terms.vault.hide, keys)
     reply = RegisterReply(
-        cipher.encrypt(REGISTRATION, terms.rule.contribution(own, population)),
-        cipher.encrypt(DISTRIBUTION, terms.weighted_distribution(own))
+        hide(Label(REGISTRATION), terms.rule.contribution(own, population)),
+        hide(Label(DISTRIBUTION), terms.weighted_distribution(own))
         if announced.has_agent
         else None,
     )
@@ -158,29 +116,6 @@ def _weight(joined: Membership, mean_examples: float | None) -> float:
     return min(max(weight, 1.0 / LARGEST_WEIGHT), LARGEST_WEIGHT)
 
 
-def _open(policy: NodePolicy, joined: Membership, delivered: DeliveredKey) -> EpochKey:
-    """Open the sealed key; with pinned keys, only one that a trusted agent made for this node."""
-    announced, layout = joined.announced, joined.terms.layout
-    public_key = PublicKey.from_bytes(delivered.modulus, announced.key_bits)
-    delivery_key, agent = RecipientKey.from_bytes(joined.delivery_key), delivered.agent_public_key
-    if policy.pinned is not None:
-        statement = key_statement(
-            joined.epoch, announced, layout, agent, public_key, delivery_key.public_bytes
-        )
-        try:
-            policy.pinned.trusted.signer(statement, delivered.signature)
-        except UntrustedError as error:
-            raise UntrustedError(
-                f"No trusted agent made this key for this node, epoch and parameters: {error}"
-            ) from None
-    context = sealing_context(joined.epoch, agent, layout)
-    secret_key = open_sealed(delivered.sealed_key, delivery_key, context, public_key)
-    return EpochKey(delivered.modulus, secret_key.to_bytes())
-
-
-def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
-    """Seal the key; who sent an unusable public key gets what never opens, and drops out alone."""
-    try:
-        return seal(secret_key, recipient, context)
-    except MalformedMessageError:
-        return secrets.token_bytes(sealed_bytes(secret_key.public_key.bits))
+def _seat(policy: NodePolicy, joined: Membership) -> Seat:
+    """Return what the node brings to the vault of the epoch."""
+    return Seat(joined.epoch, joined.delivery_key, policy.pinned)

@@ -3,16 +3,12 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import MalformedMessageError
-from dubhe_flwr.he.layout import Layout
-from dubhe_flwr.he.public_key import PublicKey, Unencrypted
-from dubhe_flwr.he.secret_key import SecretKey
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -21,7 +17,7 @@ from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 REMEMBERED_EPOCHS: Final = 64
 """Past epochs that a node remembers, so that an old request to join is refused."""
 
-_VERSION: Final = 7
+_VERSION: Final = 8
 _VERSION_KEY: Final = "version"
 
 
@@ -48,18 +44,10 @@ class Reading(_Hidden):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EpochKey(_Hidden):
-    """The Paillier key of an epoch: ``n`` and ``p``."""
-
-    modulus: bytes
-    prime: bytes
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Registration(_Hidden):
     """What a node has once it registered."""
 
-    key: EpochKey | None = None  # None in a simulation that does not encrypt
+    keys: bytes = b""  # of the vault, to hide and to read
     weight: float = 1.0  # how much the node counts
     reading: Reading | None = None  # None before the first sum of the rule
     has_refused: bool = False  # whether it refused a sum; it then draws no more in this epoch
@@ -111,43 +99,13 @@ class Membership(_Hidden):
 
     @property
     def terms(self) -> Terms:
-        """Rule and layout of the epoch."""
+        """Rule and vault of the epoch."""
         return terms_of(self.announced, len(self.label_counts))
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """The label counts, shape (C,)."""
         return np.array(self.label_counts, dtype=np.int64)
-
-    def cipher(self, registered: Registration) -> "Cipher":
-        """Return what encrypts and decrypts the fields of the epoch."""
-        return _cipher(registered.key, self.terms)
-
-
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Cipher(_Hidden):
-    """The key of an epoch, ready for use, and its layout."""
-
-    key: SecretKey | Unencrypted
-    layout: Layout
-
-    def decrypt(self, field: str, vector: bytes, num_addends: int) -> NDArray[np.int64]:
-        """Decrypt and unpack the sum of a field over some clients; `DubheError` if it is none."""
-        return self.layout.unpack(field, self.key.decrypt(vector), num_addends)
-
-    def encrypt(self, field: str, values: NDArray[np.int64]) -> bytes:
-        """Pack and encrypt a field."""
-        return self.key.encrypt(self.layout.pack(field, values))
-
-
-@lru_cache(maxsize=1)
-def _cipher(kept: EpochKey | None, terms: Terms) -> Cipher:
-    """Return what is kept of a key, ready for use; all nodes of a simulation share it."""
-    layout = terms.layout
-    if kept is None:
-        return Cipher(Unencrypted(layout.key_bits), layout)
-    public_key = PublicKey.from_bytes(kept.modulus, layout.key_bits)
-    return Cipher(SecretKey(public_key, int.from_bytes(kept.prime, "big")), layout)
 
 
 Keep = Callable[[Membership], None]

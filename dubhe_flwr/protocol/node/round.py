@@ -17,9 +17,10 @@ from dubhe_flwr.protocol.node.guards import (
     spend_draws,
     spend_sums,
 )
-from dubhe_flwr.protocol.node.memory import Cipher, Keep, Membership, Registration
+from dubhe_flwr.protocol.node.memory import Keep, Membership, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing
 from dubhe_flwr.protocol.node.settle import read_sum
+from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.wire.draws import write_draws
 from dubhe_flwr.protocol.wire.messages import (
     DetermineReply,
@@ -58,16 +59,17 @@ def determine(
         raise RefusedError("Nothing is determined in this epoch.")
     registered = registration_of(joined)
     num_clients = request.num_clients
-    size = joined.terms.layout.field_bytes(DISTRIBUTION)
+    size = joined.terms.vault.vector_bytes(DISTRIBUTION)
     if len(request.sums) != size * len(num_clients):
         raise RefusedError("The sums are not as many as announced.")
     rounds = [slice(*ends) for ends in pairwise(accumulate(request.num_sums, initial=0))]
     _check_sizes(joined, registered, [num_clients[each] for each in rounds])
     registered = spend_sums(registered, len(num_clients))
     keep(replace(joined, registered=registered))
-    cipher = joined.cipher(registered)
     found = [
-        _decrypted(joined.terms, cipher, request.sums[row * size : (row + 1) * size], number)
+        _decrypted(
+            joined.terms, registered.keys, request.sums[row * size : (row + 1) * size], number
+        )
         for row, number in enumerate(num_clients)
     ]
     try:
@@ -110,11 +112,11 @@ def _check_sizes(
 
 
 def _decrypted(
-    terms: Terms, cipher: Cipher, vector: bytes, num_clients: int
+    terms: Terms, keys: bytes, total: bytes, num_clients: int
 ) -> NDArray[np.int64] | None:
     """Return the slots of a sum; None if it does not cover the clients it is said to cover."""
     try:
-        found = cipher.decrypt(DISTRIBUTION, vector, num_clients)
+        found = terms.vault.read(keys, Label(DISTRIBUTION), total, num_clients)
     except DecryptionError:
         return None
     return found if terms.covers(found, num_clients) else None

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import IS_ANOTHER, read_before, registration_of
-from dubhe_flwr.protocol.node.memory import Cipher, Keep, Membership, Reading, Registration
+from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
 from dubhe_flwr.protocol.node.policy import NodePolicy, logger, where_raised
 from dubhe_flwr.protocol.rules.rule import Own, Population, Settled, Unsettled
+from dubhe_flwr.protocol.vaults import Label, Vault
 from dubhe_flwr.protocol.wire.messages import SettleReply, SettleRequest
 from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
 
@@ -28,7 +29,8 @@ def settle(
         return SettleReply(finding=outcome.finding)
     joined = replace(joined, registered=registered, account=joined.account.entered())
     keep(joined)
-    return SettleReply(joined.cipher(registered).encrypt(SETTLEMENT, outcome.contribution))
+    label = Label(SETTLEMENT, request.exchange + 1)
+    return SettleReply(joined.terms.vault.hide(registered.keys, label, outcome.contribution))
 
 
 def own_of(
@@ -99,12 +101,14 @@ def _outcome(
     num_sums = terms.rule.num_sums(terms.frame, num_registered)
     if request.exchange >= num_sums:
         return Settled(min(1.0, num_volunteers / num_registered))
-    field = SETTLEMENT if request.exchange else REGISTRATION
+    label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
     outcome = terms.rule.settle(
         own_of(policy, joined, registered, request.exchange + 1),
         Population(terms.frame, request.num_clients, announced.num_participants, num_volunteers),
         None if reading is None else reading.memory,
-        decrypted_sum(joined.cipher(registered), field, request.sums, request.num_clients).copy(),
+        decrypted_sum(
+            terms.vault, registered.keys, label, request.sums, request.num_clients
+        ).copy(),
     )
     if not 0.0 <= outcome.probability <= 1.0:
         logger.warning("dubhe: the probability of the rule %r is not 0 to 1.", announced.rule)
@@ -114,9 +118,11 @@ def _outcome(
 
 
 @lru_cache(maxsize=1)
-def decrypted_sum(cipher: Cipher, field: str, vector: bytes, num_clients: int) -> NDArray[np.int64]:
-    """Decrypt a sum, once for all nodes of a simulation; a real node is alone in its process."""
-    return cipher.decrypt(field, vector, num_clients)
+def decrypted_sum(
+    vault: Vault, keys: bytes, label: Label, total: bytes, num_clients: int
+) -> NDArray[np.int64]:
+    """Read a sum, once for all nodes of a simulation; a real node is alone in its process."""
+    return vault.read(keys, label, total, num_clients)
 
 
 def _check_number(joined: Membership, registered: Registration, request: SettleRequest) -> None:

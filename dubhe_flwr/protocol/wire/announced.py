@@ -8,6 +8,9 @@ from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.wire.codec import Message, require
 
+VAULTS: Final = ("plain", "paillier")
+"""How the vaults are called on the wire."""
+
 _MAX_RULE_BYTES: Final = 2**16
 
 
@@ -44,7 +47,7 @@ class JoinRequest(Message):
     group_size: int | None = None  # fewest clients in a group; None where an agent chooses a try
     weighted: bool = False  # whether nodes count by their number of samples
     has_agent: bool = True  # whether an agent chooses, from sums of label distributions
-    encrypted: bool = True  # False where simulated nodes send numbers in the clear
+    vault: str = "paillier"  # how sums are formed: one of `VAULTS`
     simulation_seed: int | None = None  # of the draws of simulated nodes; None for real nodes
 
     def __post_init__(self) -> None:
@@ -56,13 +59,19 @@ class JoinRequest(Message):
             fits = self.min_cohort <= self.group_size <= self.num_participants
             require(fits, "A group has from min_cohort to K clients.")
         require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
-        require(self.simulated or self.encrypted, "A real node sends nothing in the clear.")
+        require(self.vault in VAULTS, "The vault is not known.")
+        require(self.simulated or not self.in_the_clear, "A real node sends nothing in the clear.")
         require(self.max_draws >= 0, "A budget is negative.")
 
     @property
     def simulated(self) -> bool:
         """Whether all nodes are simulated."""
         return self.simulation_seed is not None
+
+    @property
+    def in_the_clear(self) -> bool:
+        """Whether simulated nodes send their numbers as they are."""
+        return self.vault == "plain"
 
     @property
     def determination(self) -> Determination:

@@ -12,6 +12,8 @@ from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, Message
 
 PROTOCOL_VERSION: Final = 1
+PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
+"""What every signature and sealed key is bound to, besides its epoch."""
 EPOCH_ID_BYTES: Final = 16
 
 

@@ -15,8 +15,8 @@ from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import prefixed
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.wire.codec import encode
+from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
 from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest, KeygenRequest
-from dubhe_flwr.protocol.wire.terms import PROTOCOL_TAG
 
 
 @lru_cache(maxsize=16)

@@ -9,14 +9,10 @@ from numpy.typing import NDArray
 from dubhe_flwr.core.distribution import FIXED_POINT_SCALE, fixed_point_distribution, with_square
 from dubhe_flwr.core.registration import MAX_REGISTRY_LENGTH
 from dubhe_flwr.errors import RefusedError, SettingsError
-from dubhe_flwr.he.layout import Layout, Slots
-from dubhe_flwr.he.sealing import SealingContext
+from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
-from dubhe_flwr.protocol.wire.envelope import PROTOCOL_VERSION
+from dubhe_flwr.protocol.vaults import Vault, vault_of
 from dubhe_flwr.protocol.wire.messages import JoinRequest
-
-PROTOCOL_TAG: Final = f"dubhe/{PROTOCOL_VERSION}"
-"""What every signature and sealed key is bound to, beside its epoch."""
 
 REGISTRATION: Final = "registration"
 DISTRIBUTION: Final = "distribution"
@@ -25,11 +21,10 @@ MAX_CLASSES: Final = MAX_REGISTRY_LENGTH
 MAX_KEY_BITS: Final = 8192
 LARGEST_WEIGHT: Final = 4.0
 """Of a node, relative to the mean; the least is its inverse."""
-_MAX_CIPHERTEXTS: Final = 256
 
 
 class Terms:
-    """Rule and layout of an epoch, from what is announced and the ``C`` that the nodes say.
+    """Rule and vault of an epoch, from what is announced and the ``C`` that the nodes say.
 
     It is a `RefusedError` if they cannot work.
     """
@@ -54,15 +49,9 @@ class Terms:
                 SETTLEMENT: self.rule.settlement_slots(self.frame),
             }
             fields = {name: shape for name, shape in slots.items() if shape is not None}
-            self.layout = Layout(announced.key_bits, announced.max_clients, fields)
+            self.vault: Vault = vault_of(announced, fields)
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch cannot work: {error}") from None
-        most = max(map(self.layout.num_ciphertexts, fields))
-        if most > _MAX_CIPHERTEXTS:
-            raise RefusedError(
-                f"The rule takes {most} ciphertexts of each node at once, above "
-                f"{_MAX_CIPHERTEXTS}; choose one with fewer numbers."
-            )
 
     def weighted_distribution(self, own: Own) -> NDArray[np.int64]:
         """Return what a node registers for determination: ``w p_l`` and ``w ||p_l||^2``."""
@@ -86,8 +75,3 @@ def rule_of(announced: JoinRequest) -> Rule:
 def terms_of(announced: JoinRequest, num_classes: int) -> Terms:
     """Return the checked terms of an epoch, computed once for all nodes of a simulation."""
     return Terms(announced, num_classes)
-
-
-def sealing_context(epoch: bytes, agent_public_key: bytes, layout: Layout) -> SealingContext:
-    """Return what a sealed key is bound to."""
-    return SealingContext(PROTOCOL_TAG, epoch, agent_public_key, layout.digest())

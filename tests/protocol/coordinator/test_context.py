@@ -3,12 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from determined import determined
 from protocol.server import SEARCH, SETTINGS, federation
 
 from dubhe_flwr.errors import QuorumError
-from dubhe_flwr.he.public_key import Unencrypted
+from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.he.secret_key import generate_secret_key
 from dubhe_flwr.protocol import Settings, Stage, StageReport
 from dubhe_flwr.protocol.coordinator.context import (
@@ -18,12 +19,16 @@ from dubhe_flwr.protocol.coordinator.context import (
     RoundProgress,
     Run,
 )
-from dubhe_flwr.protocol.wire.messages import HelloRequest
+from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults.paillier import Paillier
+from dubhe_flwr.protocol.vaults.plain import Plain
+from dubhe_flwr.protocol.wire.messages import HelloRequest, JoinRequest
 from dubhe_flwr.rules import Paper
 
 OPTIONS = {
     name: value for name, value in SETTINGS.items() if name not in Paper.__dataclass_fields__
 }
+ANNOUNCED = JoinRequest("paper", "{}", 4, 512, 20, 3, 99)
 CONTEXT = Context(
     Settings(**determined(rule=Paper((1, 2, 10)), **OPTIONS)),
     Run(seed=7, server_round=8),
@@ -65,20 +70,29 @@ def test_notes_and_reports_add_up() -> None:
 @pytest.mark.parametrize("plain", [False, True])
 def test_what_is_not_a_ciphertext_is_in_no_sum(plain: bool) -> None:
     """All others are added up, in one go where nothing is wrong; with too few the round ends."""
+    vault: Any = (Plain if plain else Paillier)(ANNOUNCED, {"a": Slots(1, 9), "b": Slots(1, 1)})
     secret = generate_secret_key(512)
-    key: Any = Unencrypted(512) if plain else secret.public_key
-    valid = {n: (key if plain else secret).encrypt([n, 1]) for n in range(7)}
+    prime, modulus = secret.to_bytes(), secret.public_key.to_bytes()
+    adder = vault.adder(b"" if plain else modulus, "a", "b")
+
+    def hidden(number: int, field: str) -> bytes:
+        return bytes(vault.hide(modulus + prime, Label(field), np.array([number])))
+
+    valid = {n: hidden(n, "a") + hidden(1, "b") for n in range(7)}
+    size = vault.vector_bytes("a")
     report = StageReport("register", 7, 7, {}, 10, 20)
-    context, members, _ = CONTEXT.summed(key, valid, 2, report, "here")
+    context, members, _ = CONTEXT.summed(adder, valid, report, "here")
     assert (members, context.round.reports) == (valid, (report,))
-    bad = b"\xff" * 128 if plain else bytes(128)
-    spoilt = {3: valid[3][:128] + bad, 1: bad * 2, 4: valid[4][:128]}
-    context, members, total = CONTEXT.summed(key, valid | spoilt, 2, report, "here")
+    bad = b"\xff" * size if plain else bytes(size)
+    spoilt = {3: valid[3][:size] + bad, 1: bad * 2, 4: valid[4][:size]}
+    context, members, total = CONTEXT.summed(adder, valid | spoilt, report, "here")
     assert set(members) == {0, 2, 5, 6}
     assert context.round.reports[-1].dropped == {"invalid ciphertext": 3}
-    assert (key if plain else secret).decrypt(total) == [13, 4]
+    parts = {"a": total[:size], "b": total[size:]}
+    read = [vault.read(modulus + prime, Label(name), part, 4) for name, part in parts.items()]
+    assert [int(numbers[0]) for numbers in read] == [13, 4]
     with pytest.raises(GivenUpError, match="3 invalid ciphertext at register"):
-        CONTEXT.summed(key, spoilt, 2, report, "here")
+        CONTEXT.summed(adder, spoilt, report, "here")
 
 
 def test_agents_are_drawn_by_the_seed_for_each_round() -> None:

@@ -128,7 +128,7 @@ def test_all_nodes_register_under_one_identity() -> None:
     assert epoch.registered == tuple(nodes.ids)
     assert {e.request["epoch"] for e in nodes.exchanges} == {plan.epoch} == {epoch.identity}
     assert epoch.identity != epoch_of(same).identity
-    assert epoch.public_key != epoch_of(same).public_key
+    assert epoch.public != epoch_of(same).public
 
 
 class TestRoundsPerDraw:

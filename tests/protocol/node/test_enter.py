@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from protocol.federation import joined, registered
+from protocol.federation import joined, paillier, registered
 from protocol.nodes import federation, next_request, public_key_of, refuses, set_policy
 
 from dubhe_flwr.errors import RefusedError
@@ -11,7 +11,6 @@ from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import RecipientKey, open_sealed
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.wire.messages import JoinStatus
-from dubhe_flwr.protocol.wire.terms import sealing_context
 
 SEALED = 80
 """Bytes of a sealed key."""
@@ -74,7 +73,7 @@ def test_every_recipient_can_open_the_key() -> None:
     assert "signatures" not in reply
     for position, recipient in enumerate(nodes.ids):
         own = joined(nodes, recipient)
-        context = sealing_context(own.epoch, public_key_of(nodes, node_id), own.terms.layout)
+        context = paillier(own.terms).sealing_context(own.epoch, public_key_of(nodes, node_id))
         sealed = reply["sealed-keys"][position * SEALED : (position + 1) * SEALED]
         delivery_key = RecipientKey.from_bytes(own.delivery_key)
         assert open_sealed(sealed, delivery_key, context, key).public_key == key

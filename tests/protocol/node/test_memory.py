@@ -19,19 +19,19 @@ from dubhe_flwr.protocol.node.memory import (
     REMEMBERED_EPOCHS,
     Account,
     Allowance,
-    EpochKey,
     Membership,
     Reading,
     Registration,
 )
+from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.wire.messages import JoinRequest
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION
 from dubhe_flwr.rules import Paper
 
 ANNOUNCED = JoinRequest("paper", Paper((1, 3), {1: 0.7}).to_json(), 20, 512, 1000, 3, 1000)
-KEY = EpochKey(b"modulus 31415", b"prime 31415")
+KEYS = b"modulus 31415, prime 31415"
 READING = Reading(b"digest of 31415", 31415, 0.31415, (0.31415, 2.0))
-REGISTERED = Registration(KEY, 2.5, READING, num_draws=31415, num_sums=31415)
+REGISTERED = Registration(KEYS, 2.5, READING, num_draws=31415, num_sums=31415)
 JOINED = Membership(
     b"\xab" * 16, 31, ANNOUNCED, b"key for delivery 31415", (31415, 2, 3), registered=REGISTERED
 )
@@ -56,7 +56,7 @@ MEMORY = Memory(31415, b"\x01" * 16 + b"\xab" * 16, Allowance(31415, 1, 31415), 
         st.lists(st.floats(allow_nan=False)).map(tuple),
     ),
     weight=st.floats(0.25, 4),
-    key=st.none() | st.builds(EpochKey, st.binary(), st.binary()),
+    keys=st.binary(),
     num_draws=st.integers(0, 2**63 - 1),
 )
 def test_round_trip(
@@ -65,7 +65,7 @@ def test_round_trip(
     reading: Reading | None,
     account: Any,
     weight: float,
-    key: EpochKey | None,
+    keys: bytes,
     num_draws: int,
 ) -> None:
     """A node finds after a request what it kept before, however far it has come."""
@@ -73,7 +73,7 @@ def test_round_trip(
         JOINED,
         label_counts=counts,
         account=account,
-        registered=Registration(key, weight, reading, num_draws=num_draws),
+        registered=Registration(keys, weight, reading, num_draws=num_draws),
     )
     for place in (joined, replace(joined, registered=None), None):
         memory = replace(MEMORY, joined=place)
@@ -88,7 +88,7 @@ def test_round_trip(
         {"joined.announced.num-participants": None}, {"joined.announced.num-participants": 0},
         {"joined.has-made-key": None}, {"joined.registered.weight": None},
         {"joined.registered.reading.digests": None}, {"allowance.day": None},
-        {"joined.registered.key.prime": None},
+        {"joined.registered.keys": None},
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_without_a_detail(damage: dict[str, object]) -> None:
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_refused_without_a_detail(damage: dict[str, objec
             Memory.from_fields(fields)
 
 
-HOLDERS = [MEMORY, JOINED, REGISTERED, READING, KEY]
+HOLDERS = [MEMORY, JOINED, REGISTERED, READING]
 
 
 @pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
@@ -135,10 +135,11 @@ def test_what_is_encrypted_comes_back(simulation: str) -> None:
     nodes.play(1)
     place, own = joined(nodes, nodes.ids[0]), registered(nodes, nodes.ids[0])
     values = np.arange(5)
-    vector = place.cipher(own).encrypt(DISTRIBUTION, values)
-    assert len(vector) == place.terms.layout.field_bytes(DISTRIBUTION)
+    vault, label = place.terms.vault, Label(DISTRIBUTION)
+    vector = vault.hide(own.keys, label, values)
+    assert len(vector) == vault.vector_bytes(DISTRIBUTION)
     in_the_clear = vector.count(0) > len(vector) // 2
-    assert (own.key is None) == in_the_clear == (simulation == "plain")
-    np.testing.assert_array_equal(place.cipher(own).decrypt(DISTRIBUTION, vector, 1), values)
+    assert (own.keys == b"") == in_the_clear == (simulation == "plain")
+    np.testing.assert_array_equal(vault.read(own.keys, label, vector, 1), values)
     with pytest.raises(DecryptionError):
-        place.cipher(own).decrypt(DISTRIBUTION, vector[:-1], 1)
+        vault.read(own.keys, label, vector[:-1], 1)

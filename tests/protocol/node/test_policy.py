@@ -147,7 +147,7 @@ def test_one_class_is_no_choice(counts: Any) -> None:
 def test_the_owner_sets_the_floors() -> None:
     """Smaller cohorts and keys, and numbers in the clear, are accepted by who says so."""
     lax = policy(min_cohort=2, min_key_bits=512, simulated=True)
-    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulation_seed=7, encrypted=False)
+    asked = replace(ANNOUNCED, min_cohort=2, key_bits=512, simulation_seed=7, vault="plain")
     assert not isinstance(read_label_counts(lax, asked), JoinStatus)
 
 

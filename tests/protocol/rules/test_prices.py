@@ -72,7 +72,7 @@ def test_lies_are_refused_by_all(stage: Stage) -> None:
             return reply
         lies.append(1)
         node = joined(nodes, node_id)
-        shape = node.terms.layout.field(field)
+        shape = node.terms.vault.fields[field]
         values = np.full(shape.number, 40 * shape.largest)
         return {**reply, ADDED[stage]: encrypted(node, field, values)}
 

@@ -74,9 +74,9 @@ def secrets(memories: Iterable[Memory]) -> set[str]:
         if kept is None:
             continue
         numbers = [int.from_bytes(kept.delivery_key, "big")]
-        if kept.registered is not None and (key := kept.registered.key) is not None:
-            p = int.from_bytes(key.prime, "big")
-            numbers += [p, int.from_bytes(key.modulus, "big") // p]
+        if kept.registered is not None:
+            p = int.from_bytes(kept.registered.keys[64:], "big")
+            numbers += [p, int.from_bytes(kept.registered.keys[:64], "big") // p]
         for number in numbers:
             found |= {str(number), f"{number:x}", repr(number.to_bytes(32, "big"))[2:-1]}
     return found

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from protocol.federation import paillier
 
 from dubhe_flwr.errors import RefusedError
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -23,7 +24,7 @@ def test_rule_and_layout() -> None:
     """The paper's registry of 56 slots fits one ciphertext, and so does a distribution."""
     terms = terms_of(ANNOUNCED, 10)
     assert terms.rule.announced() == Paper((1, 2, 10), {1: 0.7, 2: 0.1}).announced()
-    layout = terms.layout
+    layout = paillier(terms).layout
     assert (layout.key_bits, layout.max_clients) == (2048, 1000)
     fields = [(name, slots.number, slots.largest) for name, slots in layout.fields.items()]
     assert fields == [("registration", 56, 1), ("distribution", 11, 2**20)]
@@ -33,9 +34,9 @@ def test_rule_and_layout() -> None:
 def test_a_search_has_one_more_field() -> None:
     """A registry for each candidate, and then the expected data of each."""
     terms = terms_of(announced(Paper((1, 2, 10), "search")), 10)
-    fields = [(name, slots.number) for name, slots in terms.layout.fields.items()]
+    fields = [(name, slots.number) for name, slots in paillier(terms).layout.fields.items()]
     assert fields == [("registration", 504), ("distribution", 11), ("settlement", 99)]
-    numbers = map(terms.layout.num_ciphertexts, ("registration", "distribution"))
+    numbers = map(paillier(terms).layout.num_ciphertexts, ("registration", "distribution"))
     assert sum(numbers) == 4
 
 
@@ -66,4 +67,4 @@ def test_terms_that_cannot_work_are_refused(change: dict[str, Any], num_classes:
 )
 def test_terms_at_the_limit_work(change: dict[str, Any], num_classes: int) -> None:
     """The limits themselves are within."""
-    assert Terms(replace(ANNOUNCED, **change), num_classes).layout
+    assert Terms(replace(ANNOUNCED, **change), num_classes).vault

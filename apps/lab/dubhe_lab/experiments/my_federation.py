@@ -178,30 +178,18 @@ def _costs(
         began = time.perf_counter()
         measured = next(timed)
         seconds = time.perf_counter() - began
-        cost = Cost(
-            exchanges=fmean(len(plan.stages) for plan in own),
-            messages=fmean(sum(report.sent for report in plan.stages) for plan in own),
-            bytes_up=fmean(plan.bytes_up for plan in own),
-            bytes_down=fmean(plan.bytes_down for plan in own),
+        times = fmean(plan.num_registered for plan in own) / measured.num_registered
+        # In the clear nobody makes a key.
+        of_keys = int(registers)
+        costs[name] = Cost(
+            exchanges=fmean(len(plan.stages) for plan in own) + of_keys,
+            messages=fmean(sum(report.sent for report in plan.stages) for plan in own) + of_keys,
+            bytes_up=times * measured.bytes_up,
+            bytes_down=times * measured.bytes_down,
             node_seconds=seconds / len(some),
         )
-        costs[name] = _with_keys(cost, own, measured) if registers else cost
     return costs
 
 
 def _reports(plan: Plan) -> dict[str, StageReport]:
     return {report.stage: report for report in plan.stages}
-
-
-def _with_keys(cost: Cost, plans: Sequence[Plan], measured: Plan) -> Cost:
-    """Add the exchange of keys, which plain rounds lack: each node's part is as in `measured`."""
-    of_keys, register = (_reports(measured)[stage] for stage in (Stage.KEYGEN, Stage.REGISTER))
-    plain = fmean(_reports(plan)[Stage.REGISTER].bytes_down for plan in plans)
-    times = fmean(plan.num_registered for plan in plans) / measured.num_registered
-    return replace(
-        cost,
-        exchanges=cost.exchanges + 1,
-        messages=cost.messages + 1,
-        bytes_up=cost.bytes_up + times * of_keys.bytes_up,
-        bytes_down=cost.bytes_down + times * (of_keys.bytes_down + register.bytes_down) - plain,
-    )

@@ -99,7 +99,7 @@ class Join(Awaiting):
             if reply.status != JoinStatus.JOINS:
                 declined.add(node_id)
                 return JoinStatus(reply.status).reason
-            tells_labels = reply.label_counts is not None and self.announced.encrypted
+            tells_labels = reply.label_counts is not None and not self.announced.in_the_clear
             if tells_labels or (reply.num_examples is not None) != self.announced.weighted:
                 return "numbers that were not asked for, or missing ones"
             if trusted is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dubhe_flwr.he.public_key import PublicKey, Unencrypted
+from dubhe_flwr.he.public_key import PublicKey
 from dubhe_flwr.he.sealing import sealed_bytes
 from dubhe_flwr.he.signing import SIGNATURE_BYTES
 from dubhe_flwr.protocol.coordinator.context import MAX_AGENTS, Awaiting, Context
@@ -26,7 +26,7 @@ class KeyMade:
 
     joined: JoinedNodes
     agents: tuple[int, ...]  # whom to ask next, if it does not open
-    public_key: PublicKey | Unencrypted  # a simulation may do without encryption
+    public: bytes  # what the server needs to add up
     requests: Mapping[int, RegisterRequest]
 
 
@@ -40,13 +40,12 @@ class Keygen(Awaiting):
     @classmethod
     def begin(cls, context: Context, joined: JoinedNodes) -> tuple[Context, "Keygen | KeyMade"]:
         """Ask the first agent; nobody in a simulation that does not encrypt."""
-        if not joined.invitation.announced.encrypted:
-            plain = Unencrypted(joined.invitation.announced.key_bits)
+        if joined.invitation.announced.in_the_clear:
             requests = dict.fromkeys(
                 joined.members, RegisterRequest(len(joined.members), None, joined.mean_examples)
             )
             # It takes a number as with encryption, for the next request to join to have the same.
-            return context.counted(), KeyMade(joined, (), plain, requests)
+            return context.counted(), KeyMade(joined, (), b"", requests)
         agents = context.agents(tuple(joined.members))[:MAX_AGENTS]
         return cls.ask(context, joined, agents)
 
@@ -92,5 +91,5 @@ class Keygen(Awaiting):
             )
             for node_id, key in zip(joined.members, sealed, strict=True)
         }
-        public_key = PublicKey.from_bytes(reply.modulus, key_bits)
-        return context.with_used_agents([agent]), KeyMade(joined, self.agents, public_key, requests)
+        made = KeyMade(joined, self.agents, reply.modulus, requests)
+        return context.with_used_agents([agent]), made

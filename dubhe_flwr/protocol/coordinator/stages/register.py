@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dubhe_flwr.he.public_key import PublicKey, Unencrypted
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
@@ -18,8 +17,8 @@ class RegisteredNodes:
     """The nodes that registered, and have missed no exchange since."""
 
     joined: JoinedNodes  # the nodes that joined, these among them
-    public_key: PublicKey | Unencrypted
-    # Encrypted p_l by node id, in the order of the aliases; empty where there is no agent.
+    public: bytes  # what the server needs to add up
+    # Hidden p_l by node id, in the order of the aliases; empty where there is no agent.
     distributions: Mapping[int, bytes]
     num_registered: int  # clients that the sum of the registrations covers
     last_sum: SettleRequest  # what the nodes are given next: the sum of what they told last
@@ -41,10 +40,10 @@ class Register(Awaiting):
 
     def take(self, context: Context, replies: Replies) -> tuple[Context, RegisteredNodes | Keygen]:
         """Add up the registrations; ask another agent if its key opened for too few."""
-        joined, public_key = self.made.joined, self.made.public_key
-        layout = joined.invitation.terms.layout
-        fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in layout.fields]
-        size, *of_agent = map(layout.field_bytes, fields)
+        joined, public = self.made.joined, self.made.public
+        terms = joined.invitation.terms
+        fields = [name for name in (REGISTRATION, DISTRIBUTION) if name in terms.vault.fields]
+        size, *of_agent = map(terms.vault.vector_bytes, fields)
 
         def refuse(_node_id: int, reply: RegisterReply) -> str | None:
             told = [] if reply.distribution is None else [len(reply.distribution)]
@@ -63,17 +62,14 @@ class Register(Awaiting):
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
         }
-        num_ciphertexts = sum(map(layout.num_ciphertexts, fields))
-        context, members, total = context.summed(
-            public_key, vectors, num_ciphertexts, report, "registered"
-        )
+        adder = terms.vault.adder(public, *fields)
+        context, members, total = context.summed(adder, vectors, report, "registered")
         volunteers = joined.invitation.announced.num_volunteers(len(members))
-        terms = joined.invitation.terms
         if (remark := terms.rule.remark(volunteers, terms.frame)) is not None:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,
-            public_key=public_key,
+            public=public,
             distributions={n: accepted[n].distribution or b"" for n in members},
             num_registered=len(members),
             last_sum=SettleRequest(total[:size], len(members), exchange=0),

@@ -43,7 +43,7 @@ class Settle(Awaiting):
         """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
-        size = terms.layout.field_bytes(SETTLEMENT)
+        size = terms.vault.vector_bytes(SETTLEMENT)
 
         def refuse(_node_id: int, reply: SettleReply) -> str | None:
             fits = reply.contribution is None or len(reply.contribution) == size
@@ -64,9 +64,8 @@ class Settle(Awaiting):
             finding = Counter(reply.finding for reply in settled.values()).most_common(1)[0][0]
             return _epoch(context, _of(registered, settled), finding)
         context, members, total = context.summed(
-            registered.public_key,
+            terms.vault.adder(registered.public, SETTLEMENT),
             vectors,
-            terms.layout.num_ciphertexts(SETTLEMENT),
             report.without(settled, "settled too early"),
             "registered and went on with the rule",
         )
@@ -88,7 +87,7 @@ def _epoch(
         invitation=joined.invitation,
         first_round=context.server_round,
         aliases={node_id: joined.members[node_id].alias for node_id in node_ids},
-        public_key=registered.public_key,
+        public=registered.public,
         distributions=tuple(node_ids.values()),
         last_sum=registered.last_sum,
         num_registered=registered.num_registered,

@@ -1,0 +1,19 @@
+"""Vaults: how the sums of an epoch are formed, and who it takes to open one."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dubhe_flwr.he.layout import Slots
+from dubhe_flwr.protocol.vaults.paillier import Paillier
+from dubhe_flwr.protocol.vaults.plain import Plain
+from dubhe_flwr.protocol.vaults.vault import Adder, Label, Seat, Vault
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+
+__all__ = ["Adder", "Label", "Seat", "Vault", "vault_of"]
+
+_VAULTS: Final[Mapping[str, type[Vault]]] = {"plain": Plain, "paillier": Paillier}
+
+
+def vault_of(announced: JoinRequest, fields: Mapping[str, Slots]) -> Vault:
+    """Return the announced vault, for vectors of these shapes."""
+    return _VAULTS[announced.vault](announced, fields)

@@ -1,0 +1,156 @@
+"""The paper's vault: numbers under one Paillier key, which an agent makes and every node has.
+
+The server adds up ciphertexts and cannot open them. A node's keys are the modulus and one prime of
+it; what is public is the modulus.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from dubhe_flwr.errors import MalformedMessageError, RefusedError, SettingsError, UntrustedError
+from dubhe_flwr.he.layout import Layout, Slots
+from dubhe_flwr.he.public_key import PublicKey
+from dubhe_flwr.he.sealing import SealingContext, open_sealed, seal, sealed_bytes
+from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
+from dubhe_flwr.he.signing import PinnedKeys
+from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
+from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
+from dubhe_flwr.protocol.wire.messages import (
+    PUBLIC_KEY_BYTES,
+    DeliveredKey,
+    JoinRequest,
+    KeygenReply,
+    KeygenRequest,
+    RegisterRequest,
+)
+from dubhe_flwr.protocol.wire.statements import check_recipients, key_statement, split
+
+_MAX_CIPHERTEXTS: Final = 256
+
+
+class Paillier(Vault):
+    """Hides numbers from the server; whoever has the key of a node can open what any node sent."""
+
+    def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
+        super().__init__(announced, fields)
+        self.layout = Layout(announced.key_bits, announced.max_clients, fields)
+        most = max(map(self.layout.num_ciphertexts, fields))
+        if most > _MAX_CIPHERTEXTS:
+            raise SettingsError(
+                f"The rule takes {most} ciphertexts of each node at once, above "
+                f"{_MAX_CIPHERTEXTS}; choose one with fewer numbers."
+            )
+
+    def make_key(self, seat: Seat, request: KeygenRequest) -> KeygenReply:
+        """Make a new key pair and seal its secret half to each node, this one included."""
+        announced, own = self.announced, seat.delivery_key.public_bytes
+        recipients = list(split(request.public_keys, PUBLIC_KEY_BYTES))
+        if own not in recipients or len(set(recipients)) < len(recipients):
+            raise RefusedError("The recipients are not distinct, or lack the agent itself.")
+        if not announced.min_cohort <= len(recipients) <= announced.max_clients:
+            raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
+        if seat.pinned is not None:
+            check_recipients(seat.pinned, seat.epoch, announced, request)
+        secret_key = generate_secret_key(announced.key_bits)
+        public_key, context = secret_key.public_key, self.sealing_context(seat.epoch, own)
+        sealed = b"".join(_seal_or_fill(secret_key, each, context) for each in recipients)
+        signatures = None
+        if seat.pinned is not None:
+            signatures = b"".join(
+                seat.pinned.sign(self._statement(seat, own, public_key, each))
+                for each in recipients
+            )
+        return KeygenReply(public_key.to_bytes(), sealed, signatures)
+
+    def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
+        """Open the sealed key; with pinned keys, only one that a trusted agent made for this node.
+
+        A second agent may be asked, whose key has another modulus.
+        """
+        delivered = request.key
+        if delivered is None:
+            raise RefusedError("A key is delivered where the epoch is encrypted.")
+        if before is not None and before.startswith(delivered.modulus):
+            raise RefusedError("This node has registered in that epoch before.")
+        public_key = PublicKey.from_bytes(delivered.modulus, self.announced.key_bits)
+        agent = delivered.agent_public_key
+        if seat.pinned is not None:
+            own = seat.delivery_key.public_bytes
+            statement = self._statement(seat, agent, public_key, own)
+            _check_signed(seat.pinned, delivered, statement)
+        context = self.sealing_context(seat.epoch, agent)
+        opened = open_sealed(delivered.sealed_key, seat.delivery_key, context, public_key)
+        return delivered.modulus + opened.to_bytes()
+
+    def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
+        """Return the numbers packed and encrypted."""
+        return self.secret_key(keys).encrypt(self.layout.pack(label.field, numbers))
+
+    def vector_bytes(self, field: str) -> int:
+        """Return the size of all ciphertexts of a field."""
+        return self.layout.field_bytes(field)
+
+    def adder(self, public: bytes, *fields: str) -> Adder:
+        """Return what multiplies ciphertexts under the public modulus."""
+        public_key = PublicKey.from_bytes(public, self.announced.key_bits)
+        return _Multiplier(public_key, sum(map(self.layout.num_ciphertexts, fields)))
+
+    def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
+        """Decrypt and unpack a sum."""
+        return self.layout.unpack(label.field, self.secret_key(keys).decrypt(total), num_clients)
+
+    def secret_key(self, keys: bytes) -> SecretKey:
+        """Return the epoch's key, ready for use."""
+        return _secret_key(keys, self.announced.key_bits)
+
+    def sealing_context(self, epoch: bytes, agent: bytes) -> SealingContext:
+        """Return what a sealed key is bound to."""
+        return SealingContext(PROTOCOL_TAG, epoch, agent, self.layout.digest())
+
+    def _statement(
+        self, seat: Seat, agent: bytes, public_key: PublicKey, recipient: bytes
+    ) -> bytes:
+        return key_statement(seat.epoch, self.announced, self.layout, agent, public_key, recipient)
+
+
+@dataclass(frozen=True, slots=True)
+class _Multiplier(Adder):
+    public_key: PublicKey
+    num_ciphertexts: int
+
+    def add_up(self, vectors: Iterable[bytes]) -> bytes:
+        """Return the encrypted sum; one check covers all ciphertexts."""
+        return self.public_key.add_up(vectors, self.num_ciphertexts)
+
+    def is_valid(self, vector: bytes) -> bool:
+        """Return whether these are ciphertexts under the key."""
+        return self.public_key.is_valid(vector, self.num_ciphertexts)
+
+
+def _check_signed(pinned: PinnedKeys, delivered: DeliveredKey, statement: bytes) -> None:
+    """Check that a trusted agent made a key for this node."""
+    try:
+        pinned.trusted.signer(statement, delivered.signature)
+    except UntrustedError as error:
+        raise UntrustedError(
+            f"No trusted agent made this key for this node, epoch and parameters: {error}"
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def _secret_key(keys: bytes, key_bits: int) -> SecretKey:
+    """Return a node's key, ready for use; all nodes of a simulation share it."""
+    size = key_bits // 8
+    public_key = PublicKey.from_bytes(keys[:size], key_bits)
+    return SecretKey(public_key, int.from_bytes(keys[size:], "big"))
+
+
+def _seal_or_fill(secret_key: SecretKey, recipient: bytes, context: SealingContext) -> bytes:
+    """Seal the key; who sent an unusable public key gets what never opens, and drops out alone."""
+    try:
+        return seal(secret_key, recipient, context)
+    except MalformedMessageError:
+        return secrets.token_bytes(sealed_bytes(secret_key.public_key.bits))

@@ -1,0 +1,76 @@
+"""The vault of simulations in the clear: numbers travel as they are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubhe_flwr.errors import DecryptionError, InvalidCiphertextError, RefusedError
+from dubhe_flwr.he.layout import MAX_SLOT_BITS
+from dubhe_flwr.protocol.vaults.vault import Adder, Label, Numbers, Seat, Vault
+from dubhe_flwr.protocol.wire.messages import RegisterRequest
+
+_BYTES = 8  # of a number
+
+
+class Plain(Vault):
+    """Hides nothing: simulated nodes have nothing to hide."""
+
+    def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
+        """Return no keys."""
+        del seat
+        if request.key is not None:
+            raise RefusedError("A key is delivered only if the epoch is encrypted.")
+        if before is not None:
+            raise RefusedError("This node has registered in that epoch before.")
+        return b""
+
+    def hide(self, keys: bytes, label: Label, numbers: Numbers) -> bytes:
+        """Return the numbers, eight bytes each."""
+        del keys
+        return _written(np.array(self.fields[label.field].check(label.field, numbers)))
+
+    def vector_bytes(self, field: str) -> int:
+        """Return eight bytes a number."""
+        return _BYTES * self.fields[field].number
+
+    def adder(self, public: bytes, *fields: str) -> Adder:
+        """Return what adds up numbers."""
+        del public
+        most = 2**MAX_SLOT_BITS // self.announced.max_clients
+        return _PlainAdder(sum(map(self.vector_bytes, fields)), most)
+
+    def read(self, keys: bytes, label: Label, total: bytes, num_clients: int) -> Numbers:
+        """Return the numbers of a sum."""
+        del keys
+        if len(total) != self.vector_bytes(label.field):
+            raise DecryptionError
+        return self.fields[label.field].check_sum(_numbers(total), num_clients)
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainAdder(Adder):
+    vector_bytes: int
+    most: int  # below which a number is, for a sum to fit
+
+    def add_up(self, vectors: Iterable[bytes]) -> bytes:
+        """Return the sums of numbers."""
+        addends = list(vectors)
+        if not all(map(self.is_valid, addends)):
+            raise InvalidCiphertextError("A vector is not of this length, or out of range.")
+        return _written(np.sum([_numbers(vector) for vector in addends], axis=0))
+
+    def is_valid(self, vector: bytes) -> bool:
+        """Return whether there are as many numbers as the fields have, none negative or huge."""
+        if len(vector) != self.vector_bytes:
+            return False
+        numbers = _numbers(vector)
+        return bool(numbers.min() >= 0 and numbers.max() < self.most)
+
+
+def _written(numbers: Numbers) -> bytes:
+    return numbers.astype(">i8").tobytes()
+
+
+def _numbers(vector: bytes) -> Numbers:
+    return np.frombuffer(vector, dtype=">i8").astype(np.int64)
