@@ -4,6 +4,7 @@ They choose who trains, and leave all else to the strategy that they wrap.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -16,7 +17,7 @@ from flwr.server.strategy import Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
 from dubhe_flwr.adapter._compat import GridClient
-from dubhe_flwr.adapter.transport import patience, send_over_grid
+from dubhe_flwr.adapter.transport import NoticingGrid, is_remote, patience, send_over_grid
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Plan
 
@@ -64,10 +65,21 @@ class Selection(Selecting[Strategy], Strategy):
             return []  # nobody is there, and the round is skipped
         clients = _clients_of(client_manager)
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
-        chosen = SelectedClients(present)
+        chosen = SelectedClients(self._noticed(present))
         instructions = self.strategy.configure_fit(plan.server_round, parameters, chosen)
         self.driver.check_trained([getattr(client, "node_id", 0) for client, _ in instructions])
+        self.driver.training_begins(len(instructions))
         return instructions
+
+    def _noticed(self, clients: Sequence[Any]) -> list[Any]:
+        """Return clients of SuperNodes so that the driver notices when they are sent something."""
+        noticed = []
+        for client in clients:
+            if is_remote(client.grid):
+                client = copy(client)  # noqa: PLW2901 - the manager keeps its own
+                client.grid = NoticingGrid(client.grid, self.driver.pushed)
+            noticed.append(client)
+        return noticed
 
     def aggregate_fit(
         self,
@@ -76,6 +88,7 @@ class Selection(Selecting[Strategy], Strategy):
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
         """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
+        self.driver.app_answered()
         results = self.driver.in_order(results, lambda result: getattr(result[0], "node_id", 0))
         self.driver.count_trained(len(results))
         if self.driver.options.equal_weights:
@@ -88,6 +101,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, EvaluateIns]]:
         """Leave it to the wrapped strategy, on all clients or on the selected ones."""
+        self.driver.app_is_asked()
         server_round += self.driver.run.first
         nodes = self.driver.to_evaluate()
         if nodes is not None:
@@ -102,6 +116,7 @@ class Selection(Selecting[Strategy], Strategy):
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Scalar]]:
         """Leave it to the wrapped strategy."""
+        self.driver.app_answered()
         server_round += self.driver.run.first
         return self.strategy.aggregate_evaluate(server_round, results, failures)
 

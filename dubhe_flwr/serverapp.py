@@ -12,7 +12,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from dubhe_flwr.adapter import Selecting, SelectingByDubhe
-from dubhe_flwr.adapter.transport import ForwardingGrid, log, patience, send_over_grid
+from dubhe_flwr.adapter.transport import (
+    ForwardingGrid,
+    NoticingGrid,
+    is_remote,
+    log,
+    patience,
+    send_over_grid,
+)
 from dubhe_flwr.adapter.wrapped import layers, taking_all_nodes
 from dubhe_flwr.protocol import Plan
 
@@ -52,6 +59,8 @@ class Selection(Selecting[Strategy], Strategy):
         If the wrapped strategy has a `start` of its own, that one runs the rounds.
         """
         run = self.driver.run
+        if is_remote(grid):
+            grid = NoticingGrid(grid, self.driver.pushed)
         arrays: ArrayRecord = run.begin() or initial_arrays
         first = run.first
 
@@ -59,15 +68,18 @@ class Selection(Selecting[Strategy], Strategy):
             run.complete(first + server_round, model)
             return evaluate_fn(first + server_round, model) if evaluate_fn else None
 
-        result = self._start_of_rounds()(
-            grid,
-            arrays,
-            run.rounds_left(num_rounds),
-            timeout,
-            train_config,
-            evaluate_config,
-            evaluate if run.keeps_checkpoints or evaluate_fn else None,
-        )
+        try:
+            result = self._start_of_rounds()(
+                grid,
+                arrays,
+                run.rounds_left(num_rounds),
+                timeout,
+                train_config,
+                evaluate_config,
+                evaluate if run.keeps_checkpoints or evaluate_fn else None,
+            )
+        finally:
+            self.driver.stop()
         if not isinstance(result, Result):  # a start of the app's own may return anything
             return cast("Result", result)
         for metrics in (
@@ -133,7 +145,7 @@ class Selection(Selecting[Strategy], Strategy):
         return self.driver.plan_round(
             server_round,
             lambda: list(grid.get_node_ids()),
-            lambda batch, timeout: send_over_grid(grid, batch, timeout),
+            lambda *sent: send_over_grid(grid, *sent),
             lambda: patience(grid),
         )
 
@@ -148,12 +160,14 @@ class Selection(Selecting[Strategy], Strategy):
         with taking_all_nodes(self.strategy, len(plan.participants), "train") as every:
             messages = list(every.configure_train(plan.server_round, arrays, config, selected))
         self.driver.check_trained([message.metadata.dst_node_id for message in messages])
+        self.driver.training_begins(len(messages))
         return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let the wrapped strategy aggregate in the plan's order, with equal weights if set."""
+        self.driver.app_answered()
         in_order = self.driver.in_order(replies, lambda reply: reply.metadata.src_node_id)
         self.driver.count_trained(sum(reply.has_content() for reply in in_order))
         if self.driver.options.equal_weights:
@@ -166,6 +180,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Leave it to the wrapped strategy, on all nodes or on the selected ones."""
+        self.driver.app_is_asked()
         server_round += self.driver.run.first
         nodes = self.driver.to_evaluate()
         if nodes is None:
@@ -180,6 +195,7 @@ class Selection(Selecting[Strategy], Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Leave it to the wrapped strategy."""
+        self.driver.app_answered()
         return self.strategy.aggregate_evaluate(self.driver.run.first + server_round, replies)
 
     def description(self) -> list[str]:

@@ -41,14 +41,15 @@ class Options:
     wait_timeout : float (default: 60)
         Seconds to wait for them.
     stage_timeout : float, optional (default: 600)
-        Seconds to wait for the replies to one batch; None waits as Flower does, twelve hours.
+        Seconds to wait for the replies to one batch; None waits as Flower does, twelve hours. While
+        clients train, they count from the end of the training.
     checkpoint_dir : str or Path, optional (default: none)
         Where to keep model, round and state after each round. A ServerApp that is started again
         with the same directory goes on with the next round.
     on_checkpoint_failure : "continue" or "raise" (default: "continue")
         Whether a run goes on, with an error in the log, where a checkpoint cannot be written.
     on_selection : callable (Plan, float) -> mapping or None, optional (default: none)
-        Told who trains and how many seconds the selection took, in each round. A mapping that it
+        Told who trains and how many seconds the round waited for its selection. A mapping that it
         returns joins the metrics of the round.
     """
 

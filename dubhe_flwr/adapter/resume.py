@@ -33,6 +33,8 @@ class Run:
     first, rounds_done : int
         The last round of earlier processes, as Flower counts from 1 again in each, and the last
         one that was completed.
+    last : int or None
+        The last round of the run, where `rounds_left` was told.
     """
 
     def __init__(self, wrapped: Any, selector: Selector[Any], options: Options) -> None:
@@ -50,6 +52,7 @@ class Run:
         self.state = self._selector.initial_state()
         self.plan: Plan | None = None
         self.first = self.rounds_done = 0
+        self.last: int | None = None
         self._used = self._looked = self._began = self._keeps = False
         self._model: Any = None
 
@@ -82,6 +85,7 @@ class Run:
         self._look()
         self._left_was_asked = True
         left = max(0, num_rounds - (self.rounds_done if self.keeps_checkpoints else self.first))
+        self.last = self.first + left
         if not left and self._directory is not None:
             log(
                 INFO,

@@ -1,18 +1,21 @@
 """What the strategies of both APIs have: a wrapped strategy, a driver, and methods to override."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from logging import ERROR, INFO, WARNING
 from math import inf
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from threading import Lock
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
+from dubhe_flwr.adapter.ahead import Exchanges, PlansAhead, tell
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import ToldOnce, log, remedy_of
+from dubhe_flwr.adapter.transport import ToldOnce, after, log
 from dubhe_flwr.adapter.wrapped import check_privacy, check_wrapped, layers
-from dubhe_flwr.errors import QuorumError, SettingsError
-from dubhe_flwr.protocol import Batch, Coordinator, NodeFailure, Plan, Replies, Selector, Stage
+from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Batch, Coordinator, Plan, Replies, Selector, Stage
 from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 
 ReplyT = TypeVar("ReplyT")
@@ -22,15 +25,28 @@ _OTHERS: Final = (
     "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s others; configure it "
     "to train every client that it receives"
 )
+_LOOKS: Final = (
+    "dubhe: %s.eligible may look at the present moment, so each round waits for its selection"
+)
 _NAMED: Final = 3  # nodes of which a line says the id
 _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
+
+
+class Send(Protocol):
+    """Sends a batch and waits that many seconds for replies, or until a function returns True."""
+
+    def __call__(
+        self, batch: Batch, timeout: float | None, is_over: Callable[[], bool] | None = None, /
+    ) -> Replies:
+        """Return the replies by node id."""
 
 
 class SelectionDriver:
     """Lets a selector choose for a strategy, its owner, round by round, over any transport.
 
     `metrics` tell of the last selection, for Flower's Result or History: clients that trained, the
-    share of all clients that were selected so far in this process, seconds and bytes.
+    share of all clients that were selected so far in this process, bytes, and the seconds for which
+    the round waited. On real nodes coming rounds are planned while clients train.
     """
 
     def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
@@ -42,53 +58,64 @@ class SelectionDriver:
         self._owner = owner
         self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
         self._selected: set[str] = set()
-        self._knows_others = False
+        self._knows_others = self._said_looks = False
+        self._ahead = PlansAhead(selector)
+        self._reach: tuple[Callable[[], Sequence[int]], Send]  # the nodes, in this round
+        self._lock = Lock()
+        self._to_push = 0  # messages of a training, before a round is planned ahead
+        # Batches of the app's own, which nodes answer before those that Dubhe sends afterwards.
+        self._num_sent = self._num_answered = 0
         self.metrics: dict[str, int | float] = {}
 
     def plan_round(
         self,
         server_round: int,
         present: Callable[[], Sequence[int]],
-        send: Callable[[Batch, float | None], Replies],
+        send: Send,
         patience: Callable[[], float],
     ) -> Plan:
         """Select for a round of Flower's, and return the plan, which has the round of the run.
 
-        The functions return the ids of the nodes that are there; send a batch and wait at most so
-        many seconds for the replies; and return for how many seconds to wait for one more node.
+        `present` returns the ids of the connected nodes, and `patience` for how many seconds to
+        wait for one more.
         """
-        run, timeout = self.run, self.options.stage_timeout
+        run = self.run
         if server_round <= 1:  # of Flower's, which begins a run: perhaps with other nodes
             self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
+            self.stop()
+            self._ahead = PlansAhead(self.selector)
+        self.app_answered()
+        self._reach = present, send
         server_round = run.begin_round(server_round)
         if run.plan is None:
             self._wait_for_nodes(present, patience)
             self._check_nodes(len(present()), patience())
         begin = time.perf_counter()
+        planned = self._ahead.take(server_round)
         node_ids = present()
         eligible: Sequence[int] | None = self._owner.eligible(server_round, node_ids)
         if eligible is None:
             raise SettingsError("eligible() returned nothing; let it return node ids.")
-        run.state, outcome = self.selector.begin_round(run.state, server_round, node_ids, eligible)
-        while isinstance(outcome, Batch):
-            with self._told_once:
-                replies = self._nodes.exchange(outcome, lambda left: send(left, timeout))
-            remedy = _log_failures(outcome, replies)
-            try:
-                run.state, outcome = self.selector.step(run.state, replies)
-            except QuorumError as error:
-                raise QuorumError(f"{error} {remedy}".strip()) from None
-        run.plan = outcome
+        plan = None
+        if planned is not None:
+            plan = self.selector.adapted(planned.state, planned.plan, node_ids, eligible)
+        if planned is None or plan is None:
+            plan = self._select(server_round, node_ids, eligible)
+        else:
+            run.state = planned.state
+            for line in planned.told:
+                tell(*line)
+        run.plan = plan
         seconds = time.perf_counter() - begin
-        self._selected.update(outcome.aliases)
+        self._selected.update(plan.aliases)
         self.metrics = {
             "selection-coverage": len(self._selected) / max(len(node_ids), len(self._selected), 1),
             "selection-seconds": seconds,
-            "selection-bytes": outcome.bytes_up + outcome.bytes_down,
+            "selection-bytes": plan.bytes_up + plan.bytes_down,
         }
-        log_plan(outcome, seconds)
+        log_plan(plan, seconds)
         if self.options.on_selection is not None:
-            told = self.options.on_selection(outcome, seconds)
+            told = self.options.on_selection(plan, seconds)
             try:
                 for name, value in told.items() if isinstance(told, Mapping) else ():
                     self.metrics[name] = value if type(value) is int else float(value)
@@ -96,7 +123,80 @@ class SelectionDriver:
                 raise SettingsError(
                     f"on_selection returned {name}={value!r:.60}; let its values be numbers."
                 ) from None
-        return outcome
+        return plan
+
+    def _select(self, server_round: int, present: Sequence[int], eligible: Sequence[int]) -> Plan:
+        """Select for a round that was not planned ahead."""
+        _, send = self._reach
+        state, timeout = self._ahead.withdraw(self.run.state), self.options.stage_timeout
+        exchanges = Exchanges(self.selector, state, tell)
+        try:
+            outcome = exchanges.begin(server_round, present, eligible)
+            plan = exchanges.finish(outcome, lambda batch: self._exchange(send, batch, timeout))
+        finally:
+            self.run.state = exchanges.state
+        self._ahead.learn(plan)
+        return plan
+
+    def training_begins(self, num_messages: int) -> None:
+        """Let a round be planned ahead once the messages of a training were pushed."""
+        self.app_is_asked()
+        self._to_push = num_messages
+
+    def app_is_asked(self) -> None:
+        """Take note that nodes get messages of the app."""
+        self._num_sent += 1
+
+    def app_answered(self) -> None:
+        """Take note that all messages of the app were answered, or given up."""
+        self._num_answered = self._num_sent
+
+    def pushed(self, num_messages: int) -> None:
+        """Plan ahead after the last of the messages of a training."""
+        with self._lock:  # strategies with configure_fit send from several threads
+            was_training, self._to_push = self._to_push > 0, self._to_push - num_messages
+            if not was_training or self._to_push > 0:
+                return
+        run = self.run
+        if run.plan is None or not self.selector.plans_ahead:
+            return
+        if self._owner.looks_at_present:
+            if not self._said_looks:
+                log(WARNING, _LOOKS, type(self._owner).__name__)
+            self._said_looks = True
+            return
+        present, send = self._reach
+        self._ahead.begin(
+            run.plan.server_round, run.last, run.state, present, partial(self._send_ahead, send)
+        )
+
+    def stop(self) -> None:
+        """Plan no further round ahead."""
+        self._ahead.stop()
+
+    def _send_ahead(self, send: Send, batch: Batch, is_stopped: Callable[[], bool]) -> Replies:
+        """Exchange a batch while clients train; time counts once they can answer."""
+        asked = self._num_sent
+        is_late: Callable[[], bool] | None = None
+
+        def is_over() -> bool:
+            nonlocal is_late
+            if is_late is None and self._num_answered >= asked:
+                is_late = after(self.options.stage_timeout)
+            return is_stopped() or (is_late is not None and is_late())
+
+        return self._exchange(send, batch, None, is_over)
+
+    def _exchange(
+        self,
+        send: Send,
+        batch: Batch,
+        timeout: float | None,
+        is_over: Callable[[], bool] | None = None,
+    ) -> Replies:
+        """Return the replies of the nodes, or of those that are played in this process."""
+        with self._told_once:
+            return self._nodes.exchange(batch, lambda left: send(left, timeout, is_over))
 
     def check_trained(self, node_ids: Sequence[int]) -> None:
         """Say once that the wrapped strategy does not train exactly the selected nodes."""
@@ -260,6 +360,11 @@ class Selecting(Generic[StrategyT]):
         """
         self.driver.run.load_state_dict(saved)
 
+    @property
+    def looks_at_present(self) -> bool:
+        """Whether `eligible` is overridden, so that each round is selected just before it."""
+        return type(self).eligible is not Selecting.eligible
+
     def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
         """Return which of the nodes that are there may be chosen; the default is all of them."""
         del server_round
@@ -272,6 +377,8 @@ class SelectingByDubhe(Selecting[StrategyT]):
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
         self.settings = DubheArguments(**arguments)
+        if self.looks_at_present:
+            self.settings = replace(self.settings, rounds_per_draw=1)
         self._wrap(strategy, Coordinator(self.settings), self.settings)
 
 
@@ -304,20 +411,6 @@ def log_plan(plan: Plan, seconds: float) -> None:
         seconds,
         _choice(plan),
     )
-
-
-def _log_failures(batch: Batch, replies: Replies) -> str:
-    """Say what most of the nodes that answered with an error say; return what helps, if known."""
-    reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
-    for reason, number in reasons.most_common(1):
-        nodes = _counted(number, "node", "nodes")
-        log(WARNING, "dubhe: %s: error of %s: %.200r", batch.header.stage, nodes, reason)
-        if reason.startswith("label_counts: "):  # of a simulated node, whose owner is the server's
-            return reason
-        if remedy := remedy_of(reason):
-            log(ERROR, "dubhe: %s", remedy)
-            return f"{remedy[0].upper()}{remedy[1:]}."
-    return ""
 
 
 def _some(nodes: Sequence[int]) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from logging import WARNING, Filter, LogRecord, getLogger
 from math import inf
@@ -105,12 +105,31 @@ def patience(grid: Grid) -> float:
     return 3.0 if is_simulation_engine(grid) else inf
 
 
-def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
+def is_remote(grid: Grid) -> bool:
+    """Return whether a Grid is Flower's own and reaches SuperNodes.
+
+    These take one message after the other, so that several may be under way to one of them.
+    """
+    if isinstance(grid, NoticingGrid):
+        return True
+    is_flowers = type(grid).send_and_receive.__module__.startswith("flwr.")
+    return is_flowers and patience(grid) == inf
+
+
+def send_over_grid(
+    grid: Grid,
+    batch: Batch,
+    timeout: float | None,
+    is_over: Callable[[], bool] | None = None,
+) -> Replies:
     """Send all requests of a batch and return the replies by node id.
 
-    The timeout is that of all parts in which the batch is sent; nodes that did not answer in time
-    are missing. Of several replies of a node the first counts, but an error comes last.
+    The timeout is for all parts in which the batch is sent; nodes that did not answer in time are
+    missing. On a remote Grid a function may decide instead when the waiting is over. Of several
+    replies of a node the first counts, but an error comes last.
     """
+    if is_over is not None:
+        timeout = None
     deadline = None if timeout is None else time.monotonic() + timeout
     kind = message_type(batch.header.stage)
     requests = list(batch.fields.items())
@@ -128,9 +147,17 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
             Message(records[id(fields)], dst_node_id=node_id, message_type=kind, ttl=left)
             for node_id, fields in requests[start : start + size]
         ]
-        answers += grid.send_and_receive(messages, timeout=left)
+        if is_remote(grid):
+            answers += replies_of(grid, grid.push_messages(messages), is_over or after(timeout))
+        else:
+            answers += grid.send_and_receive(messages, timeout=left)
         # Errors made by the framework come from no node: only the message id tells whose they are.
         asked |= {m.metadata.message_id: m.metadata.dst_node_id for m in messages}
+    return _by_node(answers, asked)
+
+
+def _by_node(answers: Iterable[Message], asked: Mapping[str, int]) -> Replies:
+    """Return the replies by node id, where messages were sent to nodes by these message ids."""
     replies: dict[int, Mapping[str, object] | NodeFailure] = {}
     for answer in answers:
         node_id = asked.get(answer.metadata.reply_to_message_id)
@@ -145,6 +172,33 @@ def send_over_grid(grid: Grid, batch: Batch, timeout: float | None) -> Replies:
                 replies.setdefault(node_id, NodeFailure(str(error)))
         elif answer.error.code not in NO_ANSWER:
             replies.setdefault(node_id, NodeFailure(answer.error.reason or ""))
+    return replies
+
+
+def after(seconds: float | None) -> Callable[[], bool]:
+    """Return a function that tells whether that many seconds have passed since now."""
+    end = inf if seconds is None else time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+def replies_of(
+    grid: Grid, message_ids: Iterable[str], is_over: Callable[[], bool]
+) -> list[Message]:
+    """Pull the replies to messages until all have come or the waiting is over.
+
+    Flower pauses for three seconds between two pulls; here the pauses are a tenth of what was
+    waited, so that what is quickly answered is quickly known.
+    """
+    begin = time.monotonic()
+    waiting = {message_id for message_id in message_ids if message_id}
+    replies: list[Message] = []
+    while waiting:
+        pulled = list(grid.pull_messages(waiting))
+        replies += pulled
+        waiting.difference_update(reply.metadata.reply_to_message_id for reply in pulled)
+        if not waiting or is_over():
+            break
+        time.sleep(min(3.0, max(0.3, 0.1 * (time.monotonic() - begin))))
     return replies
 
 
@@ -190,3 +244,28 @@ class ForwardingGrid(Grid):
     push_messages = _of_other("push_messages")
     pull_messages = _of_other("pull_messages")
     send_and_receive = _of_other("send_and_receive")
+
+
+class NoticingGrid(ForwardingGrid):
+    """Passes everything on to a remote Grid, and tells how many messages were pushed each time."""
+
+    def __init__(self, other: Grid, on_push: Callable[[int], None]) -> None:
+        super().__init__(other)
+        self._on_push = on_push
+
+    get_nodes = _of_other("get_nodes")
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Push messages, and tell how many, also if that fails."""
+        pushed = list(messages)
+        try:
+            return self.other.push_messages(pushed)
+        finally:
+            self._on_push(len(pushed))
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Push messages and return the replies."""
+        is_over = after(timeout)
+        return replies_of(self, self.push_messages(messages), is_over)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from dubhe_flwr.errors import CheckpointError
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
@@ -15,7 +15,15 @@ class Selector(ABC, Generic[StateT]):
 
     An adapter calls `begin_round` and sends the batch it gets; it then calls `step` with the
     replies until it gets a plan. The state goes in and comes out, and is never changed in place.
+
+    Attributes
+    ----------
+    plans_ahead : bool (default: False)
+        Whether a round may be planned while clients of an earlier one train: not if the choice
+        depends on what they learn.
     """
+
+    plans_ahead: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -49,6 +57,17 @@ class Selector(ABC, Generic[StateT]):
         Missing, erroneous and unfit replies are dropped and counted. It is a `QuorumError` if too
         few of them can be used.
         """
+
+    def adapted(
+        self, state: StateT, plan: Plan, present: Collection[int], eligible: Collection[int]
+    ) -> Plan | None:
+        """Return a plan that was made ahead, with nodes in the place of those that have left.
+
+        The state is the one that came with the plan. It returns None if the round has to be planned
+        anew; by default wherever a participant has left.
+        """
+        del state, present
+        return plan if set(plan.participants).issubset(eligible) else None
 
     def state_dict(self, state: StateT) -> dict[str, Any]:
         """Return the state as a dictionary that JSON takes; a selector that resumes overrides it.

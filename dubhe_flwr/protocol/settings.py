@@ -57,9 +57,10 @@ class Settings:
         groups among at least 300 nodes, ten times as many as train, and else tries.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
-    rounds_per_draw : int (default: 1)
+    rounds_per_draw : int (default: 10)
         ``T``: rounds for which the nodes draw, and the agents determine, in one exchange.
-        With another number the same simulated nodes are selected, unless nodes come or go.
+        With another number the same simulated nodes are selected, unless nodes come or go. Who has
+        left by its round is replaced at random.
     max_registered : int (default: 2000)
         Most nodes that register in an epoch. Where more are there, each epoch takes another random
         sample of them, so that a round costs the same however large the federation is.
@@ -108,7 +109,7 @@ class Settings:
     rule: Rule = field(default_factory=Prices)
     determination: Determination | None = None
     registration_interval: int = 50
-    rounds_per_draw: int = 1
+    rounds_per_draw: int = 10
     max_registered: int = 2000
     equal_weights: bool = False
     min_cohort: int = 3

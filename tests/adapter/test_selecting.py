@@ -75,7 +75,7 @@ def test_what_most_of_the_nodes_refuse_with_is_logged(caplog: pytest.LogCaptureF
     strategy.driver.plan_round(
         1,
         lambda: range(9),
-        lambda batch, _timeout: {
+        lambda batch, *_: {
             node_id: NodeFailure("no\nhandler" if node_id else "odd") for node_id in batch.requests
         },
         lambda: True,

@@ -47,7 +47,7 @@ def test_defaults() -> None:
         usual = Settings(num_participants=num_participants)
         assert usual.determination_among(299) == few
         assert usual.determination_among(400) == many
-    assert (settings.registration_interval, settings.rounds_per_draw) == (50, 1)
+    assert (settings.registration_interval, settings.rounds_per_draw) == (50, 10)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
     assert (settings.max_draws_per_epoch, settings.on_failure) == (1000, "raise")

@@ -34,7 +34,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from dubhe_flwr.errors import CheckpointError, DubheError, SettingsError
+from dubhe_flwr.errors import CheckpointError, DubheError, QuorumError, SettingsError
 from dubhe_flwr.protocol.coordinator.context import (
     Answered,
     Awaiting,
@@ -120,6 +120,8 @@ _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
 class Coordinator(Selector[CoordinatorState]):
     """Selects by Dubhe: registration, participation and determination under encryption."""
 
+    plans_ahead = True
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
@@ -182,6 +184,27 @@ class Coordinator(Selector[CoordinatorState]):
         context = Context(self.settings, run, this_round)
         lasts = epoch is not None and not is_over(context, epoch)
         return self._go_on(context, epoch, epoch if lasts else RegistrationDue())
+
+    def adapted(
+        self,
+        state: CoordinatorState,
+        plan: Plan,
+        present: Collection[int],
+        eligible: Collection[int],
+    ) -> Plan | None:
+        """Return the plan with registered, willing nodes in the place of those that have left."""
+        here = frozenset(present)
+        may = here.intersection(eligible)
+        if state.epoch is None or may.issuperset(plan.participants):
+            return plan
+        context = Context(
+            self.settings, state.run, replace(state.round, present=here, eligible=may)
+        )
+        try:
+            _, planned = _plan(context, RoundDetermined(state.epoch))
+        except QuorumError:
+            return None
+        return planned.plan
 
     def step(
         self, state: CoordinatorState, replies: Replies

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dubhe_lab.bench.crypto import CryptoSettings, bench_crypto
+from dubhe_lab.bench.deployment import DeploymentSettings, bench_deployment
 from dubhe_lab.bench.engine import EngineSettings, bench_engine
 from dubhe_lab.bench.measuring import BenchResults
 from dubhe_lab.bench.present import PresentSettings, bench_present
@@ -32,6 +33,7 @@ _BENCHMARKS: Final[dict[str, tuple[type[CommandSettings], _Bench]]] = {
     "scale": (ScaleSettings, bench_scale),
     "engine": (EngineSettings, bench_engine),
     "rounds": (RoundsSettings, bench_rounds),
+    "deployment": (DeploymentSettings, bench_deployment),
     "start": (StartSettings, bench_start),
 }
 _EPILOG: Final = (

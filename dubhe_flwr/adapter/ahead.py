@@ -1,0 +1,290 @@
+"""Plans coming rounds in a thread, while the clients of an earlier round train.
+
+Theory of operation. A node answers one message after the other: while it trains, a request to draw
+waits. So an exchange with all nodes takes about as long as a training, and a round whose selection
+takes n exchanges is begun n + 1 rounds before it trains, with the registration of the next epoch if
+it is the first one of an epoch.
+
+| event | what happens |
+|---|---|
+| the training messages of a round are pushed | the thread looks for the first round that needs an exchange |
+| that round is not due yet | nothing is kept, and the thread ends |
+| it is due | the rounds before it are planned, which need no exchange; then its batches are sent |
+| it is planned | it is kept until its turn comes, and the thread looks for the next one |
+| it fails, or would be selected at random | the thread ends, and the round is selected when its turn comes |
+
+The state of a selector goes in and comes out of each call. So the states of the rounds form a
+chain, and the thread works at its end. Only one exchange is under way at any time: whoever selects
+a round that is not planned ends the thread first.
+"""  # noqa: E501 - a table
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from logging import ERROR, INFO, WARNING
+from threading import Condition, Event, Thread
+from typing import Any, Final
+
+from dubhe_flwr.adapter.transport import log, remedy_of
+from dubhe_flwr.errors import DubheError, QuorumError
+from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector, Stage
+
+Present = Callable[[], Collection[int]]
+"""Returns the ids of the connected nodes."""
+SendAhead = Callable[[Batch, Callable[[], bool]], Replies]
+"""Sends a batch and returns the replies that have come when the function returns True."""
+
+_ERROR: Final = "dubhe: %s: error of %s: %.200r"
+_IN_VAIN: Final = "dubhe: this round was not planned while clients trained, and is selected now: %s"
+_SHORT: Final = 1.0  # seconds for which a round waits without a word
+_FEW: Final = 2  # exchanges of a selection that was not seen yet
+
+
+def tell(level: int, words: str) -> None:
+    """Write words to Flower's log."""
+    log(level, "%s", words)
+
+
+class Exchanges:
+    """A selector with its state, which moves on with every batch that is answered.
+
+    Parameters
+    ----------
+    selector : Selector
+        The selector.
+    state : object
+        Its state; the attribute of that name is the latest one, also after an error.
+    tell : callable (int, str) -> None
+        Gets the level and the words of what the log is to say of failing nodes.
+    """
+
+    def __init__(
+        self, selector: Selector[Any], state: Any, tell: Callable[[int, str], None]
+    ) -> None:
+        self.selector = selector
+        self.state = state
+        self._tell = tell
+
+    def begin(
+        self, server_round: int, present: Collection[int], eligible: Collection[int]
+    ) -> Batch | Plan:
+        """Begin a round."""
+        begun = self.selector.begin_round(self.state, server_round, present, eligible)
+        self.state, outcome = begun
+        return outcome
+
+    def finish(self, outcome: Batch | Plan, send: Callable[[Batch], Replies]) -> Plan:
+        """Send one batch after the other until the round is planned."""
+        while isinstance(outcome, Batch):
+            replies = send(outcome)
+            remedy = self._tell_failures(outcome, replies)
+            try:
+                self.state, outcome = self.selector.step(self.state, replies)
+            except QuorumError as error:
+                raise QuorumError(f"{error} {remedy}".strip()) from None
+        return outcome
+
+    def _tell_failures(self, batch: Batch, replies: Replies) -> str:
+        """Tell the most frequent error of the nodes; return what helps against it, if known."""
+        reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
+        for reason, number in reasons.most_common(1):
+            nodes = "1 node" if number == 1 else f"{number} nodes"
+            self._tell(WARNING, _ERROR % (batch.header.stage, nodes, reason))
+            if reason.startswith("label_counts: "):  # of a simulated node, whose owner is here
+                return reason
+            if remedy := remedy_of(reason):
+                self._tell(ERROR, f"dubhe: {remedy}")
+                return f"{remedy[0].upper()}{remedy[1:]}."
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRound:
+    """A round that was planned ahead: its plan, the selector's state after it, and log lines."""
+
+    plan: Plan
+    state: Any
+    told: Sequence[tuple[int, str]] = ()
+
+
+class _StoppedError(Exception):
+    """Ends the thread between two batches."""
+
+
+class _FailedError(Exception):
+    """Ends the thread with what the log is to say of it."""
+
+    def __init__(self, told: Sequence[tuple[int, str]], reason: str) -> None:
+        super().__init__(reason)
+        self.told = (*told, (WARNING, _IN_VAIN % reason))
+
+
+class PlansAhead:
+    """The rounds that are planned ahead, and the thread that plans them."""
+
+    def __init__(self, selector: Selector[Any]) -> None:
+        self._selector = selector
+        self._num_exchanges: dict[str, int] = {}  # of the last selection that began with a stage
+        self._changed = Condition()  # guards all that follows
+        self._stop = Event()
+        self._planned: dict[int, PlannedRound] = {}
+        self._end: tuple[int, Any] | None = None  # of the chain: the last round and its state
+        self._training = 0  # the round that trains
+        self._is_running = False
+        self._failure: Sequence[tuple[int, str]] = ()  # what the log is to say of it
+        self._waits_for = ""
+
+    def learn(self, plan: Plan) -> None:
+        """Take note of the number of exchanges of a selection."""
+        stages = [report.stage for report in plan.stages]
+        if plan.fallback or not stages:
+            return
+        self._num_exchanges[stages[0]] = len(stages)
+        if Stage.PARTICIPATE in stages:
+            after_registration = stages[stages.index(Stage.PARTICIPATE) :]
+            self._num_exchanges[Stage.PARTICIPATE] = len(after_registration)
+
+    def begin(
+        self,
+        server_round: int,
+        last_round: int | None,
+        state: Any,
+        present: Present,
+        send: SendAhead,
+    ) -> None:
+        """Plan what is due while a round trains.
+
+        Parameters
+        ----------
+        server_round, last_round : int
+            The round that trains, and the last one of the run, if known.
+        state : object
+            The selector's state after that round, from which the chain begins.
+        present, send
+            How nodes are reached.
+        """
+        with self._changed:
+            self._training = server_round
+            if self._is_running or self._failure:
+                return
+            if self._end is None:
+                self._end = server_round, state
+            self._is_running = True
+            self._stop.clear()
+        arguments = (last_round, present, send)
+        Thread(target=self._run, args=arguments, name="dubhe-ahead", daemon=True).start()
+
+    def take(self, server_round: int) -> PlannedRound | None:
+        """Return a round that was planned ahead; wait for it if its exchanges are under way."""
+
+        def is_known() -> bool:
+            return server_round in self._planned or not self._is_running
+
+        with self._changed:
+            if not self._changed.wait_for(is_known, _SHORT):
+                log(INFO, "dubhe: round %s waits until %s", server_round, self._waits_for)
+                self._changed.wait_for(is_known)
+            return self._planned.pop(server_round, None)
+
+    def withdraw(self, state: Any) -> Any:
+        """Forget what is planned; return the state at the end of the chain, or the given one."""
+        self.stop()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_running)
+            for line in self._failure:
+                tell(*line)
+            end, self._end, self._failure = self._end, None, ()
+            self._planned.clear()
+        return state if end is None else end[1]
+
+    def stop(self) -> None:
+        """Let the thread end, without waiting for it."""
+        self._stop.set()
+
+    def _run(self, last_round: int | None, present: Present, send: SendAhead) -> None:
+        """Plan round after round until none is due."""
+        failure: Sequence[tuple[int, str]] = ()
+        try:
+            while True:
+                training = self._training
+                due = self._next_due(training, last_round, present())
+                if due is not None:
+                    self._plan(*due, send)
+                elif self._may_end(training):
+                    return
+        except _StoppedError:
+            pass
+        except _FailedError as error:
+            failure = error.told
+        except BaseException as error:  # noqa: BLE001 - there is nobody to raise it to
+            failure = _FailedError((), str(error) or type(error).__name__).told
+        with self._changed:
+            self._is_running, self._failure = False, failure
+            self._changed.notify_all()
+
+    def _may_end(self, training: int) -> bool:
+        """End the thread unless another round trains by now."""
+        with self._changed:
+            self._is_running = training != self._training
+            self._changed.notify_all()
+            return not self._is_running
+
+    def _next_due(
+        self, training: int, last_round: int | None, here: Collection[int]
+    ) -> tuple[int, Any, Batch] | None:
+        """Return the first round that needs an exchange, if it is due, with state and batch.
+
+        The rounds before it join those that are planned.
+        """
+        last, state = self._end or (training, None)
+        planned: dict[int, PlannedRound] = {}
+        farthest = training + 1 + max(self._num_exchanges.values(), default=_FEW)
+        for server_round in range(last + 1, min(farthest, last_round or farthest) + 1):
+            try:
+                after, outcome = self._selector.begin_round(state, server_round, here, here)
+            except DubheError:
+                return None  # it fails in its own round, if it does then
+            if isinstance(outcome, Batch):
+                lead = 1 + self._num_exchanges.get(outcome.header.stage, _FEW)
+                if server_round > training + lead:
+                    return None
+                self._keep(server_round - 1, state, planned)
+                return server_round, after, outcome
+            if outcome.fallback:
+                return None
+            state = after
+            planned[server_round] = PlannedRound(outcome, state)
+        return None
+
+    def _plan(self, server_round: int, state: Any, batch: Batch, send: SendAhead) -> None:
+        """Plan a round that needs exchanges."""
+
+        def exchange(batch: Batch) -> Replies:
+            self._waits_for = f"{len(batch.requests)} nodes have answered {batch.header.stage}"
+            replies = send(batch, self._stop.is_set)
+            if self._stop.is_set():
+                raise _StoppedError
+            return replies
+
+        told: list[tuple[int, str]] = []
+        exchanges = Exchanges(self._selector, state, lambda *line: told.append(line))
+        try:
+            plan = exchanges.finish(batch, exchange)
+        except BaseException as error:
+            self._keep(server_round - 1, exchanges.state, {})
+            if isinstance(error, _StoppedError):
+                raise
+            raise _FailedError(told, str(error) or type(error).__name__) from error
+        if plan.fallback:  # it has another chance when its turn comes
+            self._keep(server_round - 1, exchanges.state, {})
+            raise _FailedError(told, " ".join(plan.notes))
+        self.learn(plan)
+        planned = PlannedRound(plan, exchanges.state, told)
+        self._keep(server_round, exchanges.state, {server_round: planned})
+
+    def _keep(self, last: int, state: Any, planned: Mapping[int, PlannedRound]) -> None:
+        """Lengthen the chain."""
+        with self._changed:
+            self._end = last, state
+            self._planned.update(planned)
+            self._changed.notify_all()

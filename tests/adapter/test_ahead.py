@@ -1,0 +1,150 @@
+"""Rounds are planned while clients of earlier ones train, on real nodes only."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from apis import NUM_NODES, SELECTION, Api, Killed, exchanges_of, in_both_apis
+from supernodes import SuperNodes
+
+from dubhe_flwr.adapter.transport import from_records, stage_of
+from dubhe_flwr.protocol.wire.envelope import open_request
+from dubhe_flwr.protocol.wire.messages import ParticipateRequest
+
+AHEAD, MAIN = "dubhe-ahead", "MainThread"
+NUM_ROUNDS = 9
+SETTINGS: dict[str, Any] = {"registration_interval": 4, "rounds_per_draw": 3}
+
+pytestmark = in_both_apis
+
+
+def supernodes(api: Api, **app: Any) -> SuperNodes:
+    """Return real nodes with the federation of the other tests."""
+    return SuperNodes(api.client_app(**app), NUM_NODES)
+
+
+def num_draws(answered: Sequence[Any], grid: Any) -> Counter[int]:
+    """Return for how many tries and rounds each partition was asked to draw."""
+    counted = Counter[int]()
+    for message, _ in answered:
+        if stage_of(message) == "participate":
+            _, request = open_request(from_records(message.content))
+            assert isinstance(request, ParticipateRequest)
+            context = grid.contexts[message.metadata.dst_node_id]
+            counted[context.node_config["partition-id"]] += request.num_rounds * request.num_tries
+    return counted
+
+
+def test_rounds_are_planned_while_clients_train(api: Api) -> None:
+    """After the first round no exchange makes a round wait; sets, draws, model stay the same."""
+    runs = []
+    for grid in (api.grid(), supernodes(api)):
+        answered, strategy = exchanges_of(grid), api.dubhe(**SETTINGS)
+        model = api.run(strategy, grid, NUM_ROUNDS)
+        stages = [[report.stage for report in plan.stages] for plan in strategy.plans]
+        as_bytes = [array.tobytes() for array in model]
+        runs.append((strategy.selected, num_draws(answered, grid), stages, as_bytes))
+    assert runs[0] == runs[1]
+    first = len(strategy.plans[0].stages)
+    assert {thread for thread, _ in grid.exchanges[:first]} == {MAIN}
+    assert {thread for thread, _ in grid.exchanges[first:]} == {AHEAD}
+    begun = [stage for _, stage, _ in grid.pushed if stage in {"train", "join"}]
+    assert begun.index("train") < [i for i, s in enumerate(begun) if s == "join"][1]
+
+
+def test_who_looks_at_the_present_moment_selects_in_its_round(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A subclass with its own `eligible` is asked in each round, and the log says so once."""
+    grid, asked = supernodes(api), []
+
+    class Careful(api.ours.Dubhe):  # type: ignore[misc,name-defined]
+        def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
+            asked.append(server_round)
+            return node_ids
+
+    api.run(Careful(api.wrapped(), **{**SELECTION, **SETTINGS}), grid, 4)
+    assert {thread for thread, _ in grid.exchanges} == {MAIN}
+    assert [stage for _, stage in grid.exchanges].count("participate") == len(asked) == 4
+    assert sum("waits for its selection" in line for line in caplog.messages) == 1
+
+
+def test_nodes_that_left_since_are_replaced(api: Api) -> None:
+    """Whoever leaves after its round was planned does not train, and others take its place."""
+    strategy, grid = api.dubhe(**SETTINGS), supernodes(api)
+    left: list[int] = []
+
+    def leave(stage: str) -> None:
+        planned = strategy.driver._ahead._planned
+        if stage == "train" and not left and planned:
+            left.append(min(planned))
+            grid.gone.update(planned[left[0]].plan.participants[:2])
+
+    grid.on_push = leave
+    api.run(strategy, grid, NUM_ROUNDS)
+    plan = strategy.plans[left[0] - 1]
+    assert grid.gone
+    assert not grid.gone.intersection(plan.participants)
+    assert len(plan.participants) == 6
+
+
+@pytest.mark.parametrize("on_failure", ["raise", "random"])
+@pytest.mark.parametrize("fault", [OSError("cable"), None], ids=["raises", "is lost"])
+def test_a_failure_ahead_is_told_in_its_round(
+    api: Api, fault: OSError | None, on_failure: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It costs no training: the round is selected when its turn comes, and then the log says so."""
+    strategy, grid = api.dubhe(**SETTINGS, on_failure=on_failure), supernodes(api)
+    struck: list[int] = []
+
+    def strike(stage: str) -> bool:
+        if stage != "participate" or not strategy.plans or struck:
+            return False
+        struck.append(len(strategy.plans))
+        if fault is not None:
+            raise fault
+        return True
+
+    grid.on_push = strike
+    api.run(strategy, grid, NUM_ROUNDS)
+    assert len(strategy.plans) == NUM_ROUNDS
+    assert not any(plan.fallback for plan in strategy.plans)
+    told = [
+        i for i, line in enumerate(caplog.messages) if "not planned while clients trained" in line
+    ]
+    rounds = [i for i, line in enumerate(caplog.messages) if "clients selected in" in line]
+    assert len(told) == 1
+    assert rounds[struck[0]] < told[0] < rounds[3]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: Path) -> None:
+    """Nodes come and go, requests fail, and the server dies and resumes, at random moments."""
+    rng = np.random.default_rng(seed)
+    grid, trained = supernodes(api), list[tuple[int, bytes | None]]()
+
+    def strike(_stage: str) -> None:
+        what = rng.random()
+        if what < 0.1:
+            grid.gone ^= {int(rng.choice(list(grid.contexts)))}
+        elif what < 0.15:
+            raise OSError("cable")
+        elif what < 0.2:
+            raise Killed
+
+    grid.on_push = strike
+    for _ in range(60):
+        strategy = api.dubhe(**SETTINGS, on_failure="random", checkpoint_dir=tmp_path)
+        with suppress(Killed, OSError, ValueError):
+            api.run(strategy, grid, NUM_ROUNDS)
+        trained += [(plan.server_round, plan.epoch) for plan in strategy.plans]
+        if strategy.rounds_done == NUM_ROUNDS:
+            break
+    assert strategy.rounds_done == NUM_ROUNDS
+    assert {server_round for server_round, _ in trained} == set(range(1, NUM_ROUNDS + 1))
+    used = Counter(pair for pair in trained if pair[1] is not None)
+    assert max(used.values()) == 1

@@ -1,0 +1,81 @@
+"""SuperNodes without processes: each answers one message after the other, once it is asked."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flwr.app import Error, Message
+
+from dubhe_flwr.adapter._compat import NODE_UNAVAILABLE, set_message_id
+from dubhe_flwr.adapter.transport import STAGES, stage_of
+from dubhe_flwr.simulation import InProcessGrid
+
+
+class SuperNodes(InProcessGrid):
+    """A Grid that looks like Flower's own, behind which nodes come and go.
+
+    Attributes
+    ----------
+    pushed : list of (str, str, list of int)
+        Thread, stage and partition-ids of each batch of messages.
+    gone : set of int
+        Node ids of those that have left.
+    on_push : callable (str) -> bool or None
+        Called with the stage before a batch is pushed, which is lost if it returns True.
+    """
+
+    is_complete = False
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.pushed: list[tuple[str, str, list[int]]] = []
+        self.gone: set[int] = set()
+        self.on_push: Callable[[str], bool | None] = lambda _stage: None
+        self._waiting: list[tuple[bool, Message]] = []
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [node_id for node_id in self.contexts if node_id not in self.gone]
+
+    def partition(self, node_id: int) -> int:
+        return int(self.contexts[node_id].node_config["partition-id"])
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Let messages wait in the order in which they come."""
+        batch = list(messages)
+        stage = stage_of(batch[0]) if batch else ""
+        is_lost = bool(self.on_push(stage))
+        with self._lock:
+            partitions = [self.partition(message.metadata.dst_node_id) for message in batch]
+            self.pushed.append((threading.current_thread().name, stage, partitions))
+            for message in batch:
+                set_message_id(message, f"message-{next(self._message_numbers)}")
+            self._waiting += [(is_lost, message) for message in batch]
+        return [message.metadata.message_id for message in batch]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Let the nodes answer all that waits, one message after the other."""
+        with self._lock:
+            for is_lost, message in self._waiting:
+                error = Message(Error(NODE_UNAVAILABLE, "gone"), reply_to=message)
+                is_gone = is_lost or message.metadata.dst_node_id in self.gone
+                reply = error if is_gone else self._answer(message)
+                self._replies[message.metadata.message_id] = reply
+            self._waiting.clear()
+        return super().pull_messages(message_ids)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        return super().send_and_receive(messages, timeout=timeout)
+
+    send_and_receive.__module__ = "flwr.fake"  # not a Grid of a user's, who may do more here
+
+    @property
+    def exchanges(self) -> list[tuple[str, str]]:
+        """Thread and stage of each batch of the protocol."""
+        return [(thread, stage) for thread, stage, _ in self.pushed if stage in STAGES]
+
+    @property
+    def trained(self) -> list[int]:
+        """The partition-ids that trained, in order."""
+        return [p for _, stage, batch in self.pushed if stage == "train" for p in batch]
