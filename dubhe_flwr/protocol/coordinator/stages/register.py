@@ -68,8 +68,7 @@ class Register(Awaiting):
             public_key, vectors, num_ciphertexts, report, "registered"
         )
         volunteers = joined.invitation.announced.num_volunteers(len(members))
-        terms = joined.invitation.terms
-        if (remark := terms.rule.remark(volunteers, terms.frame)) is not None:
+        if (remark := joined.invitation.terms.rule.remark(volunteers)) is not None:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,
