@@ -103,7 +103,7 @@ class DubheArguments(Options, Settings):
         registration = f"Registration every {self.registration_interval} rounds"
         return [
             f"Rule: {self.rule.describe()}",
-            f"Determination: {self.determination or 'what suits the rule and the federation'}",
+            f"Determination: {self.determined}",
             f"{registration} | rounds in a draw: {self.rounds_per_draw}",
             f"Key: {self.key_bits} bits | smallest cohort: {self.min_cohort}",
             f"Simulation: {self.simulation or 'no'} | seed: {self.seed}",

@@ -21,7 +21,6 @@ from dubhe_flwr.protocol.wire.terms import terms_of
 OnFailure = Literal["raise", "random"]
 Simulation = Literal["plain", "encrypted"]
 
-_MANY: Final = 10**9  # nodes
 _LEAST: Final = {
     "num_participants": 1,
     "registration_interval": 1,
@@ -53,8 +52,8 @@ class Settings:
     determination : Tries or Groups, optional (default: what suits the rule)
         What an agent chooses from: the best of H tentative selections, `Tries(20)`, or the best
         groups of a pool of volunteers, `Groups(4)`. With `Tries(1)` there is no determination: no
-        agent reads a sum of few clients. By default the paper's rule takes 20 tries; prices take
-        groups among at least 300 nodes, ten times as many as train, and else tries.
+        agent reads a sum of few clients. That is the default with prices; the paper's rule takes
+        20 tries.
     registration_interval : int (default: 50)
         Rounds between registrations; label counts are read anew at each.
     rounds_per_draw : int (default: 10)
@@ -179,18 +178,19 @@ class Settings:
                 f"{num_nodes}; select fewer, or let more be there."
             )
 
-    def determination_among(self, num_nodes: int) -> Determination:
-        """Return what is determined among so many nodes: what is set, or what suits the rule."""
+    @cached_property
+    def determined(self) -> Determination:
+        """What an agent chooses from: what is set, or what suits the rule."""
         if self.determination is not None:
             return self.determination
-        return self.rule.determination(self.num_participants, num_nodes, self.min_cohort)
+        return self.rule.determination(self.num_participants)
 
-    def announced(self, num_nodes: int, seed: int) -> JoinRequest:
+    def announced(self, seed: int) -> JoinRequest:
         """Return what nodes are told of the settings when they are asked to join.
 
         The seed is the run's; only simulated nodes are told.
         """
-        determination = self.determination_among(num_nodes)
+        determination = self.determined
         group_size = determination.size if isinstance(determination, Groups) else None
         return JoinRequest(
             rule=self.rule.name,
@@ -237,7 +237,7 @@ class Settings:
     def _check_terms(self) -> None:
         """Refuse what the nodes would refuse, as far as it is known before they say ``C``."""
         try:
-            terms_of(self.announced(self.max_registered, seed=0), self.rule.num_classes or 2)
+            terms_of(self.announced(seed=0), self.rule.num_classes or 2)
         except TypeError as error:
             raise SettingsError(
                 f"JSON does not hold the settings of {self.rule}: {error}."
@@ -253,27 +253,26 @@ class Settings:
 
     def _check_target(self) -> None:
         wanted: object = self.rule.target
-        if isinstance(wanted, str) and self.determination_among(_MANY).has_agent:
+        if isinstance(wanted, str) and self.determined.has_agent:
             raise SettingsError(
                 f"An agent cannot score what it chooses from by target={wanted!r}, which it does "
                 "not know; give the share of each class, or leave determination out."
             )
 
     def _check_draws(self) -> None:
-        interval = self.registration_interval
-        for each in map(self.determination_among, (1, _MANY)):
-            if each.num_draws * self.rounds_per_draw > MAX_DRAWS:
-                raise SettingsError(
-                    f"{each} in each of rounds_per_draw={self.rounds_per_draw} rounds makes more "
-                    f"than {MAX_DRAWS} draws in one message; lower one of them."
-                )
-            draws = each.num_draws * each.pool * interval
-            if draws > self.max_draws_per_epoch:
-                raise SettingsError(
-                    f"{each} in each of registration_interval={interval} rounds makes {draws} "
-                    f"draws, above max_draws_per_epoch={self.max_draws_per_epoch}; lower one of "
-                    "them or accept the price in privacy by raising the budget."
-                )
+        interval, each = self.registration_interval, self.determined
+        if each.num_draws * self.rounds_per_draw > MAX_DRAWS:
+            raise SettingsError(
+                f"{each} in each of rounds_per_draw={self.rounds_per_draw} rounds makes more "
+                f"than {MAX_DRAWS} draws in one message; lower one of them."
+            )
+        draws = each.num_draws * each.pool * interval
+        if draws > self.max_draws_per_epoch:
+            raise SettingsError(
+                f"{each} in each of registration_interval={interval} rounds makes {draws} "
+                f"draws, above max_draws_per_epoch={self.max_draws_per_epoch}; lower one of "
+                "them or accept the price in privacy by raising the budget."
+            )
 
 
 def most_registered(key_bits: int) -> int:

@@ -27,26 +27,15 @@ class Settings32(Exchanges):
 
     name: ClassVar[str] = f"settings of {__name__}"  # pytest imports this module twice
 
-    def determination(
-        self, num_participants: int, num_nodes: int, min_cohort: int
-    ) -> Determination:
+    def determination(self, num_participants: int) -> Determination:
         """More volunteers than there are tries."""
         return Groups(4, 50)
 
 
 def test_defaults() -> None:
-    """Twenty tries or groups of four, a small quorum, and real nodes."""
+    """Twenty tries of the paper's rule, a small quorum, and real nodes."""
     settings = Settings(**VALID)
-    assert settings.determination_among(1000) == Tries(20)
-    for num_participants, few, many in (
-        (20, Tries(20, 1), Groups(4, 5)),
-        (10, Tries(10, 2), Groups(3, 10)),
-        (5, Tries(5, 4), Tries(5, 4)),
-        (40, Tries(20, 1), Groups(4, 5)),
-    ):
-        usual = Settings(num_participants=num_participants)
-        assert usual.determination_among(299) == few
-        assert usual.determination_among(400) == many
+    assert settings.determined == Tries(20)
     assert (settings.registration_interval, settings.rounds_per_draw) == (50, 10)
     assert (settings.min_cohort, settings.least_nodes, settings.key_bits) == (3, 3, 2048)
     assert (settings.max_registered, settings.max_unregistered) == (2000, 0.2)
@@ -54,12 +43,22 @@ def test_defaults() -> None:
     assert (settings.seed, settings.trusted, settings.simulation) == (None, None, None)
 
 
+@pytest.mark.parametrize(("num_participants", "pool"), [(25, 1), (20, 1), (10, 2), (3, 7)])
+def test_prices_choose_from_a_single_try(num_participants: int, pool: int) -> None:
+    """K volunteer, or as many more as noise takes, and no agent sums few of them."""
+    settings = Settings(num_participants=num_participants)
+    assert settings.determined == Tries(1, pool)
+    assert not settings.announced(seed=1).has_agent
+    exact = Settings(num_participants=num_participants, rule=Prices(noise=0.0))
+    assert exact.determined == Tries(1)
+
+
 @pytest.mark.parametrize("determination", [Tries(6), Tries(1, 5), Groups(4, 7)])
 def test_what_is_determined_is_what_was_set(determination: Determination) -> None:
     """The nodes are told all of it but the number of tries."""
     settings = Settings(**VALID, determination=determination)
-    assert settings.determination_among(10) == determination
-    announced = settings.announced(100, seed=1)
+    assert settings.determined == determination
+    announced = settings.announced(seed=1)
     assert announced.pool == determination.pool
     assert isinstance(announced.determination, type(determination))
     assert announced.num_wanted == determination.num_wanted(20)
@@ -79,7 +78,7 @@ def test_what_is_announced_is_what_was_set() -> None:
         seed=5,
     )
     rule = '{"reference_set": [1, 3], "thresholds": {"1": 0.5}}'
-    assert settings.announced(100, seed=5) == JoinRequest(
+    assert settings.announced(seed=5) == JoinRequest(
         "paper", rule, 4, 512, 80, 2, 90, weighted=True
     )
 
@@ -90,7 +89,7 @@ def test_what_is_announced_is_what_was_set() -> None:
 )
 def test_what_is_announced_of_a_simulation(simulation: Any, simulated: bool, vault: str) -> None:
     """Whether there is one and how sums are formed; real nodes are never told the seed."""
-    announced = Settings(**VALID, seed=5, simulation=simulation).announced(100, seed=5)
+    announced = Settings(**VALID, seed=5, simulation=simulation).announced(seed=5)
     assert (announced.simulated, announced.vault) == (simulated, vault)
     assert announced.simulation_seed == (5 if simulated else None)
 
@@ -190,7 +189,7 @@ def test_a_setting_that_cannot_work_is_refused(change: dict[str, Any], sentence:
 )  # fmt: skip
 def test_a_setting_at_the_limit_is_accepted(change: dict[str, Any]) -> None:
     """The limits themselves are within."""
-    assert Settings(**VALID | change).announced(100, seed=1)
+    assert Settings(**VALID | change).announced(seed=1)
 
 
 def test_trusted_keys_are_checked_and_not_announced() -> None:
@@ -199,7 +198,7 @@ def test_trusted_keys_are_checked_and_not_announced() -> None:
     settings = Settings(**VALID, trusted_keys=iter(keys))
     assert settings.trusted is not None
     assert len(settings.trusted) == len(Settings(**VALID, trusted_keys=keys).trusted or ()) == 3
-    assert settings.announced(100, seed=1) == Settings(**VALID).announced(100, seed=1)
+    assert settings.announced(seed=1) == Settings(**VALID).announced(seed=1)
     for wrong in ([], [*keys, keys[0]], ["node.pub"]):
         with pytest.raises(SettingsError, match="trusted_keys"):
             Settings(**VALID, trusted_keys=wrong)  # type: ignore[arg-type]

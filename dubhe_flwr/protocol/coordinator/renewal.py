@@ -7,8 +7,7 @@ from dubhe_flwr.protocol.settings import Settings
 
 def num_draws_of(settings: Settings, epoch: Epoch) -> int:
     """Return the draws of a node for a round; no more than an agent may decrypt sums."""
-    determination = settings.determination_among(len(epoch.invitation.asked))
-    return max(1, min(determination.num_draws, epoch.sums_per_agent))
+    return max(1, min(settings.determined.num_draws, epoch.sums_per_agent))
 
 
 def num_rounds_of(settings: Settings, epoch: Epoch) -> int:

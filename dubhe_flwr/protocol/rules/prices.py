@@ -7,14 +7,13 @@ the same class prices to the same noisy sums. `dubhe_flwr.core.prices` has the m
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
+from math import ceil
 from numbers import Real
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.core.prices import (
     LEAST_VOLUNTEERS,
     Position,
@@ -25,7 +24,7 @@ from dubhe_flwr.core.prices import (
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
-from dubhe_flwr.protocol.determination import Determination, Groups, Tries
+from dubhe_flwr.protocol.determination import Determination, Tries
 from dubhe_flwr.protocol.rules.rule import (
     Frame,
     Own,
@@ -37,7 +36,6 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 _MOST_EXCHANGES: Final = 8
-_ENOUGH_VOLUNTEERS: Final = 20
 
 _FEWEST: Final = 0.5
 """Part of all nodes that a sum covers at least: each node adds its share of the noise by that."""
@@ -98,23 +96,10 @@ class Prices(Rule):
                     f"target={self.target!r} must have a share for each class; shares sum to 1."
                 )
 
-    def determination(
-        self, num_participants: int, num_nodes: int, min_cohort: int
-    ) -> Determination:
-        """Return groups where there are many nodes and choices, and tries elsewhere.
-
-        At least twenty nodes volunteer on average, for noise not to drown the sums.
-        """
-        wanted = max(1, num_participants)
-        size = max(min_cohort, min(Groups.size, wanted // 5))
-        groups = Groups(size, max(Groups.pool, min(20, -(-100 // wanted))))
-        volunteers = expected_volunteers(wanted, groups.pool, num_nodes)
-        choices = comb(volunteers // size, wanted // size)
-        has_choices = num_nodes >= max(10 * wanted, 300) and choices >= 400 and wanted >= size
-        if has_choices and self._wanted != "own":  # which no agent knows
-            return groups
-        pool = min(20, -(-_ENOUGH_VOLUNTEERS // wanted))
-        return Tries(1 if self._wanted == "own" else Tries.number // pool, pool)
+    def determination(self, num_participants: int) -> Determination:
+        """Return a single try of K volunteers, or of as many times K as noise allows prices."""
+        least = LEAST_VOLUNTEERS if self.noise != 0.0 else 1
+        return Tries(1, ceil(least / num_participants))
 
     @property
     def num_classes(self) -> int | None:
@@ -166,9 +151,8 @@ class Prices(Rule):
         probability = self._probability(own, population, state)
         return Settled(probability, left=() if own.frozen else state.as_floats())
 
-    def remark(self, num_volunteers: int, frame: Frame) -> str | None:
+    def remark(self, num_volunteers: int) -> str | None:
         """Return why all nodes are equally likely to volunteer, where the pool is too small."""
-        del frame
         if not self._drowns(num_volunteers):
             return None
         return (

@@ -215,16 +215,14 @@ class Rule(ABC):
         del frame, num_clients
         return 1
 
-    def determination(
-        self, num_participants: int, num_nodes: int, min_cohort: int
-    ) -> Determination:
-        """Return what an agent chooses from where nothing is set."""
-        del num_participants, num_nodes, min_cohort
+    def determination(self, num_participants: int) -> Determination:
+        """Return what an agent chooses from where the operator sets nothing."""
+        del num_participants
         return Tries()
 
-    def remark(self, num_volunteers: int, frame: Frame) -> str | None:
+    def remark(self, num_volunteers: int) -> str | None:
         """Return what the operator should know of an epoch, or None."""
-        del num_volunteers, frame
+        del num_volunteers
         return None
 
     def most_entries(self, num_volunteers: int) -> int | None:

@@ -23,7 +23,7 @@ from dubhe_flwr.core.distribution import (
 )
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Coordinator, Plan
-from dubhe_flwr.rules import Paper, Prices
+from dubhe_flwr.rules import Paper, Prices, Tries
 from dubhe_lab import study
 from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import FederationStudy
@@ -81,8 +81,8 @@ SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
 
 @cache
 def skewed(**given: Any) -> FederationStudy:
-    """Study it with five participants."""
-    given = {"rule": Prices(noise=0.0), **given}
+    """Study it with five participants, chosen in the best of twenty tries."""
+    given = {"rule": Prices(noise=0.0), "determination": Tries(20), **given}
     return study(SKEWED, num_participants=5, key_bits=512, **given)
 
 
@@ -111,8 +111,13 @@ def test_the_verdict_says_why(
     counts: NDArray[np.int64], wanted: int, helps: str, reason: str
 ) -> None:
     """It follows from the numbers alone."""
-    rule = Prices(noise=0.0)
-    found = study(counts, num_participants=wanted, key_bits=512, rule=rule)
+    found = study(
+        counts,
+        num_participants=wanted,
+        key_bits=512,
+        rule=Prices(noise=0.0),
+        determination=Tries(20),
+    )
     assert found.helps == helps, found.points
     assert reason in found.verdict
     assert found.verdict.count("Dubhe helps") + found.verdict.count("hardly helps") == 1
@@ -194,8 +199,8 @@ def test_what_it_shows() -> None:
     assert registering.exchanges == pytest.approx(len(first.stages), abs=1)
     assert registering.bytes_up == pytest.approx(first.bytes_up, rel=0.2)
     assert registering.bytes_down == pytest.approx(first.bytes_down, rel=0.1)
-    assert registering.exchanges > other.exchanges == 2
-    assert other.messages == len(SKEWED) + 1
+    assert registering.exchanges > other.exchanges == 1
+    assert other.messages == len(SKEWED)
     assert 0 < other.node_seconds < registering.node_seconds
 
 
@@ -234,7 +239,7 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
     """The same figures as the function's, and no option that would be ignored."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
-    own = ["--num-participants", "5", "--key-bits", "512"]
+    own = ["--num-participants", "5", "--key-bits", "512", "--tries", "20"]
     options = ["--label-counts", str(file), "--no-heading", "--classes", "0..2", *own]
     ended = call("study", *options, *weights, "--json", str(found))
     assert ended.code == 0

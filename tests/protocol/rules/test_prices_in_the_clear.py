@@ -32,7 +32,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
     nodes, rows = dubhe(counts, **(usual | settings)), counts.tolist()
     rule = settings.get("rule", Prices())
     wanted = settings.get("num_participants", usual["num_participants"])
-    tries = settings.get("determination", rule.determination(wanted, len(rows), 3)).num_draws
+    tries = settings.get("determination", rule.determination(wanted)).num_draws
     plain_nodes: list[reference_prices.Node] = []
     lengths = []
     for server_round in range(1, num_rounds + 1):

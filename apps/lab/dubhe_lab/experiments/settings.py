@@ -128,7 +128,7 @@ class SelectionSettings(CommandSettings):
             for name in _TAKEN_OVER
         }
         if self.determination == "auto" and self.tries is None and self.group_size is None:
-            return taken  # it depends on the number of nodes
+            return taken
         return taken | {"determination": self.determined}
 
     @property
@@ -139,7 +139,7 @@ class SelectionSettings(CommandSettings):
         if self.determination == "tries" or self.tries is not None:
             return Tries(self.tries or Tries.number)
         rule: Rule = self._made(KINDS["rule"][self.rule])
-        return rule.determination(self.num_participants, 0, Settings.min_cohort)
+        return rule.determination(self.num_participants)
 
     def _made(self, kind: type) -> Any:
         """Return an object of a class whose settings these are."""

@@ -81,7 +81,7 @@ class Join(Awaiting):
                 f"Epochs refused in a row: {num_refused}; the next one is of {number} of "
                 f"{len(present)} nodes, drawn by lot."
             )
-        announced = context.settings.announced(number, context.run.seed)
+        announced = context.settings.announced(context.run.seed)
         identity = secrets.token_bytes(EPOCH_ID_BYTES)
         context, batch = context.batch(identity, Stage.JOIN, dict.fromkeys(asked, announced))
         return context, cls(batch, announced, context.round.present.difference(asked))

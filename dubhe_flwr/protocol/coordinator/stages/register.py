@@ -65,7 +65,7 @@ class Register(Awaiting):
         adder = terms.vault.adder(public, *fields)
         context, members, total = context.summed(adder, vectors, report, "registered")
         volunteers = joined.invitation.announced.num_volunteers(len(members))
-        if (remark := terms.rule.remark(volunteers, terms.frame)) is not None:
+        if (remark := terms.rule.remark(volunteers)) is not None:
             context = context.noted(remark)
         return context, RegisteredNodes(
             joined=joined,
