@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset
@@ -35,6 +36,9 @@ class Partition:
 
     def with_format(self, kind: None) -> "Partition":
         return Partition(self.labels_, raw=True)
+
+    def __len__(self) -> int:
+        return len(self.labels_)
 
     def __getitem__(self, column: str) -> list[int]:
         assert self.raw
@@ -71,6 +75,8 @@ TENSORS = TensorDataset(torch.zeros(4, 2), torch.tensor(LABELS))
         Split(TensorDataset(torch.zeros(6, 2), torch.tensor([1, *LABELS, 1]))),
         SimpleNamespace(labels=np.array(LABELS)[:, None]),
         Partition(LABELS),
+        DataLoader(Partition(LABELS)),  # type: ignore[arg-type]
+        pd.Series(LABELS, index=[7, 9, 9, 8]),
     ],
     ids=lambda data: type(data).__name__,
 )

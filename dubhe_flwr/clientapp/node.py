@@ -3,6 +3,7 @@
 Its session is kept in Flower's Context.
 """
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
@@ -38,7 +39,7 @@ from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolic
 from dubhe_flwr.protocol.node.policy import warn_once, where_raised
 
 LabelCounts = Callable[[Context], ArrayLike]
-"""Returns the node's samples of each class, an int array of shape (C,)."""
+"""Returns the node's samples of each class, or bin of any histogram: an int array of shape (C,)."""
 
 Willing = Callable[[Context, int], bool]
 """Whether the node trains in that round; asked with round 0, whether it takes part at all."""
@@ -50,6 +51,11 @@ _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys, so a server that substitutes keys can "
     "read what it sends; give real nodes such keys, and in a simulation set simulated=True here, "
     "and simulation in Dubhe"
+)
+_OPACUS: Final = (
+    "dubhe: this app uses Opacus: its epsilon grows in each round in which this node trains, and "
+    "nodes train unevenly often; use willing to stop once the budget is spent "
+    "(docs/explanation/differential_privacy.md)"
 )
 _tell_once = cache(partial(log, INFO))
 
@@ -63,7 +69,8 @@ class Node(Limits):
     Parameters
     ----------
     label_counts : callable (Context) -> array_like of int, shape (C,)
-        The node's samples of each class; called anew at each registration.
+        The node's samples of each class, or of each bin of any other histogram that rounds should
+        balance, such as sensitive groups; called anew at each registration.
     willing : callable (Context, int) -> bool, optional (default: always)
         Whether the node trains in that round; asked with round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
@@ -125,9 +132,11 @@ class Node(Limits):
         pinned = self._pinned(context)
         unfit: list[DataError] = []
         policy = self._policy(context, pinned, unfit)
-        unprotected = pinned is None and not policy.simulated  # a simulation has no network
-        if unprotected and fields.get("stage") == Stage.JOIN:
-            (_tell_once if in_simulation() else warn_once)(_NOT_PINNED)
+        if fields.get("stage") == Stage.JOIN:
+            if pinned is None and not policy.simulated:  # a simulation has no network
+                (_tell_once if in_simulation() else warn_once)(_NOT_PINNED)
+            if "opacus" in sys.modules:
+                warn_once(_OPACUS)
         memory = _kept_memory(context)
         session = ClientSession(policy, memory, today=int(time.time() // _DAY))
         try:

@@ -1,5 +1,6 @@
 """The client side as a mod and as registered handlers."""
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from dubhe_flwr.adapter.transport import STAGES, message_type, to_records
 from dubhe_flwr.clientapp import DubheMod, register_dubhe
 from dubhe_flwr.errors import QuorumError, RefusedError, SettingsError
 from dubhe_flwr.protocol import Memory
+from dubhe_flwr.protocol.node.policy import warn_once
 from dubhe_flwr.protocol.wire.envelope import Envelope, reply_reader
 from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, JoinReply, JoinRequest
 from dubhe_flwr.rules import Paper
@@ -213,6 +215,19 @@ def test_label_counts_are_read_at_registration_only() -> None:
     assert not calls
     answer(app, node, "join")
     assert len(calls) == 1
+
+
+def test_an_app_with_opacus_is_told_about_its_budget(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once in a process, when a node joins; other apps hear nothing of it."""
+    warn_once.cache_clear()
+    answer(numpy_client_app(), context(), "join")
+    assert "Opacus" not in caplog.text
+    monkeypatch.setitem(sys.modules, "opacus", None)
+    for _ in range(2):
+        answer(numpy_client_app(), context(), "join")
+    assert caplog.text.count("use willing to stop once the budget is spent") == 1
 
 
 @pytest.mark.parametrize("simulated", [True, False])

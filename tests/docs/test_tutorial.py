@@ -1,17 +1,20 @@
-"""The tutorial's few lines turn a Flower app into one with Dubhe."""
+"""The tutorial's few lines turn a Flower app into one with Dubhe, and so do the README's."""
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
 
-from dubhe_flwr.simulation import run_in_process
+from dubhe_flwr.simulation import InProcessGrid, run_in_process
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial" / "add_dubhe.md"
@@ -95,3 +98,20 @@ def test_the_app_runs_before_and_after(
         run(app, others | {name: read(name) for name in order})
     assert ("dubhe: 5 of 10 clients selected" in caplog.text) == changed
     assert "finished" in caplog.text
+
+
+def test_the_lines_of_the_readme_are_enough() -> None:
+    """Two at the server and six at the client, as it says, and an app with them selects."""
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```diff\n(.*?)```", readme, re.DOTALL)
+    assert [len(re.findall("^[+]", block, re.MULTILINE)) for block in blocks] == [2, 6]
+    assert "eight lines: two at the server and six at the client" in readme
+    names: dict[str, Any] = {
+        "FedAvg": FedAvg,
+        "ClientApp": ClientApp,
+        "load_labels": lambda _context: [0, 3, 3],
+    }
+    for block in blocks:
+        exec(textwrap.dedent(re.sub("^[+]", " ", block, flags=re.MULTILINE)), names)  # noqa: S102 - our own page
+    plan = names["strategy"].select(1, InProcessGrid(names["app"], 24))
+    assert len(plan.participants) == 20

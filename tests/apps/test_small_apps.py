@@ -1,0 +1,29 @@
+"""What Flower's own examples do runs with Dubhe, whose lines are only added."""
+
+import pytest
+import small_apps
+
+from dubhe_flwr.simulation import run_in_process
+
+OUTCOMES = {
+    "sklearn": (1.0, 1e6),  # of the weights
+    "tabular": (0.1, 1e6),
+    "xgboost": (5 * small_apps.ROUNDS, 5 * small_apps.ROUNDS),  # trees
+    "masked": (0.1, 1e6),
+    "pandas": (5 * small_apps.ROUNDS * 30, 5 * small_apps.ROUNDS * 30),  # samples
+    "advanced": (0.5, 1.0),  # accuracy
+    "mods": (0.5, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_it_runs_on_the_clients_that_dubhe_selects(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In each round, and something comes of it."""
+    least, most = OUTCOMES[name]
+    server, client = (getattr(small_apps, f"{name}_{side}") for side in ("server", "client"))
+    with caplog.at_level("INFO", logger="flwr"):
+        state = run_in_process(server, client, num_supernodes=12).state
+    assert caplog.text.count("dubhe: 5 of 12 clients selected") == small_apps.ROUNDS
+    assert least <= state.metric_records["outcome"]["outcome"] <= most  # type: ignore[operator]

@@ -1,0 +1,289 @@
+"""What Flower's examples do, as small as it can be, each with the lines that add Dubhe.
+
+An app is a pair of names, such as `sklearn_server` and `sklearn_client`, also for `flwr run`.
+"""
+
+import json
+from typing import Any, Final
+
+import numpy as np
+from flwr.app import (
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
+from flwr.client import NumPyClient
+from flwr.client.mod import fixedclipping_mod, secaggplus_mod
+from flwr.clientapp import ClientApp
+from flwr.common import ndarrays_to_parameters
+from flwr.server import LegacyContext, ServerConfig
+from flwr.server import strategy as of_server
+from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg, FedXgbBagging
+from numpy.typing import NDArray
+
+from dubhe_flwr import count_labels, server, serverapp
+from dubhe_flwr.clientapp import DubheMod, register_dubhe
+
+ROUNDS: Final = 2
+SELECTION: Final[dict[str, Any]] = {"num_participants": 5, "simulation": "plain", "seed": 0}
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+
+def data(context: Context) -> Pair:
+    """Return a node's features and labels: three classes, of which one is frequent."""
+    rng = np.random.default_rng(int(context.node_config["partition-id"]))
+    labels = rng.choice(3, 30, p=rng.dirichlet([3, 1, 0.5]))
+    return np.eye(3)[labels] + rng.normal(0, 0.1, (30, 3)), labels
+
+
+def label_counts(context: Context) -> NDArray[np.int64]:
+    """Return what the node tells nobody."""
+    return count_labels(data(context)[1], num_classes=3)
+
+
+def received(message: Message) -> list[NDArray[Any]]:
+    """Return the model in a message."""
+    return message.content.array_records["arrays"].to_numpy_ndarrays()
+
+
+def reply(message: Message, arrays: Any, **metrics: float) -> Message:
+    """Return a node's model or statistics."""
+    content = RecordDict({"arrays": ArrayRecord(arrays)})
+    content["metrics"] = MetricRecord({"num-examples": 30, **metrics})
+    return Message(content, reply_to=message)
+
+
+def learnt(model: list[NDArray[Any]], features: NDArray[Any], labels: NDArray[Any]) -> float:
+    """Return the accuracy of a linear model."""
+    return float((((features @ model[0].T) + model[1]).argmax(axis=1) == labels).mean())
+
+
+def step(model: list[NDArray[Any]], context: Context) -> list[NDArray[Any]]:
+    """Return a linear model after a step of softmax regression on a node's data."""
+    features, labels = data(context)
+    scores = np.exp(features @ model[0].T + model[1])
+    wrong = scores / scores.sum(axis=1, keepdims=True) - np.eye(3)[labels]
+    return [model[0] - wrong.T @ features / 30, model[1] - wrong.mean(axis=0)]
+
+
+START: Final = [np.zeros((3, 3)), np.zeros(3)]
+
+
+def kept(context: Context, outcome: float) -> None:
+    """Leave what came of a run where a test finds it."""
+    context.state["outcome"] = MetricRecord({"outcome": outcome})
+
+
+# quickstart-sklearn: a model of scikit-learn, strategies with `configure_train`.
+sklearn_server = ServerApp()
+sklearn_client = ClientApp()
+register_dubhe(sklearn_client, label_counts, simulated=True)
+
+
+@sklearn_client.train()
+def train_sklearn(message: Message, context: Context) -> Message:
+    """Fit a classifier that begins with the global one."""
+    from sklearn.linear_model import SGDClassifier
+
+    model = SGDClassifier(random_state=0)
+    model.coef_, model.intercept_ = received(message)
+    model.partial_fit(*data(context), classes=[0, 1, 2])
+    return reply(message, [model.coef_, model.intercept_])
+
+
+@sklearn_server.main()
+def main_sklearn(grid: Grid, context: Context) -> None:
+    """Begin with zeros."""
+    strategy = serverapp.Dubhe(FedAvg(fraction_evaluate=0.0), **SELECTION)
+    result = strategy.start(grid, ArrayRecord(START), num_rounds=ROUNDS)
+    kept(context, float(np.abs(result.arrays.to_numpy_ndarrays()[0]).sum()))
+
+
+# fl-tabular: a DataLoader whose labels are floats of shape (M, 1).
+tabular_server = sklearn_server
+tabular_client = ClientApp()
+
+
+def loader(context: Context) -> Any:
+    """Return what the example trains on."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    features, labels = data(context)
+    columns = torch.tensor(labels, dtype=torch.float32).view(-1, 1)
+    return DataLoader(TensorDataset(torch.tensor(features), columns), batch_size=32, shuffle=True)
+
+
+register_dubhe(tabular_client, lambda context: count_labels(loader(context), 3), simulated=True)
+
+
+@tabular_client.train()
+def train_tabular(message: Message, context: Context) -> Message:
+    """Take a step on the only batch."""
+    ((_features, labels),) = loader(context)
+    assert labels.shape == (30, 1)
+    return reply(message, step(received(message), context))
+
+
+# quickstart-xgboost: trees in bytes, put together by FedXgbBagging.
+xgboost_server = ServerApp()
+xgboost_client = ClientApp()
+register_dubhe(xgboost_client, label_counts, simulated=True)
+
+
+@xgboost_client.train()
+def train_xgboost(message: Message, context: Context) -> Message:
+    """Return a booster of one tree, as XGBoost writes it."""
+    model = {
+        "gbtree_model_param": {"num_trees": "1", "num_parallel_tree": "1"},
+        "trees": [{"id": 0}],
+        "tree_info": [0],
+        "iteration_indptr": [0, 1],
+    }
+    booster = json.dumps({"learner": {"gradient_booster": {"model": model}}}).encode()
+    return reply(message, [np.frombuffer(booster, dtype=np.uint8)])
+
+
+@xgboost_server.main()
+def main_xgboost(grid: Grid, context: Context) -> None:
+    """Begin without a booster."""
+    strategy = serverapp.Dubhe(FedXgbBagging(fraction_evaluate=0.0), **SELECTION)
+    empty = ArrayRecord([np.empty(0, dtype=np.uint8)])
+    result = strategy.start(grid, empty, num_rounds=ROUNDS)
+    booster = json.loads(result.arrays["0"].numpy().tobytes())
+    kept(context, len(booster["learner"]["gradient_booster"]["model"]["trees"]))
+
+
+# fl-dp-sa and flower-secure-aggregation: a NumPyClient with mods, noise and masked models.
+class Client(NumPyClient):
+    """Takes a step."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def fit(self, parameters: Any, config: Any) -> Any:
+        """Return the model after it."""
+        return step(parameters, self.context), 30, {}
+
+
+masked_server = ServerApp()
+masked_client = ClientApp(
+    client_fn=lambda context: Client(context).to_client(),
+    mods=[DubheMod(label_counts, simulated=True), secaggplus_mod, fixedclipping_mod],
+)
+
+
+@masked_server.main()
+def main_masked(grid: Grid, context: Context) -> None:
+    """Aggregate in the workflow of SecAgg+ what clients have clipped."""
+    models: list[Any] = []
+    strategy = of_server.DifferentialPrivacyClientSideFixedClipping(
+        of_server.FedAvg(
+            fraction_evaluate=0.0,
+            initial_parameters=ndarrays_to_parameters(START),
+            evaluate_fn=lambda _round, model, _config: models.append(model),
+        ),
+        noise_multiplier=0.01,
+        clipping_norm=10.0,
+        num_sampled_clients=5,
+    )
+    legacy = LegacyContext(
+        context,
+        config=ServerConfig(num_rounds=ROUNDS),
+        strategy=server.Dubhe(strategy, **SELECTION),
+    )
+    secure = SecAggPlusWorkflow(num_shares=3, reconstruction_threshold=2, max_weight=100)
+    DefaultWorkflow(fit_workflow=secure)(grid, legacy)
+    kept(context, float(np.abs(models[-1][0]).sum()))
+
+
+# quickstart-pandas: no training, but statistics of nodes that the app samples by itself.
+pandas_server = ServerApp()
+pandas_client = ClientApp()
+register_dubhe(pandas_client, label_counts, simulated=True)
+
+
+@pandas_client.query()
+def histogram(message: Message, context: Context) -> Message:
+    """Count a node's labels by itself."""
+    return reply(message, [np.bincount(data(context)[1], minlength=3)])
+
+
+@pandas_server.main()
+def main_pandas(grid: Grid, context: Context) -> None:
+    """Add up the histograms of the nodes that Dubhe selects."""
+    strategy = serverapp.Dubhe(FedAvg(), **SELECTION)
+    total = np.zeros(3)
+    for server_round in range(1, ROUNDS + 1):
+        nodes = strategy.select(server_round, grid).participants
+        asked = [Message(RecordDict(), node, MessageType.QUERY) for node in nodes]
+        for answer in grid.send_and_receive(asked):
+            total += received(answer)[0]
+    kept(context, total.sum())
+
+
+# advanced-pytorch: a strategy with a `start` and a schedule of its own, and nodes that remember.
+advanced_server = ServerApp()
+advanced_client = ClientApp()
+
+
+class KeepsBest(FedAvg):
+    """Halves the learning rate, and keeps the best model."""
+
+    best = 0.0
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Any:
+        """Tell nodes another rate in each round."""
+        config["rate"] = 1 / server_round
+        return super().configure_train(server_round, arrays, config, grid)
+
+    def start(self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int = 3, *_: Any) -> Any:
+        """Run the rounds by itself."""
+        for server_round in range(1, num_rounds + 1):
+            messages = self.configure_train(server_round, initial_arrays, ConfigRecord(), grid)
+            arrays, metrics = self.aggregate_train(server_round, grid.send_and_receive(messages))
+            initial_arrays = arrays or initial_arrays
+            accuracy = metrics["accuracy"] if metrics else 0.0
+            assert isinstance(accuracy, float)
+            self.best = max(self.best, accuracy)
+
+
+@advanced_server.main()
+def main_advanced(grid: Grid, context: Context) -> None:
+    """Ask the strategy what it kept."""
+    strategy = serverapp.Dubhe(KeepsBest(), **SELECTION)
+    strategy.start(grid, ArrayRecord(START), num_rounds=ROUNDS)
+    kept(context, strategy.best)
+
+
+# custom-mods: mods of the app read the config of each message that they see.
+def reads_config(message: Message, context: Context, call_next: Any) -> Message:
+    """Look at the round, which Dubhe's own messages do not have."""
+    assert message.content.config_records["config"]["server-round"] in {1, 2}
+    answer: Message = call_next(message, context)
+    return answer
+
+
+mods_server = advanced_server
+mods_client = ClientApp(mods=[reads_config])
+
+for app in (advanced_client, mods_client):
+    register_dubhe(app, label_counts, simulated=True)
+
+
+@advanced_client.train()
+@mods_client.train()
+def train_advanced(message: Message, context: Context) -> Message:
+    """Take a step from the model, and keep it in the node's state."""
+    assert message.content.config_records["config"]["rate"] in {1.0, 0.5}
+    model = step(received(message), context)
+    context.state["own"] = ArrayRecord(model)
+    return reply(message, model, accuracy=learnt(model, *data(context)))
