@@ -1,4 +1,4 @@
-"""A study of one's own federation foretells what the encrypted protocol selects, and is right."""
+"""A study of one's own federation predicts the balance that the encrypted protocol reaches."""
 
 import json
 import re
@@ -34,7 +34,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "howto" / "my_federation.md"
 def federation(
     seed: int, most_clients: int, most_classes: int
 ) -> tuple[NDArray[np.int64], int, bool]:
-    """Draw label counts (N, C), K, and whether clients count the same."""
+    """Draw label counts (N, C), K, and whether clients have equal weights."""
     rng = np.random.default_rng(seed)
     number, classes = rng.integers(25, most_clients + 1), rng.integers(2, most_classes + 1)
     common = rng.dirichlet(np.full(classes, rng.uniform(0.5, 5)))
@@ -45,7 +45,7 @@ def federation(
 
 
 def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> Iterator[Plan]:
-    """Yield the rounds of an encrypted run with the settings of a study, but another seed."""
+    """Yield the rounds of an encrypted run with a study's settings, but another seed."""
     settings = replace(found.arguments, seed=seed, simulation="encrypted", rounds_per_draw=1)
     return rounds_in_memory(Coordinator(settings), simulated_nodes(counts, settings.key_bits))
 
@@ -53,7 +53,7 @@ def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> I
 def distances(
     seed: int, most_clients: int, most_classes: int, num_rounds: int
 ) -> tuple[float, float]:
-    """Return the distance that a study foretells, and that of an encrypted run."""
+    """Return the distance from uniform that a study predicts, and the one of an encrypted run."""
     counts, wanted, equal = federation(seed, most_clients, most_classes)
     found = study(counts, num_participants=wanted, equal_weights=equal, key_bits=512, seed=seed)
     weighted = label_distribution(counts) if equal else counts
@@ -71,7 +71,7 @@ LARGE = [pytest.param(seed, 300, 20, marks=pytest.mark.slow) for seed in range(1
     ("seed", "most_clients", "most_classes"), [*((seed, 30, 6) for seed in range(3)), *LARGE]
 )
 def test_it_foretells_the_encrypted_run(seed: int, most_clients: int, most_classes: int) -> None:
-    """Within a tenth, of N, K, C, skew and sizes drawn wide; another seed, so other clients."""
+    """The prediction holds within a tenth for a wide range of N, K, C, skew and client sizes."""
     foretold, run = distances(seed, most_clients, most_classes, num_rounds=200)
     assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # of 0 to 2
 
@@ -81,7 +81,7 @@ SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
 
 @cache
 def skewed(**given: Any) -> FederationStudy:
-    """Study it with five participants."""
+    """Study a skewed federation with five participants."""
     given = {"rule": Prices(noise=0.0), **given}
     return study(SKEWED, num_participants=5, key_bits=512, **given)
 
@@ -110,7 +110,7 @@ MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
 def test_the_verdict_says_why(
     counts: NDArray[np.int64], wanted: int, helps: str, reason: str
 ) -> None:
-    """It follows from the numbers alone."""
+    """The verdict and its reason follow from the numbers."""
     rule = Prices(noise=0.0)
     found = study(counts, num_participants=wanted, key_bits=512, rule=rule)
     assert found.helps == helps, found.points
@@ -119,7 +119,7 @@ def test_the_verdict_says_why(
 
 
 def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
-    """Elsewhere a range, with the reasons; the page has the same figures."""
+    """Points are predicted where they were fitted, elsewhere a range; the docs page agrees."""
     found = replace(skewed(), num_classes=10, sizes=(25, 25, 25))
     page = PAGE.read_text(encoding="utf-8")
     points = re.search(rf"\| {found.helps} \|.* \| (.+?) \|\n", page)
@@ -142,7 +142,7 @@ def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
 
 
 def test_weights_are_mentioned_where_sizes_differ() -> None:
-    """Unless all clients count the same already."""
+    """Clients of different sizes get a hint about --equal-weights, unless it is set."""
     found = skewed()
     assert "study with --equal-weights" in found.verdict
     assert "equal-weights" not in replace(found, sizes=(25, 25, 25)).verdict
@@ -151,7 +151,7 @@ def test_weights_are_mentioned_where_sizes_differ() -> None:
 
 
 def test_other_numbers_of_participants_are_shown() -> None:
-    """Up to half of the clients, as a study with each of them foretells."""
+    """Other K up to half of the clients get the same figures as a study with that K."""
     found = study(SKEWED, num_participants=8, key_bits=512)
     assert sorted(found.sweep) == [4, 8, 12]  # 16 are more than half
     assert found.sweep[8] == {name: found.methods[name] for name in ("random", "dubhe")}
@@ -165,7 +165,7 @@ def test_other_numbers_of_participants_are_shown() -> None:
 
 
 def test_what_it_shows() -> None:
-    """All figures fit a terminal of 80 columns, a page escapes them, and the code can be pasted."""
+    """The text fits 80 columns, the HTML escapes it, and the code can be pasted."""
     found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0), key_bits=512)
     assert found.code.endswith(
         "strategy = Dubhe(\n    FedAvg(),\n    num_participants=5,\n"
@@ -200,7 +200,7 @@ def test_what_it_shows() -> None:
 
 
 def test_sizes_count_as_the_strategy_weighs_them() -> None:
-    """A large client outweighs small ones, but not where all count the same."""
+    """A large client outweighs small ones, unless clients have equal weights."""
     counts = np.concatenate([[[900, 90]], np.tile([[0, 10], [4, 6]], (15, 1))])
     by_size, alike = (
         study(counts, num_participants=5, equal_weights=equal, key_bits=512).methods["random"]
@@ -221,7 +221,7 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
     ],
 )
 def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
-    """One sentence each, before anything is selected."""
+    """Invalid arguments are refused in one sentence before anything is selected."""
     with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
         study(SKEWED, **given)
 
@@ -231,7 +231,7 @@ def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
     [((), "Dubhe helps much here."), (("--equal-weights",), "Dubhe helps a little here.")],
 )
 def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> None:
-    """The same figures as the function's, and no option that would be ignored."""
+    """The command gives the function's figures, and refuses options that it would ignore."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
     own = ["--num-participants", "5", "--key-bits", "512"]
@@ -243,7 +243,7 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
     same = skewed(rule=Prices(), equal_weights=bool(weights)).to_dict()
     for told in (content, same):
         for cost in told["costs"].values():
-            del cost["node_seconds"]  # it takes as long as it takes
+            del cost["node_seconds"]  # a measured time, which does not repeat
     same["sizes"] = list(same["sizes"])
     assert content == same
     for option, named in (("--emd", "--emd"), ("--rounds", "--num-rounds or --rounds")):
@@ -282,7 +282,7 @@ LONG = "site,kind\n" + "\n".join(
 def test_how_a_table_is_read_can_be_said(
     text: str, reading: dict[str, Any], tmp_path: Path
 ) -> None:
-    """In Python and on the command line, which shows what was read; a guess is none."""
+    """Arguments and options say how to read a table, and both report what was read."""
     file = tmp_path / "counts.csv"
     file.write_text(text)
     own = ["study", "--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
@@ -299,7 +299,7 @@ def test_how_a_table_is_read_can_be_said(
 
 
 def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:
-    """One sentence with both remedies, and exit code 2."""
+    """An ambiguous table exits with code 2 and a sentence with both remedies."""
     file = tmp_path / "counts.csv"
     file.write_text(NAMED.replace("site", "nr"))
     ended = call("study", "--label-counts", str(file))
@@ -309,6 +309,6 @@ def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> N
 
 
 def test_the_package_imports_nothing_before_it_is_asked() -> None:
-    """`study` at the top costs no seconds until it is used, and a wrong name is an error."""
+    """`dubhe_lab.study` is imported on first use, and a wrong name is an error."""
     with pytest.raises(AttributeError, match="no attribute 'studies'"):
         getattr(dubhe_lab, "studies")  # noqa: B009 - mypy knows that there is none
