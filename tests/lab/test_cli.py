@@ -39,7 +39,7 @@ def test_compare_writes_results_and_figures(tmp_path: Path) -> None:
     ended = call("compare", *SMALL_OPTIONS, *arguments, "--out", str(tmp_path / "here"))
     assert ended.code == 0
     assert {"uniform", "Local", "skew"} <= set(ended.out.split())
-    assert "With Dubhe the mean accuracy is" in ended.out.replace("\n", " ")
+    assert "Dubhe's mean accuracy is" in ended.out.replace("\n", " ")
     content = json.loads((tmp_path / "here/results.json").read_text(encoding="utf-8"))
     assert set(content["methods"]) == {"random", "dubhe"}
     wanted = {**SMALL, "num_rounds": 2, "seed": 3}
@@ -75,7 +75,7 @@ def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
     ended = call("study", *options, mode, *files)
     assert ended.code == 0
     shown = " ".join(ended.out.split())
-    assert "Over 3 rounds the mean distance" in shown
+    assert "Over 3 rounds the selected data's mean distance" in shown
     assert ("MB down" in shown) == (mode == "--encrypted")
     config = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))["config"]
     for name, value in zip(options[::2], options[1::2], strict=True):

@@ -93,16 +93,16 @@ MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
     ("counts", "wanted", "helps", "reason"),
     [
         (SKEWED, 5, "much", ""),
-        (MILD[:15], 6, "little", "15 clients are few"),
+        (MILD[:15], 6, "little", "15 clients leave little choice"),
         (np.full((6, 30), 3), 3, "not", "is the table transposed?"),
-        (MILD, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
-        ([[10, 10, 9]] * 30, 5, "not", "random selection is balanced enough by itself"),
-        ([[50, 10, 1]] * 30, 5, "not", "Clients hold much the same mix"),
+        (MILD, 20, "little", "Selecting 20 of 30 clients leaves little choice: select fewer"),
+        ([[10, 10, 9]] * 30, 5, "not", "random selection is already balanced"),
+        ([[50, 10, 1]] * 30, 5, "not", "All clients hold a similar mix"),
         (
             [[50, 10, 0], [10, 50, 0]] * 15,
             5,
             "not",
-            "Greedy selection, which sees all labels, comes no closer than 0.67.",
+            "Even greedy selection, which sees all labels, only gets to 0.67.",
         ),
     ],
     ids=["skewed", "few", "transposed", "near", "balanced", "alike", "absent"],
@@ -128,9 +128,9 @@ def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
     most = f"{2 * found.points:.1f}"
     assert f"with this verdict gained {points[1]}." in found.verdict
     changes: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"num_classes": 9}, "here there are 9 classes."),
-        ({"num_clients": 301}, "here there are 301 clients."),
-        ({"sizes": (24, 25, 26)}, "here there are clients of different sizes."),
+        ({"num_classes": 9}, "you have 9 classes."),
+        ({"num_clients": 301}, "you have 301 clients."),
+        ({"sizes": (24, 25, 26)}, "you have clients of different sizes."),
         ({"num_classes": 9, "num_clients": 301}, "9 classes and 301 clients."),
     )
     for changed, reason in changes:
@@ -181,7 +181,7 @@ def test_what_it_shows() -> None:
         "30 clients, 3 classes, 990 samples. Samples of each class: 0 700, 1 190, 2 100.",
         "Smallest client: 2 with 10 samples. Largest client: 0 with 50 samples.",
         "The median client has 39 samples.",
-        "The largest class has 7 times the samples of the smallest (rho); clients differ by",
+        "The largest class has 7 times as many samples as the smallest (rho); clients differ by",
     ):
         assert told in shown
     page = found._repr_html_()
@@ -228,7 +228,7 @@ def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
 
 @pytest.mark.parametrize(
     ("weights", "verdict"),
-    [((), "Dubhe helps much here."), (("--equal-weights",), "Dubhe helps a little here.")],
+    [((), "Dubhe helps a lot here."), (("--equal-weights",), "Dubhe helps a little here.")],
 )
 def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> None:
     """The command gives the function's figures, and refuses options that it would ignore."""
