@@ -67,7 +67,7 @@ def test_the_options_of_commands_are_filled_in(built: Path) -> None:
     """The command line is told by itself."""
     page = (built / "reference/command_line.html").read_text()
     assert "options of dubhe" not in page
-    assert page.count("Fixes all chance: same seed, same sets, same accuracies.") == 2
+    assert page.count("Seed of everything: same seed, same sets, same accuracies.") == 2
     (seed,) = set(re.findall(r"--seed<.*?</tr>", page, re.DOTALL))
     assert ">0<" in seed
 

@@ -12,7 +12,7 @@ from dubhe_lab.cli import main as dubhe
 
 
 class Ended(NamedTuple):
-    """How a command ended: its exit code, and what it showed."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -20,7 +20,7 @@ class Ended(NamedTuple):
 
 
 def call(*arguments: str) -> Ended:
-    """Call `dubhe` with arguments."""
+    """Run `dubhe` with these arguments."""
     out, err = StringIO(), StringIO()
     with (
         patch.object(sys, "argv", ["program", *arguments]),

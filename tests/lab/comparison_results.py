@@ -1,4 +1,4 @@
-"""Results of a comparison and a study that were never run, for the tests that only read them."""
+"""Made-up results of a comparison and a study, for tests that only read results."""
 
 import numpy as np
 

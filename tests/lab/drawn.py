@@ -1,4 +1,4 @@
-"""What matplotlib has drawn, as numbers."""
+"""Reads numbers back from what matplotlib has drawn."""
 
 from typing import Any
 
@@ -14,15 +14,15 @@ def bars(axes: Axes) -> list[BarContainer]:
 
 
 def heights(axes: Axes) -> list[list[float]]:
-    """Return the heights of the bars, group by group."""
+    """Return the heights of the bars of each group."""
     return [[bar.get_height() for bar in group] for group in bars(axes)]
 
 
 def xs(line: Line2D) -> Any:
-    """Return where the points of a line are, to the right."""
+    """Return the x coordinates of a line's points."""
     return np.asarray(line.get_xdata(), dtype=float).tolist()
 
 
 def ys(line: Line2D) -> Any:
-    """Return where the points of a line are, upwards."""
+    """Return the y coordinates of a line's points."""
     return np.asarray(line.get_ydata(), dtype=float).tolist()

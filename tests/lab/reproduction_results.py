@@ -1,4 +1,4 @@
-"""Results of cells that were never measured, for the tests that only read them."""
+"""Made-up results of cells, for tests that only read results."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -18,7 +18,7 @@ CATEGORIES = [u for size in (1, 2, 10) for u in combinations(range(10), size)]
 
 
 def finished(cells: Iterable[Cell]) -> dict[str, Any]:
-    """Return what a sweep would return for these cells."""
+    """Return a sweep's results for these cells."""
     provenance = {
         "seed": 0, "device": "abacus", "versions": {"numpy": "1"}, "command": "dubhe paper",
         "date": "2021-08-09T00:00:00+00:00",

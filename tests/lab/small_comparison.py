@@ -1,4 +1,4 @@
-"""A comparison that takes a second."""
+"""A comparison small enough to run in a second."""
 
 from typing import Any
 
@@ -17,6 +17,6 @@ def small_settings(**given: Any) -> CompareSettings:
 
 
 def run(settings: CompareSettings) -> ComparisonResults:
-    """Compare without Flower's log."""
+    """Run a comparison without Flower's log."""
     with flower_log_level(30):
         return compare(settings)

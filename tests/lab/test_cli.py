@@ -1,4 +1,4 @@
-"""The command line answers with what was found, or with one sentence."""
+"""The command line shows results, or one sentence that says what to do."""
 
 import json
 import os
@@ -34,12 +34,12 @@ FIGURES = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
 
 
 def test_compare_writes_results_and_figures(tmp_path: Path) -> None:
-    """All options reach the comparison; the table and a sentence are shown."""
+    """All options reach the comparison, which shows a table and a summary."""
     arguments = ["--methods", "random, dubhe", "--seed", "3", "--rounds", "2"]
     ended = call("compare", *SMALL_OPTIONS, *arguments, "--out", str(tmp_path / "here"))
     assert ended.code == 0
     assert {"uniform", "Local", "skew"} <= set(ended.out.split())
-    assert "With Dubhe the mean accuracy is" in ended.out.replace("\n", " ")
+    assert "Dubhe's mean accuracy is" in ended.out.replace("\n", " ")
     content = json.loads((tmp_path / "here/results.json").read_text(encoding="utf-8"))
     assert set(content["methods"]) == {"random", "dubhe"}
     wanted = {**SMALL, "num_rounds": 2, "seed": 3}
@@ -51,7 +51,7 @@ def test_compare_writes_results_and_figures(tmp_path: Path) -> None:
 def test_without_figures_matplotlib_is_not_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The results go to a folder named after the data set."""
+    """Without --out and figures, results.json goes to a folder named after the data set."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     arguments = ["--methods", "random", "--rounds", "1", "--no-figures"]
@@ -69,13 +69,13 @@ STUDY = (
 
 @pytest.mark.parametrize("mode", ["--plain", "--encrypted"])
 def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
-    """All options reach the study; the table and a sentence are shown."""
+    """All options reach the study, which shows a table and a summary."""
     files = ["--json", str(tmp_path / "new/a.json"), "--figure", str(tmp_path / "new/a.png")]
     options = STUDY.split()
     ended = call("study", *options, mode, *files)
     assert ended.code == 0
     shown = " ".join(ended.out.split())
-    assert "Over 3 rounds the mean distance" in shown
+    assert "Over 3 rounds the selected data's mean distance" in shown
     assert ("MB down" in shown) == (mode == "--encrypted")
     config = json.loads((tmp_path / "new/a.json").read_text(encoding="utf-8"))["config"]
     for name, value in zip(options[::2], options[1::2], strict=True):
@@ -87,7 +87,7 @@ def test_study_writes_what_is_asked_for(mode: str, tmp_path: Path) -> None:
 
 
 def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without files no matplotlib is needed, and the folder stays empty."""
+    """Without --json and --figure, a study needs no matplotlib and writes nothing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     arguments = ["--num-clients", "40", "--num-participants", "6", "--rounds", "2"]
@@ -118,7 +118,7 @@ def test_study_writes_nothing_unasked(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
-    """Exit code 2, the remedy on stderr, no traceback."""
+    """Invalid options exit with code 2 and a remedy on stderr, without a traceback."""
     ended = call(*arguments.split())
     assert ended.code == 2
     assert sentence in ended.err
@@ -126,7 +126,7 @@ def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None
 
 
 def test_a_missing_package_names_its_extra() -> None:
-    """Without torch the base install says what to install."""
+    """Without torch, `dubhe compare` says what to install."""
     script = (
         "import sys; sys.modules['torch'] = None; sys.argv = ['dubhe', 'compare']; "
         "from dubhe_lab.cli import main; main()"
@@ -141,7 +141,7 @@ def test_a_missing_package_names_its_extra() -> None:
 def test_figures_are_missed_before_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A missing matplotlib is told at once and not after minutes."""
+    """A missing matplotlib is reported at once, not after minutes of training."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ended = call("compare", "--out", str(tmp_path / "out"))
     assert ended.code == 2
@@ -150,7 +150,7 @@ def test_figures_are_missed_before_the_training(
 
 
 def test_alone_it_shows_where_to_begin() -> None:
-    """`dubhe` is no error and names the commands."""
+    """`dubhe` alone succeeds and names the commands."""
     ended = call()
     assert ended.code == 0
     assert "dubhe compare" in ended.out
@@ -161,7 +161,7 @@ APPLICATIONS = {"dubhe": app, "dubhe paper": paper, "dubhe bench": benchmarks}
 
 
 def commands(name: str, command: Any = None) -> Iterator[Any]:
-    """Yield the words and the command of each command of an application, of itself first."""
+    """Yield the name and the command of each command, starting with the application itself."""
     command = command or get_command(APPLICATIONS[name])
     yield pytest.param(name, command, id=name)
     for child in getattr(command, "commands", {}):
@@ -174,7 +174,7 @@ def commands(name: str, command: Any = None) -> Iterator[Any]:
 def test_help_has_an_example_and_says_what_options_are(
     words: str, command: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A whole command line, and for each option some words that stand for something."""
+    """Each command's help has an example command line, and help for each option."""
     command.main(["--help"], standalone_mode=False)
     shown = " ".join(capsys.readouterr().out.split())
     assert re.search(f"Example[^:]*: {words}", shown)
@@ -183,7 +183,7 @@ def test_help_has_an_example_and_says_what_options_are(
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
-    """Nobody loses the results of a run to a file where a folder should be."""
+    """An output path that is a file instead of a folder is refused before the run."""
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match="is a file; give the name of a folder"):
         writable_folder(tmp_path / "file")
@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path: Pa
 def test_what_others_may_write_is_refused_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file is opened to see it, and is there afterwards only if it was before."""
+    """Checking an output file leaves no new file behind."""
     (tmp_path / "there").write_text("kept")
     writable_file(tmp_path / "there")
     writable_file(tmp_path / "new")
@@ -209,7 +209,7 @@ def test_what_others_may_write_is_refused_too(
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """Let Ctrl-C be heard; a shell ignores it for what runs in the background."""
+    """Enable Ctrl-C, which a shell ignores for background processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -221,7 +221,7 @@ def heard() -> Iterator[None]:
 def test_a_comparison_that_is_stopped_goes_on(
     moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C in any round loses no finished method, and the rest is trained by the next call."""
+    """Ctrl-C in any round loses no finished method, and the next call trains the rest."""
     arguments = ["compare", *SMALL_OPTIONS, "--methods", "random,dubhe", "--no-figures", "--plain"]
     arguments += ["--out", str(tmp_path), "--rounds", "14"]
 
@@ -241,7 +241,7 @@ def test_a_comparison_that_is_stopped_goes_on(
         patch.setattr(compare, "compare_progress", stopping)
         ended = call(*arguments)
     assert ended.code == 130, ended.err
-    assert "the same command goes on from there." in ended.out
+    assert "run the same command again to continue." in ended.out
     kept = tmp_path / "results.json"
     before = json.loads(kept.read_text())["methods"] if kept.exists() else {}
     assert ("random" in before) == (moment > 15)  # its rounds, and the initial model
@@ -258,7 +258,7 @@ def test_a_comparison_that_is_stopped_goes_on(
 def test_a_study_that_is_stopped_keeps_what_is_finished(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each method is in the file when it is finished, and Ctrl-C says which ones are."""
+    """Each finished method is saved at once, and Ctrl-C names the finished ones."""
 
     def stop(_progress: StudyProgress, method: str, _server_round: int) -> None:
         if method == last:
@@ -271,11 +271,11 @@ def test_a_study_that_is_stopped_keeps_what_is_finished(
     there = json.loads(path.read_text())["methods"] if path.exists() else {}
     assert list(there) == ([] if last == "random" else ["random"])
     finished = ", ".join(there) or "no method yet"
-    assert f"Stopped. {path} holds what was finished: {finished}." in ended.out
+    assert f"Stopped. {path} holds the finished methods: {finished}." in ended.out
 
 
 def test_results_of_other_settings_are_not_overwritten(tmp_path: Path) -> None:
-    """Nor a file of another kind, but with `--overwrite`; what is asked for more is added."""
+    """Other results are replaced only with --overwrite; more methods are added to the file."""
     base = ["compare", *SMALL_OPTIONS, "--rounds", "1", "--no-figures", "--out", str(tmp_path)]
     assert call(*base, "--methods", "random").code == 0
     assert call(*base, "--methods", "greedy").code == 0
@@ -283,9 +283,7 @@ def test_results_of_other_settings_are_not_overwritten(tmp_path: Path) -> None:
     assert list(json.loads(kept.read_text())["methods"]) == ["random", "greedy"]
     refused = call(*base, "--methods", "random", "--seed", "4")
     assert refused.code == 2
-    assert "holds results of other settings (seed); give another --out, or --overwrite." in (
-        refused.err
-    )
+    assert "holds results of other settings (see seed); choose another --out" in refused.err
     kept.write_text("mine")
     assert "does not hold results of a comparison" in call(*base).err
     assert call(*base, "--methods", "random", "--seed", "4", "--overwrite").code == 0

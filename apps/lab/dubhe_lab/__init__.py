@@ -1,4 +1,4 @@
-"""The lab of dubhe-flwr: compare ways of selecting clients, and study a federation of your own."""
+"""The lab of dubhe-flwr: compare selection methods, and study your own federation."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ __all__ = ["study"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `study` when it is asked for: the command line starts sooner without it."""
+    """Import `study` on first use, so that the command line starts faster."""
     if name != "study":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module("dubhe_lab.experiments.my_federation").study

@@ -11,9 +11,9 @@ from dubhe_lab.baselines.roll_call import Past, Report
 
 
 def test_a_worked_example() -> None:
-    """Of values 0, ..., 700 the lower six of eight are left out; .01 x 100 makes odds of e to 1.
+    """Six of eight clients are left out, and a gap of 100 in value gives odds of e to 1.
 
-    One client is drawn of K = 2, since .9 x 2 is cut to 1, and the other place is anybody's.
+    For K = 2 one client is drawn by value (.9 x 2 rounds down to 1) and the other uniformly.
     """
     rng, first, second = np.random.default_rng(0), Counter[int](), Counter[int]()
     draws = 6000
@@ -30,7 +30,7 @@ def test_a_worked_example() -> None:
 
 
 def test_enough_are_left_to_draw_from() -> None:
-    """With K = 10 of 12, nine of the ten are drawn by value: the three lowest are left out."""
+    """With K = 10 of 12 clients, nine are drawn by value; only the three lowest are left out."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         drawn = draw_by_value(np.arange(12)[::-1], 10, rng).tolist()
@@ -39,7 +39,7 @@ def test_enough_are_left_to_draw_from() -> None:
 
 
 def test_large_values_are_probabilities() -> None:
-    """Where exp(.01 v) has no float."""
+    """Probabilities stay finite where exp(.01 v) overflows."""
     drawn = draw_by_value([1e6, 1e6 + 2000] + [0] * 6, 2, np.random.default_rng(0))
     assert drawn[0] == 1
 
@@ -47,7 +47,7 @@ def test_large_values_are_probabilities() -> None:
 def test_the_value_is_the_root_of_the_samples_times_the_loss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """16 samples and a loss of .5 are worth 2; the value stays until the client trains again."""
+    """16 samples and a loss of .5 give a value of 2, which lasts until the client trains again."""
     seen: list[list[float]] = []
 
     def note(values: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
@@ -61,7 +61,7 @@ def test_the_value_is_the_root_of_the_samples_times_the_loss(
 
 
 def test_clients_without_a_value_are_asked() -> None:
-    """All of them in the first round, and newcomers later."""
+    """All clients evaluate in the first round, and newcomers when they appear."""
     selector, rng = ActiveSelector(1, num_samples=16, seed=7), np.random.default_rng(0)
     assert selector.candidates("012", Past(), rng).tolist() == [0, 1, 2]
     past = Past(1, reports={"0": Report(1, 1.0, 1.0), "2": Report(1, 1.0, 1.0)})

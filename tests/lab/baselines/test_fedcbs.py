@@ -17,7 +17,7 @@ COUNTS = np.array([[8, 0], [6, 2], [2, 6]])
 
 
 def test_a_worked_example_of_qcid() -> None:
-    """Sizes weigh: 8 samples of one class and 2 of the other are shares of 0.8 and 0.2."""
+    """Clients weigh by size: 8 samples of one class and 2 of another are shares of 0.8 and 0.2."""
     assert class_imbalance([[8, 0], [6, 2], [4, 4]]).tolist() == [0.5, 0.125, 0.0]
     assert class_imbalance(np.add([8, 0], [0, 2])) == pytest.approx(0.3**2 + 0.3**2)
     assert class_imbalance([1, 0, 0, 0]) == pytest.approx(0.75)
@@ -33,7 +33,7 @@ def test_a_worked_example_of_the_first_client() -> None:
 
 
 def test_a_worked_example_of_the_next_clients() -> None:
-    """(14, 2) has QCID 9/32, (10, 6) has 1/32: as second clients 1 to 81, as third 1 to 729."""
+    """QCIDs of 9/32 and 1/32 give odds of 1 to 81 in second place and 1 to 729 in third."""
     second = next_probabilities(COUNTS[1:], COUNTS[0], place=2)
     np.testing.assert_allclose(second, np.array([1, 81]) / 82)
     third = next_probabilities(COUNTS[1:], COUNTS[0], place=3)
@@ -41,7 +41,7 @@ def test_a_worked_example_of_the_next_clients() -> None:
 
 
 def test_large_powers_are_probabilities() -> None:
-    """Where QCID^beta has no float, and where a set is balanced."""
+    """Probabilities stay finite where QCID^beta overflows, and where a set is balanced."""
     probabilities = next_probabilities([[9, 1], [1, 9]], [90_000, 90_010], place=500)
     np.testing.assert_allclose(probabilities, [1.0, 0.0], atol=1e-9)
     balanced = next_probabilities([[0, 8], [4, 4], [0, 8]], [8, 0], place=500)
@@ -50,7 +50,7 @@ def test_large_powers_are_probabilities() -> None:
 
 
 def test_clients_are_drawn_by_these_probabilities() -> None:
-    """Over 9000 rounds each pair in its order comes as often as by hand, give or take 6 sigma."""
+    """Over 9000 rounds each ordered pair occurs as often as computed by hand, within 6 sigma."""
     selector = FedCbsSelector(2, COUNTS, seed=7)
     rng, draws = np.random.default_rng(0), 9000
     drawn = Counter(tuple(selector.choose("012", Past(), rng).tolist()) for _ in range(draws))
@@ -62,20 +62,20 @@ def test_clients_are_drawn_by_these_probabilities() -> None:
 
 
 def test_the_power_grows_with_the_place() -> None:
-    """After (4, 4) and then (6, 2), the third is one of two with odds of 1 to 5.619."""
+    """After (4, 4) and (6, 2), the two remaining clients have odds of 1 to 5.619."""
     selector = FedCbsSelector(3, [[4, 4], [6, 2], [6, 2], [5, 3]], seed=7)
     rng, third = np.random.default_rng(0), Counter[int]()
     for _ in range(20_000):
         chosen = selector.choose("0123", Past(), rng).tolist()
         assert chosen[0] == 0
         third[chosen[2]] += chosen[1] == 1
-    # (16, 8) has QCID 1/18 and (15, 9) has 1/32, whose ratio is 16/9; its third power is 5.619.
+    # QCID is 1/18 for (16, 8) and 1/32 for (15, 9); their ratio 16/9 cubed is 5.619.
     share = 5.619 / 6.619
     assert abs(third[3] - third.total() * share) < 6 * np.sqrt(third.total() * share * (1 - share))
 
 
 def test_who_was_chosen_seldom_comes_first() -> None:
-    """In round 101, of clients that are alike, the one never chosen: T = 1 against T = 101."""
+    """In round 101 exploration favours a client never chosen (T = 1) over its equals (T = 101)."""
     selector = FedCbsSelector(1, [[6, 2]] * 2, seed=7)
     rng, past = np.random.default_rng(0), Past(100, {"0": 100})
     drawn = [int(selector.choose("01", past, rng)[0]) for _ in range(2000)]
@@ -84,7 +84,7 @@ def test_who_was_chosen_seldom_comes_first() -> None:
 
 
 def test_rows_are_looked_up() -> None:
-    """Whatever nodes are there, each row stands for its own labels and its own past."""
+    """Whichever nodes are connected, each alias finds its own labels and past."""
     selector = FedCbsSelector(2, np.eye(4)[[0, 0, 0, 1, 0, 2, 3]], seed=7)
     for seed in range(10):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Tests of FedEntOpt's buffer: who was chosen rests."""
+"""Tests of FedEntOpt's buffer, in which chosen clients rest."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from dubhe_lab.baselines.roll_call import Past
 
 
 def test_who_was_chosen_rests() -> None:
-    """Twelve clients, three a round: who was chosen is out for the two rounds that follow."""
+    """With twelve clients and K = 3, a chosen client sits out the next two rounds."""
     counts = skewed_counts(12)
     nodes = Federation(FedEntOptSelector(3, counts, seed=7), node_policies(counts))
     sets = [set(nodes.play(server_round).aliases) for server_round in range(1, 25)]
@@ -24,7 +24,7 @@ def test_who_was_chosen_rests() -> None:
 
 @pytest.mark.parametrize(("there", "free"), [(range(6), {2, 3, 4}), (range(4), {1, 2, 3})])
 def test_half_of_those_who_are_there_rest(there: range, free: set[int]) -> None:
-    """The oldest ones leave the buffer first; those who left keep their place in it."""
+    """The oldest clients leave the buffer first; disconnected ones keep their place in it."""
     selector = FedEntOptSelector(1, np.eye(6), seed=7)
     past = Past(4, {"3": 1, "1": 1, "0": 1, "5": 1})
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Tests of FLIPS: clusters of like labels, and turns among them."""
+"""Tests of FLIPS: clusters of clients with similar labels, and turns among the clusters."""
 
 from collections import Counter
 
@@ -12,42 +12,42 @@ from dubhe_lab.baselines.roll_call import Past
 
 
 def groups(sizes: list[int], num_classes: int = 4) -> tuple[np.ndarray, list[int]]:
-    """Return counts of clients that have one class in plenty, and which one it is."""
+    """Return label counts of clients with one dominant class each, and that class."""
     group_of = [group for group, size in enumerate(sizes) for _ in range(size)]
     rng = generator(0, "groups")
     return 90 * np.eye(num_classes)[group_of] + rng.integers(0, 3, (sum(sizes), 4)), group_of
 
 
 def as_partition(clusters: np.ndarray) -> set[frozenset[int]]:
-    """Return the sets of those who share a cluster."""
+    """Return the sets of clients that share a cluster."""
     return {frozenset(np.flatnonzero(clusters == c).tolist()) for c in set(clusters.tolist())}
 
 
 def test_a_worked_example_of_the_index() -> None:
     """Two clusters have the Davies-Bouldin index 1/6, three have 0.268."""
-    # On a line from one class to the other: mean distances of 1/15 to centres 0.8 apart. With the
-    # third client by itself the three largest ratios are 1/3, 1/3 and 0.137.
+    # All lie on a line between two classes. Two clusters: mean distance 1/15, centres 0.8 apart.
+    # Three clusters, the third client alone: the largest ratios are 1/3, 1/3 and 0.137.
     counts = [[10, 0], [9, 1], [8, 2], [2, 8], [1, 9], [0, 10]]
     assert as_partition(label_clusters(counts)) == {frozenset({0, 1, 2}), frozenset({3, 4, 5})}
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_groups_of_like_labels_are_found(number: int) -> None:
-    """As many clusters as there are groups, whatever the sizes of the clients."""
+    """Each group of clients becomes one cluster, whatever the clients' sizes."""
     counts, group_of = groups([12, 7, 9, 15][:number])
     counts *= generator(0, "sizes").integers(1, 9, (len(counts), 1))
     assert as_partition(label_clusters(counts)) == as_partition(np.array(group_of))
 
 
 def test_few_or_equal_clients_are_one_cluster() -> None:
-    """Where there is nothing to tell apart, or not enough to do it with."""
+    """Identical clients, or too few clients, form a single cluster."""
     assert label_clusters([[3, 1]]).tolist() == [0]
     assert label_clusters([[3, 1], [1, 3], [0, 4]]).tolist() == [0, 0, 0]
     assert label_clusters([[3, 1], [6, 2], [9, 3]]).tolist() == [0, 0, 0]
 
 
 def test_a_worked_example_of_turns() -> None:
-    """Clusters a, b, c in turns from b on; within each the least picked first."""
+    """Clusters take turns from `first` on, and each sends its least picked clients first."""
     clusters = [0, 0, 0, 1, 2, 2]
     times = [5, 3, 4, 9, 1, 0]
     assert take_turns(clusters, times, 5, first=1).tolist() == [3, 5, 1, 4, 2]
@@ -55,12 +55,12 @@ def test_a_worked_example_of_turns() -> None:
 
 
 def test_empty_clusters_are_passed_over() -> None:
-    """Of clusters 0 and 4, where nobody of 2 is there, the turn of 2 is that of 4."""
+    """If no client of cluster 2 is connected, its turn goes to the next cluster, 4."""
     assert take_turns([0, 0, 4], [0, 1, 0], 2, first=2).tolist() == [2, 0]
 
 
 def test_turns_go_on_in_the_next_round() -> None:
-    """Of three groups of four, five a round: after twelve rounds each trained five times."""
+    """With three groups of four and K = 5, after twelve rounds every client trained five times."""
     counts, group_of = groups([4, 4, 4])
     nodes = Federation(FlipsSelector(5, counts, seed=7), node_policies(counts))
     of_group: Counter[int] = Counter()
@@ -71,7 +71,7 @@ def test_turns_go_on_in_the_next_round() -> None:
 
 
 def test_small_clusters_train_more_often() -> None:
-    """Each cluster has as many participants, however few clients it has."""
+    """Every cluster gets the same number of participants, however few clients it has."""
     counts, _ = groups([2, 10])
     nodes = Federation(FlipsSelector(4, counts, seed=7), node_policies(counts))
     for server_round in range(1, 11):
@@ -81,7 +81,7 @@ def test_small_clusters_train_more_often() -> None:
 
 
 def test_ties_are_broken_at_random() -> None:
-    """Over 2000 first rounds each of four like clients comes in 1000, give or take 6 sigma."""
+    """Each of four identical clients is in 1000 of 2000 first rounds, within 6 sigma."""
     selector = FlipsSelector(2, [[3, 1]] * 4, seed=7)
     rng = np.random.default_rng(0)
     drawn = [selector.choose("0123", Past(), rng) for _ in range(2000)]

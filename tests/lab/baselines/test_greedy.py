@@ -1,4 +1,4 @@
-"""Tests of greedy selection against a literal implementation, and of the labels it is given."""
+"""Tests of greedy selection against a literal implementation."""
 
 from math import inf, log
 
@@ -14,7 +14,7 @@ TOLERANCE = 1e-12
 
 
 def divergence(members: list[list[float]]) -> float:
-    """Return KL(p || p_u) of the classes of some rows together, term by term."""
+    """Return KL(p || p_u) for the sum of some rows, term by term."""
     total = [sum(of_class) for of_class in zip(*members, strict=True)]
     shares = [number / sum(total) for number in total]
     return float(sum(share * log(share * len(shares)) for share in shares if share > 0))
@@ -30,7 +30,7 @@ def divergence(members: list[list[float]]) -> float:
 def test_each_choice_is_the_best_of_those_left(
     by_counts: bool, seed: int, num_clients: int, num_classes: int, data: st.DataObject
 ) -> None:
-    """No other free client would bring the union closer to uniform, the first being random."""
+    """After a random first client, no other free client would bring the sum closer to uniform."""
     counts = np.random.default_rng(seed).integers(0, 9, (num_clients, num_classes))
     counts[:, 0] += counts.sum(axis=1) == 0
     rows = (counts if by_counts else label_distribution(counts)).tolist()
@@ -47,7 +47,7 @@ def test_each_choice_is_the_best_of_those_left(
 
 
 def test_a_worked_example_of_the_formula() -> None:
-    """After a client of counts (8, 0), each of the others leads to the entropy found by hand."""
+    """Adding each client to counts (8, 0) gives the entropy computed by hand."""
     others = np.array([[7, 1], [0, 2], [0, 8], [0, 24]])
     # Shares (15, 1) / 16, (8, 2) / 10, (1, 1) / 2 and (1, 3) / 4:
     by_hand = [0.233792, 0.500402, 0.693147, 0.562335]

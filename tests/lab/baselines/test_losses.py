@@ -1,4 +1,4 @@
-"""Selectors that see losses: a request for them comes between the roll call and the plan."""
+"""Tests of loss-based selectors, whose request for losses comes between roll call and plan."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ SELECTORS: list[Any] = [
 
 
 class Nodes:
-    """Twelve nodes whose losses are given by their alias, and a server."""
+    """A server and twelve nodes whose loss is their alias."""
 
     def __init__(self, selector: Any, seed: int = 0, *, silent: tuple[str, ...] = ()) -> None:
         self.selector, self.state = selector, selector.initial_state()
@@ -28,7 +28,7 @@ class Nodes:
         self.asked: list[list[str]] = []
 
     def reply(self, batch: Batch, node_id: int) -> Any:
-        """Return a node's alias or loss, which is its row."""
+        """Return a node's alias or its loss, both equal to its row number."""
         alias = self.alias_of[node_id]
         if not isinstance(batch, LossRequest):
             header = batch.fields[node_id]
@@ -37,7 +37,7 @@ class Nodes:
         return NodeFailure("?") if alias in self.silent else {"loss": float(alias)}
 
     def play(self, server_round: int, *, train: bool = True) -> Plan:
-        """Run a round; each client reports its row as the loss of its training."""
+        """Run a round; each client reports its row number as its training loss."""
         self.asked.append([])
         self.state, outcome = self.selector.begin_round(self.state, server_round, self.alias_of)
         while isinstance(outcome, Batch):
@@ -71,7 +71,7 @@ def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
     list(zip(SELECTORS, [[6, 6, 6, 6], [12, 0, 0, 0], [0, 0, 0, 0]], strict=True)),
 )
 def test_who_evaluates_the_model(selector: Any, asked: list[int]) -> None:
-    """2 K clients in each round; all in the first one and none later; none at all."""
+    """Power-of-Choice asks 2 K clients each round, AFL all in the first round, Oort none."""
     nodes = Nodes(selector())
     for server_round in range(1, 5):
         plan = nodes.play(server_round)
@@ -81,7 +81,7 @@ def test_who_evaluates_the_model(selector: Any, asked: list[int]) -> None:
 
 
 def test_who_does_not_answer_is_dropped_and_counted() -> None:
-    """The others are chosen from; where fewer than K answer, the rest is drawn at random."""
+    """Only clients that answered are chosen; if fewer than K did, random ones fill the round."""
     silent = tuple(map(str, range(6, 12)))
     nodes = Nodes(PowerOfChoiceSelector(3, seed=7), silent=silent)
     for server_round in range(1, 9):
@@ -96,7 +96,7 @@ def test_who_does_not_answer_is_dropped_and_counted() -> None:
 
 @pytest.mark.parametrize("selector", SELECTORS)
 def test_a_saved_state_goes_on_alike(selector: Any) -> None:
-    """What clients reported is part of it."""
+    """The saved state contains the losses that clients reported."""
     nodes = Nodes(selector())
     for server_round in (1, 2, 3):
         nodes.play(server_round)
@@ -107,7 +107,7 @@ def test_a_saved_state_goes_on_alike(selector: Any) -> None:
 
 
 def test_without_a_choice_nobody_evaluates() -> None:
-    """Where no more than K are there, all of them train."""
+    """With no more than K clients, all of them train and none evaluates."""
     nodes = Nodes(PowerOfChoiceSelector(12, seed=7))
     assert len(nodes.play(1).participants) == 12
     assert nodes.asked == [[]]

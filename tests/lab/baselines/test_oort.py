@@ -11,21 +11,21 @@ from dubhe_lab.baselines.roll_call import Past, Report
 
 
 def test_a_worked_example_of_exploration() -> None:
-    """.9 x .98 in the first round, .9 x .98^10 = .7354 in the tenth; .2 from the 75th on."""
+    """Exploration is .9 x .98 in round 1, .9 x .98^10 = .7354 in round 10, and .2 from round 75."""
     assert exploration(1) == pytest.approx(0.882)
     assert exploration(10) == pytest.approx(0.73537, abs=1e-5)
     assert exploration(74) > 0.2 == exploration(75)
 
 
 def test_a_worked_example_of_the_score() -> None:
-    """Utilities 1, 2 and 3: (U - .999) / 2.001, and in round 10 the root of .1 ln 10 / L."""
+    """Utilities 1, 2, 3 score (U - .999) / 2.001, plus sqrt(.1 ln 10 / L) in round 10."""
     found = scores([1.0, 2.0, 3.0], [9, 1, 4], server_round=10)
     by_hand = [0.0005 + 0.15995, 0.50025 + 0.47985, 1.0 + 0.23993]
     np.testing.assert_allclose(found, by_hand, atol=1e-5)
 
 
 def test_a_single_high_utility_is_clipped() -> None:
-    """Of a hundred the two highest count as much as the 99th, and the range stays as it was."""
+    """The two highest of a hundred utilities are clipped to the 99th; the range is not clipped."""
     utilities = [*range(1, 99), 500.0, 1000.0]
     found = scores(utilities, [1] * 100, server_round=1)
     assert found[99] == found[98] == pytest.approx((500 - 0.999) / (1000 - 0.999))
@@ -33,7 +33,7 @@ def test_a_single_high_utility_is_clipped() -> None:
 
 
 def test_a_worked_example_of_exploitation() -> None:
-    """For one place the second best, .9, sets the cut-off: .63, so .5 is out and .7 is in."""
+    """For one place the second best score, .9, sets the cut-off at .63: .5 is out and .7 is in."""
     rng, times, draws = np.random.default_rng(0), Counter[int](), 6000
     for _ in range(draws):
         times.update(exploit([0.5, 0.9, 1.0, 0.7], 1, rng).tolist())
@@ -44,7 +44,7 @@ def test_a_worked_example_of_exploitation() -> None:
 
 
 def chosen(known: dict[str, Report], num_rounds: int, num_clients: int = 40) -> list[int]:
-    """Return the ten that are chosen of forty clients."""
+    """Return the ten clients chosen from forty."""
     aliases = [str(row) for row in range(num_clients)]
     past = Past(num_rounds, reports=known)
     found = OortSelector(10, seed=7).choose(aliases, past, np.random.default_rng(1))
@@ -52,7 +52,7 @@ def chosen(known: dict[str, Report], num_rounds: int, num_clients: int = 40) -> 
 
 
 def test_new_clients_come_first_and_fewer_later() -> None:
-    """Of ten places one is exploited in round 1 of exploration .882, four in round 20 of .601."""
+    """One of ten places is exploited at exploration .864 in round 2, three at .601 in round 20."""
     assert len(set(chosen({}, 0))) == 10
     known = {str(row): Report(1, 1.0, 1.0 + row / 100) for row in range(10)}
     in_round_2 = chosen(known, 1)
@@ -62,7 +62,7 @@ def test_new_clients_come_first_and_fewer_later() -> None:
 
 
 def test_without_new_clients_the_explored_fill_the_round() -> None:
-    """Two new ones take part whatever the exploration, and eight others."""
+    """With two new clients left, both take part and eight explored clients fill the round."""
     known = {str(row): Report(1, 1.0, 1.0 + row / 100) for row in range(38)}
     found = chosen(known, 1)
     assert {38, 39} <= set(found)
@@ -70,7 +70,7 @@ def test_without_new_clients_the_explored_fill_the_round() -> None:
 
 
 def test_the_root_mean_square_counts() -> None:
-    """Not the mean: utilities 1, 2 and 1 score .0005, 1 and .0005, plus the root of .1 ln 2."""
+    """The root mean square decides: 1, 2, 1 score .0005, 1, .0005, plus sqrt(.1 ln 2)."""
     known = {"0": Report(1, 1.0, 1.0), "1": Report(1, 1.0, 2.0), "2": Report(1, 9.0, 1.0)}
     selector = OortSelector(1, seed=7)
     rng, draws = np.random.default_rng(0), 2000

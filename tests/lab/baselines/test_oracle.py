@@ -1,4 +1,4 @@
-"""Tests of what oracles share: labels, a memory in the state, resuming."""
+"""Tests of what label oracles share: the label table, the past in the state, resuming."""
 
 import json
 from collections import Counter
@@ -19,12 +19,12 @@ ORACLES: list[Any] = [FlipsSelector, FedCbsSelector, FedEntOptSelector]
 
 
 def federation(selector: Any, seed: int = 0) -> Federation[Any]:
-    """Return twenty nodes and a server."""
+    """Return a server and twenty nodes."""
     return Federation(selector, node_policies(COUNTS), seed=seed)
 
 
 def play(nodes: Federation[Any], rounds: range) -> list[Plan]:
-    """Play rounds in which nodes come and go."""
+    """Play rounds while nodes come and go."""
     return [
         nodes.play(r, [node_id for row, node_id in enumerate(nodes.ids) if (row + r) % 4])
         for r in rounds
@@ -33,7 +33,7 @@ def play(nodes: Federation[Any], rounds: range) -> list[Plan]:
 
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_a_resumed_run_goes_on_as_if_nothing_had_happened(oracle: Any) -> None:
-    """With another process, node ids and seed; what it remembers comes from the saved state."""
+    """A saved state restores the past under new node ids and another seed."""
     whole = [plan.aliases for plan in play(federation(oracle(4, COUNTS, seed=7)), range(1, 13))]
     first = federation(oracle(4, COUNTS, seed=7))
     play(first, range(1, 6))
@@ -45,7 +45,7 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(oracle: Any) -> None:
 
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_the_memory_decides(oracle: Any) -> None:
-    """A run that forgets its first rounds does not go on in the same way."""
+    """A run that forgets its first rounds selects differently afterwards."""
     nodes, forgetful = (federation(oracle(4, COUNTS, seed=7)) for _ in range(2))
     play(nodes, range(1, 6))
     later, alone = (
@@ -56,7 +56,7 @@ def test_the_memory_decides(oracle: Any) -> None:
 
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_the_selector_itself_remembers_nothing(oracle: Any) -> None:
-    """One selector serves two runs in turns as two selectors would."""
+    """One selector can serve two runs alternately, as two selectors would."""
     shared = oracle(4, COUNTS, seed=7)
     runs = [federation(shared, seed) for seed in (0, 1)]
     plans = [
@@ -67,7 +67,7 @@ def test_the_selector_itself_remembers_nothing(oracle: Any) -> None:
 
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_the_past_is_what_was_planned(oracle: Any) -> None:
-    """Rounds and choices are counted by alias, also where all are chosen."""
+    """Rounds and choices are counted by alias, even when all clients are chosen."""
     nodes = federation(oracle(4, COUNTS, seed=7))
     plans = [*play(nodes, range(1, 6)), nodes.play(6, nodes.ids[:3])]
     assert plans[-1].aliases == ("0", "1", "2")
@@ -77,22 +77,22 @@ def test_the_past_is_what_was_planned(oracle: Any) -> None:
 
 @pytest.mark.parametrize("oracle", [*ORACLES, GreedySelector])
 def test_fewer_clients_than_wanted(oracle: Any) -> None:
-    """Then all of them train, in the order of their aliases."""
+    """With fewer than K clients all of them train, in alias order."""
     assert federation(oracle(30, COUNTS, seed=7)).play(1).aliases == tuple(map(str, range(20)))
 
 
 @pytest.mark.parametrize("oracle", [*ORACLES, GreedySelector])
 def test_unfit_labels_and_aliases_are_refused(oracle: Any) -> None:
-    """When the selector is made, or when a client without a row appears."""
-    with pytest.raises(SettingsError, match="must be one row of finite non-negative"):
+    """A bad label table fails at construction, a client without a row when it appears."""
+    with pytest.raises(SettingsError, match="must have one row per client of finite"):
         oracle(2, [[1, 0], [0, 0]])
-    with pytest.raises(SettingsError, match="Client '19' is not a row of the 19"):
+    with pytest.raises(SettingsError, match="Client '19' has no row in the label table of 19 rows"):
         federation(oracle(4, COUNTS[:19])).play(1)
 
 
 @pytest.mark.parametrize("oracle", [GreedySelector, FedEntOptSelector])
 def test_rows_belong_to_aliases(oracle: Any) -> None:
-    """Whatever nodes are there, each alias stands for its row."""
+    """Whichever nodes are connected, each alias finds its own row."""
     rows = np.eye(4)[[0, 0, 0, 1, 0, 2, 3]]
     for seed in range(10):
         selector = oracle(3, rows, seed)
@@ -104,7 +104,7 @@ PAST = Past().followed_by("52").followed_by("7").followed_by("5")
 
 
 def test_rounds_and_choices_are_counted() -> None:
-    """A client that is chosen again moves to the end; within a round the order of choice holds."""
+    """A client chosen again moves to the end; within a round the order of choice is kept."""
     assert PAST.num_rounds == 3
     assert PAST.times_of("2579").tolist() == [1, 2, 1, 0]
     assert [PAST.recent(number) for number in (0, 2, 9)] == [[], ["7", "5"], ["2", "7", "5"]]
@@ -115,16 +115,16 @@ def test_rounds_and_choices_are_counted() -> None:
     "labels", [[0.5, 0.5], 1.0, [[[1.0]]], [[0.5, -0.5]], [[np.nan, 1.0]], [[np.inf, 1.0]], [[]]]
 )
 def test_what_is_not_a_table_is_refused(labels: Any) -> None:
-    """One row of finite non-negative numbers for each client is wanted, none all zero."""
-    with pytest.raises(SettingsError, match="must be one row of finite non-negative counts"):
+    """A label table needs one row per client of finite non-negative numbers, none all zero."""
+    with pytest.raises(SettingsError, match="must have one row per client of finite"):
         label_table(labels)
 
 
 @pytest.mark.parametrize("alias", ["3", "-1", "laptop", "01", "1.0", "", "²"])
 def test_an_alias_without_a_row_is_refused(alias: str) -> None:
-    """Only partition-ids that are rows are known, whatever their order."""
+    """Only aliases that are row numbers are known, in any order."""
     assert GreedySelector(2, np.ones((11, 2))).rows_of(["2", "10", "0"]).tolist() == [2, 10, 0]
-    with pytest.raises(SettingsError, match="is not a row of the 3 that hold the labels"):
+    with pytest.raises(SettingsError, match="has no row in the label table of 3 rows"):
         GreedySelector(2, np.ones((3, 2))).rows_of(["0", alias])
 
 
@@ -132,7 +132,7 @@ def test_an_alias_without_a_row_is_refused(alias: str) -> None:
     "change", [{"seed": "7"}, {"past": []}, {"past": {"num_rounds": 1}}, {"extra": 1}]
 )
 def test_damaged_states_are_refused(change: dict[str, Any]) -> None:
-    """Seed and past must be there, each of its kind."""
+    """A saved state needs a seed and a past of the right types."""
     selector = FedCbsSelector(4, COUNTS, seed=7)
     saved = selector.state_dict(selector.initial_state())
     with pytest.raises(CheckpointError, match="selector"):

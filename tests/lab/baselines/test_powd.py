@@ -11,12 +11,12 @@ ALIASES = [str(row) for row in range(6)]
 
 
 def past_of(losses: dict[str, float], server_round: int = 3) -> Past:
-    """Return what is known in round 3, when clients told these losses in some round."""
+    """Return the past after two rounds, with these losses reported in `server_round`."""
     return Past(2, reports={of: Report(server_round, loss, loss) for of, loss in losses.items()})
 
 
 def test_a_worked_example() -> None:
-    """Of candidates with losses .3, 1.2, .9 and .1 the second and third train, K = 2."""
+    """With K = 2, the two candidates with the highest losses of .3, 1.2, .9 and .1 train."""
     past = past_of({"0": 0.3, "1": 1.2, "3": 0.9, "4": 0.1})
     selector = PowerOfChoiceSelector(2, seed=7)
     for seed in range(20):
@@ -25,7 +25,7 @@ def test_a_worked_example() -> None:
 
 
 def test_a_loss_of_an_earlier_round_does_not_count() -> None:
-    """Client 5 had the highest loss in round 2, and is no candidate in round 3."""
+    """Client 5 had the highest loss in round 2, but is not a candidate in round 3."""
     past = past_of({"0": 0.3, "1": 1.2}).with_reports({"5": Report(2, 9.0, 9.0)})
     selector = PowerOfChoiceSelector(2, seed=7)
     chosen = selector.choose(ALIASES, past, np.random.default_rng(0))
@@ -33,7 +33,7 @@ def test_a_loss_of_an_earlier_round_does_not_count() -> None:
 
 
 def test_ties_are_broken_at_random() -> None:
-    """Four candidates of the same loss are chosen equally often, within 6 sigma."""
+    """Four candidates with the same loss are chosen equally often, within 6 sigma."""
     past, times = past_of(dict.fromkeys("0123", 0.5)), Counter[int]()
     rng = np.random.default_rng(0)
     for _ in range(2000):
@@ -43,7 +43,7 @@ def test_ties_are_broken_at_random() -> None:
 
 
 def test_candidates_are_drawn_uniformly() -> None:
-    """2 K of six, or all where there are fewer; each as often as the others within 6 sigma."""
+    """min(2 K, N) of six clients are candidates, each equally often within 6 sigma."""
     rng, times = np.random.default_rng(0), Counter[int]()
     for _ in range(3000):
         drawn = PowerOfChoiceSelector(2, seed=7).candidates(ALIASES, Past(), rng).tolist()

@@ -1,4 +1,4 @@
-"""Tests of a roll call of those who are new, of choices by alias, and of random selection."""
+"""Tests of the roll call of new nodes, of choices by alias, and of random selection."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,13 +29,13 @@ SELECTORS: list[Any] = [
 
 
 def federation(selector: Any, seed: int = 0) -> Federation[Any]:
-    """Return eight nodes and a server."""
+    """Return a server and eight nodes."""
     return Federation(selector, node_policies(COUNTS), seed=seed)
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
 def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
-    """Node ids are random in each run of Flower; the chosen aliases are not."""
+    """The chosen aliases repeat from run to run, although Flower's node ids are random."""
     runs = [
         [federation_.play(server_round).aliases for server_round in range(1, 8)]
         for federation_ in (federation(selector(), seed) for seed in (0, 1, 2))
@@ -45,7 +45,7 @@ def test_a_run_repeats_by_alias_whatever_the_node_ids(selector: Any) -> None:
 
 @pytest.mark.parametrize("selector", SELECTORS)
 def test_exactly_k_of_those_who_are_there(selector: Any) -> None:
-    """Nodes that left are not chosen; the others are in the order of their aliases."""
+    """Disconnected nodes are not chosen, and participants are in alias order."""
     nodes = federation(selector())
     for server_round in range(1, 8):
         present = nodes.ids[server_round % 3 :: 2]
@@ -59,7 +59,7 @@ def test_exactly_k_of_those_who_are_there(selector: Any) -> None:
 
 @pytest.mark.parametrize("selector", SELECTORS)
 def test_the_order_of_ids_and_arrival_changes_nothing(selector: Any) -> None:
-    """Present nodes and replies come in any order; a stored state and replies can be repeated."""
+    """Nodes and replies may come in any order, and a step can be repeated from a stored state."""
     one, other = federation(selector()), federation(selector())
     outcome = other.begin(1, other.ids[::-1])
     assert isinstance(outcome, Batch)
@@ -69,7 +69,7 @@ def test_the_order_of_ids_and_arrival_changes_nothing(selector: Any) -> None:
 
 
 def test_each_node_is_asked_once() -> None:
-    """Only newcomers are asked for their aliases; a round without any has no message."""
+    """Only newcomers are asked for their aliases; a round without newcomers sends nothing."""
     nodes = federation(RandomSelector(3, seed=7))
     plan = nodes.play(1, nodes.ids[:5])
     assert [e.node_id for e in nodes.exchanges] == sorted(nodes.ids[:5])
@@ -85,7 +85,7 @@ def test_each_node_is_asked_once() -> None:
 
 
 def test_the_unwilling_are_left_alone() -> None:
-    """A node that will not take part is neither chosen nor asked again."""
+    """A node that declines to take part is neither chosen nor asked again."""
     nodes = federation(RandomSelector(8, seed=7))
     nodes.policies[nodes.ids[2]] = replace(
         nodes.policies[nodes.ids[2]], willing=lambda _round: False
@@ -107,7 +107,7 @@ def test_the_unwilling_are_left_alone() -> None:
     ],
 )
 def test_unfit_replies_are_dropped_and_asked_for_again(spoil: Any, reason: str) -> None:
-    """The others are chosen from; who failed gets another chance in the next round."""
+    """The choice is among valid replies; a node that failed is asked again next round."""
     nodes = federation(RandomSelector(8, seed=7))
     victim = nodes.ids[4]
     nodes.alter_reply = lambda _s, node_id, reply: spoil(reply) if node_id == victim else reply
@@ -119,9 +119,9 @@ def test_unfit_replies_are_dropped_and_asked_for_again(spoil: Any, reason: str) 
 
 
 def test_nobody_is_there() -> None:
-    """Without a single known node the round ends, with a sentence."""
+    """Without a single willing node the round ends with a `QuorumError`."""
     nodes = federation(RandomSelector(3, seed=7))
-    match = "Round 1: no node is there and willing; wait for more nodes"
+    match = "Round 1: no willing node is connected; wait for more nodes"
     with pytest.raises(QuorumError, match=match):
         nodes.begin(1, [])
     nodes.alter_reply = lambda _s, _n, _r: None
@@ -132,7 +132,7 @@ def test_nobody_is_there() -> None:
 
 
 def test_a_batch_that_never_came_back_is_forgotten() -> None:
-    """Replies without a request are an error of the adapter; a planned round awaits none."""
+    """Replies that nobody asked for are the adapter's error, as after a planned round."""
     nodes = federation(RandomSelector(3, seed=7))
     with pytest.raises(SettingsError, match="call begin_round first"):
         nodes.step({})
@@ -147,13 +147,13 @@ def test_a_batch_that_never_came_back_is_forgotten() -> None:
 
 @pytest.mark.parametrize("num_participants", [2.5, "20", None, 0, -1])
 def test_what_is_no_number_of_participants_is_refused(num_participants: Any) -> None:
-    """When the selector is made, in a sentence."""
+    """An invalid num_participants is refused when the selector is made."""
     with pytest.raises(SettingsError, match="must be a whole number of at least 1"):
         RandomSelector(num_participants)
 
 
 def test_the_seed_is_the_operators_or_the_systems() -> None:
-    """A given seed repeats, others differ; a selector keeps its seed."""
+    """A given seed is kept; without one, each selector draws its own."""
     assert RandomSelector(3, seed=0).initial_state().seed == 0
     assert RandomSelector(3).num_participants == 3
     assert len({RandomSelector(3).initial_state().seed for _ in range(8)}) == 8
@@ -162,12 +162,12 @@ def test_the_seed_is_the_operators_or_the_systems() -> None:
 
 
 def of_ten(num_participants: int = 4, seed: int = 7) -> Federation[Any]:
-    """Return ten nodes and a server that chooses at random."""
+    """Return ten nodes and a server that selects at random."""
     return Federation(RandomSelector(num_participants, seed), node_policies([[1, 1]] * 10))
 
 
 def test_rounds_and_seeds_differ() -> None:
-    """Neither all rounds of a run nor all runs are the same."""
+    """Rounds of a run differ from each other, and so do runs with different seeds."""
     nodes = of_ten()
     rounds = {nodes.play(server_round).aliases for server_round in range(1, 20)}
     runs = {of_ten(seed=seed).play(1).aliases for seed in range(20)}

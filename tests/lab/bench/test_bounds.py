@@ -1,4 +1,4 @@
-"""Tests of what the benchmarks of encryption and of engines make of their timings."""
+"""Tests of the figures that the encryption and engine benchmarks derive from their timings."""
 
 import pytest
 from command_line import call
@@ -11,7 +11,7 @@ from dubhe_lab.bench.engine import EngineSettings
 
 @pytest.mark.parametrize(("slow", "kept"), [(1.0, True), (1.2, False)])
 def test_bounds_are_those_of_real_keys(slow: float, kept: bool) -> None:
-    """Ratios are those of medians."""
+    """Figures are ratios of medians, checked against bounds for real key sizes."""
     seconds = {
         "encrypt, element by element": 0.457, "encrypt": 0.0023 * slow, "floor": 0.00219,
         "decrypt, element by element": 0.127, "decrypt": 0.0023, "sum": 0.0046,
@@ -28,7 +28,7 @@ def test_bounds_are_those_of_real_keys(slow: float, kept: bool) -> None:
 
 
 def test_the_ratio_is_that_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 1000 nodes at least 50 are wanted."""
+    """The engine's ratio compares messages per second, and must be at least 50 at 1000 nodes."""
     found = {
         "inprocess": {"message_seconds": 0.05, "round_seconds": 0.001},
         "ray": {"message_seconds": 10.0, "round_seconds": 0.2},
@@ -42,7 +42,7 @@ def test_the_ratio_is_that_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_message_that_is_lost_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would look fast; a node without a handler answers with an error."""
+    """A lost message ends the benchmark, since it would look fast."""
     monkeypatch.setattr(engine, "_echo_app", ClientApp)
     ended = call("bench", "engine", "--num-nodes", "4", "--no-ray")
     assert ended.code == 2

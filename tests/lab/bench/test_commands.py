@@ -1,4 +1,4 @@
-"""`dubhe bench` measures, shows and writes what is asked for."""
+"""`dubhe bench` measures, and shows and writes the results."""
 
 import json
 from functools import partial
@@ -25,8 +25,8 @@ OPTIONS = {
 def test_quick_benchmarks_write_figures_and_tables(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In seconds; the file names the command, and the Markdown shows it."""
-    # A process of its own takes seconds to start.
+    """With --quick every benchmark takes seconds; the JSON and the Markdown name the command."""
+    # Starting a fresh process takes seconds, so measure in this one.
     monkeypatch.setattr(scale, "_in_fresh_process", lambda measure, *given: measure(*given))
     files = ["--json", str(tmp_path / "new/a.json"), "--markdown", str(tmp_path / "new/a.md")]
     ended = run(name, "--quick", *OPTIONS[name], *files)
@@ -37,7 +37,7 @@ def test_quick_benchmarks_write_figures_and_tables(
     figures = [value for value in content.values() if isinstance(value, float | int)]
     assert name != "engine" or len(figures) == 3  # without Ray there is no ratio
     assert name == "scale" or min(figures) > 0  # there are exponents of growth
-    assert content["wanted"] == {}  # sizes and keys are too small to want anything
+    assert content["wanted"] == {}  # no bounds apply to such small sizes and keys
     assert content["config"].get("key_bits", 512) == 512
     markdown = (tmp_path / "new/a.md").read_text(encoding="utf-8")
     assert markdown.startswith(f"```bash\ndubhe bench {name} --quick")
@@ -52,7 +52,7 @@ def test_quick_benchmarks_write_figures_and_tables(
     ],
 )
 def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
-    """Zero does not stand for the usual number."""
+    """Invalid options are one sentence; zero does not mean the default."""
     assert run(*arguments.split()) == (2, "", f"{sentence}\n")
 
 
@@ -60,7 +60,7 @@ def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None
 def test_a_file_that_cannot_be_written_is_refused_before_measuring(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one sentence."""
+    """An output file that cannot be written is refused before anything is measured."""
     (tmp_path / "file").write_text("")
 
     def measured(*_: object, **__: object) -> None:

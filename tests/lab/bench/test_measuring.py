@@ -1,4 +1,4 @@
-"""Tests of timing, and of the results of benchmarks."""
+"""Tests of timing and of benchmark results."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from dubhe_lab.report.table import Table
 
 
 def test_both_sides_take_turns() -> None:
-    """A change of the machine's speed meets all alike."""
+    """Actions are timed in turns, so that a slow phase of the machine affects all alike."""
     called: list[str] = []
 
     def action(name: str) -> Callable[[], None]:
@@ -24,7 +24,7 @@ def test_both_sides_take_turns() -> None:
 
 
 def test_the_time_is_that_of_the_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a clock shows before is taken from what it shows after; the median counts."""
+    """The time of an action is the difference of the clock before and after it."""
     clock = iter([1.0, 4.0, 10.0, 11.0])
     monkeypatch.setattr(measuring, "process_time", lambda: next(clock))
     assert interleaved({"a": lambda: None}, 2)["a"] == [3.0, 1.0]
@@ -43,7 +43,7 @@ RESULTS = BenchResults(
 
 
 def test_figures_stand_at_the_top_of_the_file(tmp_path: Path) -> None:
-    """Under their own names, with what is wanted of them beside."""
+    """The file holds each figure under its own name, and the bounds under "wanted"."""
     RESULTS.save(tmp_path / "new" / "crypto.json")
     assert json.loads((tmp_path / "new" / "crypto.json").read_text(encoding="utf-8")) == {
         **RESULTS.figures,

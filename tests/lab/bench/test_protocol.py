@@ -1,4 +1,4 @@
-"""Tests of the benchmark of the protocol."""
+"""Tests of the protocol benchmark."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ NEXT = RoundCost(0.5, (StageCost("participate", 10, 10, 20, 0.5, 2.0),))
 
 
 def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
-    """One round registers, 49 follow; all clients' work is counted."""
+    """Shares cover one round that registers and 49 that follow, with all clients' work."""
     shares = protocol._shares([FIRST, NEXT, NEXT], of_training=10.0)
     assert shares["selection_share"] == pytest.approx((5 + 95 + 49 * (1 + 2)) / 500)
     assert shares["server_share"] == pytest.approx(0.1)
@@ -24,7 +24,7 @@ def test_shares_are_those_of_the_rounds_between_two_registrations() -> None:
 
 
 def test_the_training_beside_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The share is one of K trainings of a client."""
+    """Shares are relative to K trainings of one client."""
     monkeypatch.setattr(protocol, "one_training", lambda: lambda: sum(range(10**6)))
     results = protocol.bench_protocol(ProtocolSettings(sizes=(20,), **SMALL, num_real=3))
     trained = results.measured["trained_client_seconds"]

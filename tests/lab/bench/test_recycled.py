@@ -1,4 +1,4 @@
-"""Tests of a federation whose nodes repeat the answers of a few."""
+"""Tests of a federation in which a few real nodes answer for all."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from dubhe_lab.bench.recycled import RecycledNodes
 
 
 def nodes_and_server(method: str, number: int, num_real: int, **given: Any) -> Any:
-    """Return some nodes, and a server that selects six of them under a small key."""
+    """Return a server that selects six nodes with a small key, and the nodes."""
     return server_and_nodes(method, number, num_real, key_bits=512, num_participants=6, **given)
 
 
@@ -31,7 +31,7 @@ def play(server: Any, nodes: RecycledNodes, num_rounds: int) -> list[Plan]:
 @pytest.mark.parametrize("num_real", [7, 50])
 @pytest.mark.parametrize("rounds_per_draw", [1, 3])
 def test_the_protocol_goes_its_whole_way(method: str, num_real: int, rounds_per_draw: int) -> None:
-    """Nothing is dropped or noted: all sums decrypt, and real agents determine."""
+    """No reply is dropped: all sums decrypt, and real agents determine the participants."""
     server, nodes = nodes_and_server(method, 50, num_real, rounds_per_draw=rounds_per_draw)
     plans = play(server, nodes, 4)
     notes = [note for plan in plans for note in plan.notes]
@@ -44,12 +44,12 @@ def test_the_protocol_goes_its_whole_way(method: str, num_real: int, rounds_per_
     stages = [stage.stage for stage in plans[0].stages]
     assert stages[:3] == ["join", "keygen", "register"]
     assert stages[-2:] == ["participate", "determine"]
-    # The paper's rule needs no further sum; prices take some until they are settled.
+    # The paper's rule needs no further sum; prices take several until they settle.
     assert set(stages[3:-2]) == ({"settle"} if method == "dubhe" else set())
 
 
 def test_time_is_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every node counts as the real ones do on average, and an agent once."""
+    """Time scales with the nodes: each costs a real node's average, and an agent counts once."""
     now = iter(range(10_000))
     monkeypatch.setattr("dubhe_lab.bench.recycled.process_time", lambda: float(next(now)))
     server, nodes = nodes_and_server("dubhe-paper", 30, 5)

@@ -1,4 +1,4 @@
-"""Tests of the benchmark of training rounds."""
+"""Tests of the training-rounds benchmark."""
 
 import pytest
 from command_line import call
@@ -9,7 +9,7 @@ from dubhe_lab.training.client import TorchClient
 
 
 def test_rounds_are_counted_after_the_first() -> None:
-    """On what is always there; one round of each warms up."""
+    """Each engine's rounds are timed, except for one that warms up."""
     small = {"num_clients": 2, "num_steps": 1, "num_rounds": 2, "repeats": 2}
     content = rounds.bench_rounds(RoundsSettings(**small, ray=False, pfl=False)).to_dict()
     seconds = content["measured"]["seconds"]
@@ -18,7 +18,7 @@ def test_rounds_are_counted_after_the_first() -> None:
 
 
 def test_the_rate_is_that_of_the_median_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine is shown as a share of the loop."""
+    """The rate comes from the median round, and an engine's rate is shown relative to the loop."""
     monkeypatch.setattr(rounds, "_plain_loop", lambda _: [1.0, 2.0, 9.0])
     monkeypatch.setattr(rounds, "_flower", lambda _, __: [4.0])
     found = rounds.bench_rounds(RoundsSettings(repeats=1, ray=True, pfl=False))
@@ -28,7 +28,7 @@ def test_the_rate_is_that_of_the_median_round(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_client_that_fails_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round in which nobody trains would be a fast one, and the command would exit with 0."""
+    """A failing client ends the benchmark, since a round without training would look fast."""
 
     def fit(self: TorchClient, *_: object) -> None:
         raise ValueError("no data")

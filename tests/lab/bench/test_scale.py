@@ -1,4 +1,4 @@
-"""Tests of the benchmark of large federations."""
+"""Tests of the large-federation benchmark."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ from dubhe_lab.bench.scale import ScaleSettings
         ({"method": "luck"}, "method='luck' is unknown; choose one of dubhe-paper, dubhe"),
         ({"num_real": 7}, "num_real=7 must be at least 8"),
         ({"sizes": (40, 40)}, "show no growth"),
-        ({"sizes": (1000, 10**6)}, "give two up to 95325, who can register"),
+        ({"sizes": (1000, 10**6)}, "give at least two up to 95325, the most nodes that can"),
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
-    """Before anything is measured."""
+    """Invalid settings are refused before anything is measured."""
     with pytest.raises(SettingsError, match=sentence):
         ScaleSettings(**given)
 
 
 def test_the_bounds_are_those_of_a_million() -> None:
-    """Eight seconds and 200 MB for a sum, nearly linear growth of an epoch."""
+    """The bounds are 8 s and 200 MB for a sum over a million nodes, and nearly linear growth."""
     sums = {n: {"seconds": 4.6e-6 * n, "start_mb": 90.0, "peak_mb": 95.0} for n in (10**5, 10**6)}
     epochs = {
         n: {
@@ -43,7 +43,7 @@ def test_the_bounds_are_those_of_a_million() -> None:
 
 
 def test_a_process_of_its_own_starts_small() -> None:
-    """What this process holds does not count."""
+    """Memory is measured in a fresh process, so this process's memory does not count."""
     ballast = bytearray(2**27)
     ballast[:: 2**12] = b"x" * len(ballast[:: 2**12])
     assert scale._in_fresh_process(scale._peak_mb) < scale._peak_mb()

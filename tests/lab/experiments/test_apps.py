@@ -1,4 +1,4 @@
-"""The record of a selection holds the figures of the clients that it chose."""
+"""A recorded selection reports the figures of the clients it chose."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ MODEL = Parameters([b"12345", b"678"], "numpy.ndarray")
 
 
 class Averaging(FedAvg):
-    """Tests the model on the server and instructs two clients."""
+    """Evaluates the model on the server and instructs two clients."""
 
     def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> Any:
         return [(None, FitIns(parameters, {}))] * 2
@@ -38,13 +38,13 @@ class Averaging(FedAvg):
 
 @pytest.fixture
 def told() -> list[tuple[int, float | None]]:
-    """Collect what is told after each evaluation."""
+    """Collect the calls of `on_round`."""
     return []
 
 
 @pytest.fixture
 def selection(told: list[tuple[int, float | None]]) -> RecordedSelection:
-    """Return a selection that has chosen, trained and evaluated two rounds of two clients."""
+    """Return a selection after two rounds of two clients."""
     recorded = RecordedSelection(
         Averaging(),
         RandomSelector(2, seed=0),
@@ -67,7 +67,7 @@ def selection(told: list[tuple[int, float | None]]) -> RecordedSelection:
 
 
 def updated() -> Any:
-    """Return the result of a client that trained."""
+    """Return a client's training result."""
 
     class Proxy:
         cid = "71"
@@ -76,7 +76,7 @@ def updated() -> Any:
 
 
 def test_the_federation_is_described_as_realised() -> None:
-    """Nine of sixteen samples belong to the first class."""
+    """The summary holds realised figures: nine of sixteen samples belong to the first class."""
     summary = federation_summary(FEDERATION)
     assert (summary.num_clients, summary.num_classes, summary.num_samples) == (4, 2, 4)
     assert summary.class_proportions == (9 / 16, 7 / 16)
@@ -87,7 +87,7 @@ def test_the_federation_is_described_as_realised() -> None:
 def test_the_record_is_that_of_the_rounds(
     selection: RecordedSelection, told: list[tuple[int, float | None]]
 ) -> None:
-    """Skews of the chosen clients, evaluations, bytes, seconds and notes, computed by hand."""
+    """Skews of the chosen clients, evaluations, bytes, seconds and notes match those by hand."""
     result = selection.result(FEDERATION, 2)
     # p_o is (7/8, 1/8) in round 1 and (3/8, 5/8) in round 2.
     assert result.num_rounds == 2
@@ -101,7 +101,7 @@ def test_the_record_is_that_of_the_rounds(
     assert result.loss == (2.0, 1.0, 0.0)
     assert result.accuracy == (0.0, 0.1, 0.2)
     assert told == [(0, 0.0), (1, 0.1), (2, 0.2)]
-    # A model of 8 bytes from two clients each.
+    # Two clients exchange a model of 8 bytes in each round.
     assert result.selection_seconds == 1.0
     assert (result.selection_bytes_up, result.selection_bytes_down) == (90, 300)
     assert (result.bytes_up, result.bytes_down) == (90 + 2 * 2 * 8, 300)
@@ -117,7 +117,7 @@ def test_a_round_without_an_evaluation_is_kept_as_none(
     told: list[tuple[int, float | None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The series stay as long as the rounds are many."""
+    """Series keep one entry per round, with None for a round without an evaluation."""
     monkeypatch.setattr(Averaging, "evaluate", lambda *_: None)
     assert selection.evaluate(3, MODEL) is None
     result = selection.result(FEDERATION, 2)
@@ -127,14 +127,14 @@ def test_a_round_without_an_evaluation_is_kept_as_none(
 
 
 def test_a_failure_to_train_is_an_error(selection: RecordedSelection) -> None:
-    """The sentence says how many and why."""
+    """The error says how many clients failed to train, and why."""
     with pytest.raises(DubheError, match=r"Round 4: 1 of 2 clients failed to train.*no memory"):
         selection.aggregate_fit(4, [updated()], [MemoryError("no memory")])
 
 
 @pytest.fixture(scope="module")
 def of_losses() -> dict[str, Any]:
-    """Return what the methods that see losses do in a small federation, and who was asked."""
+    """Run the loss-based methods in a small federation; return results and evaluating clients."""
     asked: dict[str, list[tuple[str, Any]]] = {}
     original = {name: getattr(TorchClient, name) for name in ("fit", "evaluate")}
     results = {}
@@ -158,14 +158,14 @@ def of_losses() -> dict[str, Any]:
 
 
 def test_evaluations_are_run_and_counted(of_losses: dict[str, Any]) -> None:
-    """Power-of-Choice asks 2 K = 10 in each of 3 rounds, Active FL all 24 once, Oort nobody."""
+    """Power-of-Choice asks 2 K = 10 clients in each of 3 rounds, AFL all 24 once, Oort none."""
     for method, number in (("powd", 30), ("afl", 24), ("oort", 0)):
         result = of_losses["results"][method]
         calls = [call[0] for call in of_losses["asked"][method]]
         assert result.evaluations == calls.count("evaluate") == number
         assert result.messages == 24 + number  # the roll call
         assert calls.count("fit") == 15
-        # A model of 4810 numbers of 4 bytes each travels to who evaluates it.
+        # A model of 4810 numbers of 4 bytes each travels to every client that evaluates it.
         model = (result.bytes_down - result.selection_bytes_down) / 15
         assert result.selection_bytes_down == pytest.approx(number * model, abs=24 * 200)
         assert 4 * 4810 <= model < 4 * 4810 + 1000
@@ -173,7 +173,7 @@ def test_evaluations_are_run_and_counted(of_losses: dict[str, Any]) -> None:
 
 
 def test_the_candidates_with_the_highest_losses_train(of_losses: dict[str, Any]) -> None:
-    """The ten losses of each round that clients found themselves decide who the five are."""
+    """The five participants of a round are the candidates with the highest of its ten losses."""
     calls = of_losses["asked"]["powd"]
     for start in range(0, 45, 15):
         told, trained = calls[start : start + 10], calls[start + 10 : start + 15]
@@ -183,7 +183,7 @@ def test_the_candidates_with_the_highest_losses_train(of_losses: dict[str, Any])
 
 
 def test_the_losses_of_trainings_come_back() -> None:
-    """Each client that trained is known to the selector by what it told."""
+    """The selector gets the losses that each trained client reported."""
     selector = OortSelector(2, seed=0)
     recorded = RecordedSelection(
         Averaging(), selector, expected_nodes=4, on_round=lambda *_round_and_accuracy: None
@@ -198,7 +198,7 @@ def test_the_losses_of_trainings_come_back() -> None:
 
 
 def test_a_client_that_fails_to_evaluate_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence says how many failed."""
+    """The error says how many clients failed to evaluate."""
 
     def fail(*_: object) -> None:
         raise MemoryError("no memory")

@@ -1,4 +1,4 @@
-"""A comparison trains every method alike, repeats from its seed and tells no secret."""
+"""A comparison trains every method alike, repeats from its seed and reveals no client's data."""
 
 import json
 from dataclasses import replace
@@ -19,12 +19,12 @@ from dubhe_lab.training.client import TorchClient
 
 @pytest.fixture(scope="module")
 def results() -> ComparisonResults:
-    """Return what all three methods reach in `small_settings()`."""
+    """Return the results of all three methods with `small_settings()`."""
     return run(small_settings())
 
 
 def without_times(results: ComparisonResults) -> dict[str, MethodResult]:
-    """Return what has to repeat."""
+    """Return the results that must repeat."""
     return {
         name: replace(method, selection_seconds=0.0, training_seconds=0.0)
         for name, method in results.methods.items()
@@ -44,12 +44,12 @@ def test_series_have_a_value_for_each_round(results: ComparisonResults) -> None:
         assert 5 / 24 <= method.coverage <= 15 / 24
         assert all("too small for prices" in note for note in method.notes)
     assert len({method.loss[0] for method in results.methods.values()}) == 1
-    # Each method trains on clients of its own from the first round on.
+    # From the first round on, each method trains different clients.
     assert len({method.loss[1] for method in results.methods.values()}) == len(COMPARED)
 
 
 def test_bytes_are_those_of_messages(results: ComparisonResults) -> None:
-    """K models travel each way in each round; selection comes on top and is largest for Dubhe."""
+    """K models travel each way per round; selection adds to that, and most for Dubhe."""
     settings = small_settings()
     arrays = scenario_of(settings).new_model().state_dict().values()
     least = sum(4 * array.numel() for array in arrays) * 5 * 3
@@ -60,12 +60,12 @@ def test_bytes_are_those_of_messages(results: ComparisonResults) -> None:
         assert updates_up == updates_down
     random, dubhe = results.methods["random"], results.methods["dubhe"]
     assert 0 < random.selection_bytes_up < dubhe.selection_bytes_up
-    # Every node sends two ciphertexts of 128 bytes each at least.
+    # Every node sends at least two ciphertexts of 128 bytes.
     assert dubhe.selection_bytes_up > 24 * 2 * 128
 
 
 def test_the_config_lets_the_run_be_repeated(results: ComparisonResults) -> None:
-    """All settings and what might explain a difference."""
+    """The config holds all settings, and the versions and command line of the run."""
     config = results.config
     assert {"dataset", "methods", "num_clients", "seed", "rho", "emd", "key_bits"} <= set(config)
     assert set(config["versions"]) == {"python", "dubhe_flwr", "flwr", "torch", "numpy", "phe"}
@@ -75,7 +75,7 @@ def test_the_config_lets_the_run_be_repeated(results: ComparisonResults) -> None
 
 
 def test_results_hold_no_single_client(results: ComparisonResults, tmp_path: Path) -> None:
-    """No row of label counts and no list over clients can be found in the file."""
+    """The file holds no row of label counts and no list over clients."""
     results.save(tmp_path / "results.json")
     lengths = set()
 
@@ -107,7 +107,7 @@ def test_another_seed_gives_other_results(results: ComparisonResults) -> None:
 
 
 def test_fewer_evaluations_change_nothing_else() -> None:
-    """Rounds without one have None; the rest equals that of a run with all, the end included."""
+    """Skipped evaluations are None; everything else equals a run that evaluates every round."""
     settings = small_settings(methods=("greedy",), num_rounds=8)
     every = without_times(compare(settings))["greedy"]
     some = without_times(compare(replace(settings, evaluate_every=7)))["greedy"]
@@ -122,7 +122,7 @@ def test_fewer_evaluations_change_nothing_else() -> None:
 
 
 def test_clients_are_told_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each round shuffles a client's samples anew, since training draws from its number."""
+    """Clients get the round number, from which each round's training draws its randomness."""
     told: list[object] = []
     original = TorchClient.fit
 
@@ -136,7 +136,7 @@ def test_clients_are_told_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer clients than wanted would make methods incomparable."""
+    """A failing client ends the comparison, since methods must train equally many clients."""
     original = Scenario.client
 
     def client(self: Scenario, partition: int) -> Any:
@@ -151,7 +151,7 @@ def test_a_client_that_fails_ends_the_comparison(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_run_that_ends_early_is_no_result(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither where the app ends its process, with whatever code, nor where an engine hides it."""
+    """An app that exits, with any code, or stops early raises `DubheError`."""
 
     def evaluate(self: RecordedSelection, server_round: int, parameters: Any) -> None:
         raise SystemExit(code)
@@ -166,7 +166,7 @@ def test_a_run_that_ends_early_is_no_result(code: int, monkeypatch: pytest.Monke
 
 @pytest.mark.runtime
 def test_no_data_travels_with_the_app() -> None:
-    """What Ray pickles for each message holds settings, even once the data is loaded."""
+    """The pickled app holds only settings, even after the data was loaded."""
     from ray import cloudpickle
 
     settings = small_settings()
@@ -177,6 +177,6 @@ def test_no_data_travels_with_the_app() -> None:
 
 @pytest.mark.runtime
 def test_ray_gives_the_same_results_as_one_process(results: ComparisonResults) -> None:
-    """The engine changes times and nothing else."""
+    """The engine changes nothing but times."""
     on_ray = run(small_settings(engine="ray", methods=("dubhe",)))
     assert without_times(on_ray)["dubhe"] == without_times(results)["dubhe"]

@@ -1,4 +1,4 @@
-"""A study of one's own federation foretells what the encrypted protocol selects, and is right."""
+"""A study of one's own federation predicts the balance that the encrypted protocol reaches."""
 
 import json
 import re
@@ -34,7 +34,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "howto" / "my_federation.md"
 def federation(
     seed: int, most_clients: int, most_classes: int
 ) -> tuple[NDArray[np.int64], int, bool]:
-    """Draw label counts (N, C), K, and whether clients count the same."""
+    """Draw label counts (N, C), K, and whether clients have equal weights."""
     rng = np.random.default_rng(seed)
     number, classes = rng.integers(25, most_clients + 1), rng.integers(2, most_classes + 1)
     common = rng.dirichlet(np.full(classes, rng.uniform(0.5, 5)))
@@ -45,7 +45,7 @@ def federation(
 
 
 def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> Iterator[Plan]:
-    """Yield the rounds of an encrypted run with the settings of a study, but another seed."""
+    """Yield the rounds of an encrypted run with a study's settings, but another seed."""
     settings = replace(found.arguments, seed=seed, simulation="encrypted", rounds_per_draw=1)
     return rounds_in_memory(Coordinator(settings), simulated_nodes(counts, settings.key_bits))
 
@@ -53,7 +53,7 @@ def encrypted(counts: NDArray[np.int64], found: FederationStudy, seed: int) -> I
 def distances(
     seed: int, most_clients: int, most_classes: int, num_rounds: int
 ) -> tuple[float, float]:
-    """Return the distance that a study foretells, and that of an encrypted run."""
+    """Return the distance from uniform that a study predicts, and the one of an encrypted run."""
     counts, wanted, equal = federation(seed, most_clients, most_classes)
     found = study(counts, num_participants=wanted, equal_weights=equal, key_bits=512, seed=seed)
     weighted = label_distribution(counts) if equal else counts
@@ -71,7 +71,7 @@ LARGE = [pytest.param(seed, 300, 20, marks=pytest.mark.slow) for seed in range(1
     ("seed", "most_clients", "most_classes"), [*((seed, 30, 6) for seed in range(3)), *LARGE]
 )
 def test_it_foretells_the_encrypted_run(seed: int, most_clients: int, most_classes: int) -> None:
-    """Within a tenth, of N, K, C, skew and sizes drawn wide; another seed, so other clients."""
+    """The prediction holds within a tenth for a wide range of N, K, C, skew and client sizes."""
     foretold, run = distances(seed, most_clients, most_classes, num_rounds=200)
     assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # of 0 to 2
 
@@ -81,7 +81,7 @@ SKEWED = np.array([[40, 9, 1], [30, 9, 0], [0, 1, 9]] * 10)
 
 @cache
 def skewed(**given: Any) -> FederationStudy:
-    """Study it with five participants, chosen in the best of twenty tries."""
+    """Study a skewed federation with five participants, chosen as the best of twenty tries."""
     given = {"rule": Prices(noise=0.0), "determination": Tries(20), **given}
     return study(SKEWED, num_participants=5, key_bits=512, **given)
 
@@ -93,16 +93,16 @@ MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
     ("counts", "wanted", "helps", "reason"),
     [
         (SKEWED, 5, "much", ""),
-        (MILD[:15], 6, "little", "15 clients are few"),
+        (MILD[:15], 6, "little", "15 clients leave little choice"),
         (np.full((6, 30), 3), 3, "not", "is the table transposed?"),
-        (MILD, 20, "little", "20 of 30 clients leave little to choose: select fewer"),
-        ([[10, 10, 9]] * 30, 5, "not", "random selection is balanced enough by itself"),
-        ([[50, 10, 1]] * 30, 5, "not", "Clients hold much the same mix"),
+        (MILD, 20, "little", "Selecting 20 of 30 clients leaves little choice: select fewer"),
+        ([[10, 10, 9]] * 30, 5, "not", "random selection is already balanced"),
+        ([[50, 10, 1]] * 30, 5, "not", "All clients hold a similar mix"),
         (
             [[50, 10, 0], [10, 50, 0]] * 15,
             5,
             "not",
-            "Greedy selection, which sees all labels, comes no closer than 0.67.",
+            "Even greedy selection, which sees all labels, only gets to 0.67.",
         ),
     ],
     ids=["skewed", "few", "transposed", "near", "balanced", "alike", "absent"],
@@ -110,7 +110,7 @@ MILD = np.array([[30, 9, 3], [26, 9, 2], [2, 6, 12]] * 10)
 def test_the_verdict_says_why(
     counts: NDArray[np.int64], wanted: int, helps: str, reason: str
 ) -> None:
-    """It follows from the numbers alone."""
+    """The verdict and its reason follow from the numbers."""
     found = study(
         counts,
         num_participants=wanted,
@@ -124,7 +124,7 @@ def test_the_verdict_says_why(
 
 
 def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
-    """Elsewhere a range, with the reasons; the page has the same figures."""
+    """Points are predicted where they were fitted, elsewhere a range; the docs page agrees."""
     found = replace(skewed(), num_classes=10, sizes=(25, 25, 25))
     page = PAGE.read_text(encoding="utf-8")
     points = re.search(rf"\| {found.helps} \|.* \| (.+?) \|\n", page)
@@ -133,9 +133,9 @@ def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
     most = f"{2 * found.points:.1f}"
     assert f"with this verdict gained {points[1]}." in found.verdict
     changes: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"num_classes": 9}, "here there are 9 classes."),
-        ({"num_clients": 301}, "here there are 301 clients."),
-        ({"sizes": (24, 25, 26)}, "here there are clients of different sizes."),
+        ({"num_classes": 9}, "you have 9 classes."),
+        ({"num_clients": 301}, "you have 301 clients."),
+        ({"sizes": (24, 25, 26)}, "you have clients of different sizes."),
         ({"num_classes": 9, "num_clients": 301}, "9 classes and 301 clients."),
     )
     for changed, reason in changes:
@@ -147,7 +147,7 @@ def test_a_number_of_points_is_told_only_where_it_was_fitted() -> None:
 
 
 def test_weights_are_mentioned_where_sizes_differ() -> None:
-    """Unless all clients count the same already."""
+    """Clients of different sizes get a hint about --equal-weights, unless it is set."""
     found = skewed()
     assert "study with --equal-weights" in found.verdict
     assert "equal-weights" not in replace(found, sizes=(25, 25, 25)).verdict
@@ -156,7 +156,7 @@ def test_weights_are_mentioned_where_sizes_differ() -> None:
 
 
 def test_other_numbers_of_participants_are_shown() -> None:
-    """Up to half of the clients, as a study with each of them foretells."""
+    """Other K up to half of the clients get the same figures as a study with that K."""
     found = study(SKEWED, num_participants=8, key_bits=512)
     assert sorted(found.sweep) == [4, 8, 12]  # 16 are more than half
     assert found.sweep[8] == {name: found.methods[name] for name in ("random", "dubhe")}
@@ -170,7 +170,7 @@ def test_other_numbers_of_participants_are_shown() -> None:
 
 
 def test_what_it_shows() -> None:
-    """All figures fit a terminal of 80 columns, a page escapes them, and the code can be pasted."""
+    """The text fits 80 columns, the HTML escapes it, and the code can be pasted."""
     found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0), key_bits=512)
     assert found.code.endswith(
         "strategy = Dubhe(\n    FedAvg(),\n    num_participants=5,\n"
@@ -186,7 +186,7 @@ def test_what_it_shows() -> None:
         "30 clients, 3 classes, 990 samples. Samples of each class: 0 700, 1 190, 2 100.",
         "Smallest client: 2 with 10 samples. Largest client: 0 with 50 samples.",
         "The median client has 39 samples.",
-        "The largest class has 7 times the samples of the smallest (rho); clients differ by",
+        "The largest class has 7 times as many samples as the smallest (rho); clients differ by",
     ):
         assert told in shown
     page = found._repr_html_()
@@ -205,7 +205,7 @@ def test_what_it_shows() -> None:
 
 
 def test_sizes_count_as_the_strategy_weighs_them() -> None:
-    """A large client outweighs small ones, but not where all count the same."""
+    """A large client outweighs small ones, unless clients have equal weights."""
     counts = np.concatenate([[[900, 90]], np.tile([[0, 10], [4, 6]], (15, 1))])
     by_size, alike = (
         study(counts, num_participants=5, equal_weights=equal, key_bits=512).methods["random"]
@@ -226,17 +226,17 @@ def test_sizes_count_as_the_strategy_weighs_them() -> None:
     ],
 )
 def test_settings_that_do_not_fit(given: dict[str, Any], sentence: str) -> None:
-    """One sentence each, before anything is selected."""
+    """Invalid arguments are refused in one sentence before anything is selected."""
     with pytest.raises(SettingsError, match="".join(sentence.split("?"))):
         study(SKEWED, **given)
 
 
 @pytest.mark.parametrize(
     ("weights", "verdict"),
-    [((), "Dubhe helps much here."), (("--equal-weights",), "Dubhe helps a little here.")],
+    [((), "Dubhe helps a lot here."), (("--equal-weights",), "Dubhe helps a little here.")],
 )
 def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> None:
-    """The same figures as the function's, and no option that would be ignored."""
+    """The command gives the function's figures, and refuses options that it would ignore."""
     file, found = tmp_path / "counts.csv", tmp_path / "new" / "found.json"
     np.savetxt(file, SKEWED, fmt="%d", delimiter=",")
     own = ["--num-participants", "5", "--key-bits", "512", "--tries", "20"]
@@ -248,7 +248,7 @@ def test_the_command(tmp_path: Path, weights: tuple[str, ...], verdict: str) -> 
     same = skewed(rule=Prices(), equal_weights=bool(weights)).to_dict()
     for told in (content, same):
         for cost in told["costs"].values():
-            del cost["node_seconds"]  # it takes as long as it takes
+            del cost["node_seconds"]  # a measured time, which does not repeat
     same["sizes"] = list(same["sizes"])
     assert content == same
     for option, named in (("--emd", "--emd"), ("--rounds", "--num-rounds or --rounds")):
@@ -287,7 +287,7 @@ LONG = "site,kind\n" + "\n".join(
 def test_how_a_table_is_read_can_be_said(
     text: str, reading: dict[str, Any], tmp_path: Path
 ) -> None:
-    """In Python and on the command line, which shows what was read; a guess is none."""
+    """Arguments and options say how to read a table, and both report what was read."""
     file = tmp_path / "counts.csv"
     file.write_text(text)
     own = ["study", "--label-counts", str(file), "--num-participants", "5", "--key-bits", "512"]
@@ -304,7 +304,7 @@ def test_how_a_table_is_read_can_be_said(
 
 
 def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:
-    """One sentence with both remedies, and exit code 2."""
+    """An ambiguous table exits with code 2 and a sentence with both remedies."""
     file = tmp_path / "counts.csv"
     file.write_text(NAMED.replace("site", "nr"))
     ended = call("study", "--label-counts", str(file))
@@ -314,6 +314,6 @@ def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> N
 
 
 def test_the_package_imports_nothing_before_it_is_asked() -> None:
-    """`study` at the top costs no seconds until it is used, and a wrong name is an error."""
+    """`dubhe_lab.study` is imported on first use, and a wrong name is an error."""
     with pytest.raises(AttributeError, match="no attribute 'studies'"):
         getattr(dubhe_lab, "studies")  # noqa: B009 - mypy knows that there is none

@@ -1,4 +1,4 @@
-"""Settings know their fields, and those of the settings that they hold."""
+"""Settings classes know their fields, and those of nested settings."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from dubhe_lab.experiments.options import CommandSettings, names, numbers, optio
 
 @dataclass(frozen=True, kw_only=True)
 class Size(CommandSettings):
-    """Settings that others hold."""
+    """Settings nested in others."""
 
     num_clients: int = option(5, "N.", least=1, quick=2)
     seed: int | None = option(None, "Seed.", least=0)
@@ -19,7 +19,7 @@ class Size(CommandSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Trial(CommandSettings):
-    """Settings that hold others."""
+    """Settings with nested settings."""
 
     size: Size = field(default_factory=Size)
     engine: str = option("ray", "Simulator.", choices=("ray", "inprocess"))
@@ -28,7 +28,7 @@ class Trial(CommandSettings):
 
 
 def test_they_are_made_of_flat_names() -> None:
-    """And told by them; None stands for the default."""
+    """Settings are made from flat names and give them back; None stands for the default."""
     made = Trial.of(num_clients=7, seed=None, engine=None)
     assert made == Trial(size=Size(num_clients=7))
     of_own = {"engine": "ray", "again": 5, "methods": ("random",)}
@@ -49,14 +49,14 @@ def test_they_are_made_of_flat_names() -> None:
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, Any], sentence: str) -> None:
-    """In a sentence with its name, wherever it belongs."""
+    """An invalid value is refused in a sentence that names its field, nested or not."""
     with pytest.raises(SettingsError) as caught:
         Trial.of(**given)
     assert str(caught.value) == sentence
 
 
 def test_a_field_can_be_like_another() -> None:
-    """With the same limits and words, but for what is told."""
+    """A copied field keeps limits and help, except for the given changes."""
     (again,) = (own for own in Trial.flat_fields() if own.name == "again")
     assert again.metadata["about"] == "N."
     assert (again.metadata["quick"], again.default) == (3, 5)
@@ -77,7 +77,7 @@ class Sun:
 
 @dataclass(frozen=True, kw_only=True)
 class Weather:
-    """What another package declares.
+    """A class declared by another package.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ class Weather:
     Weather, ("degrees", "sky", "wind"), kinds={"sky": {"sun": Sun}}, degrees={"default": 9}
 )
 class Forecast(CommandSettings):
-    """Settings that take over others."""
+    """Settings that take over fields of another class."""
 
 
 def test_options_are_taken_over_from_a_documented_class() -> None:
-    """With type, default and words; a field of several kinds is a choice, and theirs follow."""
+    """Fields come with type, default and help; a field of kinds is a choice, then their fields."""
     assert Forecast().flat() == {"degrees": 9, "sky": "sun", "hours": 3.0, "wind": None}
     own = {each.name: each for each in Forecast.flat_fields()}
     about = {name: each.metadata["about"] for name, each in own.items()}
@@ -125,7 +125,7 @@ def test_options_are_taken_over_from_a_documented_class() -> None:
 
 
 def test_lists_are_read() -> None:
-    """Of names and of numbers."""
+    """Lists of names and of numbers are parsed from text."""
     assert names("methods", " random, dubhe,") == ("random", "dubhe")
     assert numbers("seeds", "0, 1") == (0, 1)
     with pytest.raises(SettingsError, match="seeds='one' must be numbers separated by commas"):

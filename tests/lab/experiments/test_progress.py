@@ -1,4 +1,4 @@
-"""What experiments show while they run: on a terminal bars, elsewhere lines."""
+"""Experiments show their progress as bars on a terminal, and as lines elsewhere."""
 
 from contextlib import suppress
 from io import StringIO
@@ -13,7 +13,7 @@ from dubhe_lab.experiments.study import study
 
 
 def test_it_counts_the_rounds_of_all_methods() -> None:
-    """The initial model is no round; the last accuracy stays; Flower's log is quiet meanwhile."""
+    """The bar skips the initial model and keeps the last accuracy, while Flower's log is quiet."""
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
     settings = small_settings(methods=("random", "dubhe"))
@@ -30,7 +30,7 @@ def test_it_counts_the_rounds_of_all_methods() -> None:
 
 
 def test_a_file_gets_a_line_now_and_then() -> None:
-    """Without a terminal what begins, then five rounds of each method, and the initial model."""
+    """A file gets a heading, then the initial model and five rounds of each method."""
     file = StringIO()
     settings = small_settings(methods=("random", "greedy"), num_rounds=12)
     with compare_progress(Console(file=file, width=100), settings) as update:
@@ -50,7 +50,7 @@ SETTINGS = StudySettings.of(**SIZES, encrypted=True, key_bits=512)
 
 
 def shown_of_study(*, terminal: bool) -> str:
-    """Return what a small study shows."""
+    """Return the output of a small study."""
     screen = StringIO()
     console = Console(file=screen, force_terminal=terminal, width=100)
     with study_progress(console, SETTINGS) as progress:
@@ -59,14 +59,14 @@ def shown_of_study(*, terminal: bool) -> str:
 
 
 def test_a_terminal_shows_the_rounds_of_each_method() -> None:
-    """Every method has a bar, and all of them end full."""
+    """Every method has a bar, and every bar fills up."""
     last = shown_of_study(terminal=True).split("random")[-1]
     assert "Dubhe" in last
     assert last.count("2/2") == 3
 
 
 def test_a_file_gets_a_line_for_each_long_step() -> None:
-    """The methods, and the exchanges before the first selection; nothing is drawn over."""
+    """A file gets a line per method and per exchange before the first selection, and no bars."""
     lines = shown_of_study(terminal=False).splitlines()
     assert lines[:2] == ["random: hello, 20 to answer", "random selects"]
     assert lines[2:4] == ["Dubhe: join, 20 to answer", "Dubhe: keygen, 1 to answer"]
@@ -76,7 +76,7 @@ def test_a_file_gets_a_line_for_each_long_step() -> None:
 
 
 def test_the_log_speaks_again_afterwards() -> None:
-    """Also when what ran meanwhile failed."""
+    """Flower's log level is restored even after an error."""
     logger = getLogger("flwr")
     before = logger.level
     logger.setLevel(INFO)

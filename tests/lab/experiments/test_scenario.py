@@ -1,4 +1,4 @@
-"""All methods meet the same clients, samples and initial model."""
+"""All methods share the same clients, samples and initial model."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from dubhe_lab.training.models import get_parameters
 
 
 def test_clients_hold_the_samples_that_the_federation_counts() -> None:
-    """The labels a client trains on are those of its row of label counts."""
+    """A client trains on labels that match its row of label counts."""
     scenario = scenario_of(small_settings())
     for partition in range(24):
         labels = scenario.client(partition).train_data[1].numpy()
@@ -18,7 +18,7 @@ def test_clients_hold_the_samples_that_the_federation_counts() -> None:
 
 
 def test_the_seed_fixes_the_scenario() -> None:
-    """Same seed: same samples and model, made once in a process; another seed: others."""
+    """The same seed gives the same samples and model, made once; another seed gives others."""
     settings = small_settings()
     first = scenario_of(settings)
     assert scenario_of(small_settings()) is first
@@ -37,7 +37,7 @@ def test_the_seed_fixes_the_scenario() -> None:
 
 
 def test_the_test_does_not_touch_the_clients_model() -> None:
-    """The server tests while clients may train: they share no model object."""
+    """Server and clients share no model object, since the server may test during training."""
     scenario = scenario_of(small_settings())
     client = scenario.client(0)
     before = [array.copy() for array in client.get_parameters({})]

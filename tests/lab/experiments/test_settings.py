@@ -49,7 +49,7 @@ OF_STUDIES = [
 
 
 def comparison(**given: Any) -> CompareSettings:
-    """Return settings of a comparison on digits, where no other data set is given."""
+    """Return settings of a comparison, on digits by default."""
     return CompareSettings.for_dataset(**{"dataset": "digits", **given})
 
 
@@ -62,19 +62,19 @@ def comparison(**given: Any) -> CompareSettings:
     ],
 )
 def test_what_cannot_work_is_refused(make: Any, given: dict[str, Any], message: str) -> None:
-    """In a comparison and in a study; the sentence names value and remedy."""
+    """A comparison and a study refuse invalid values in a sentence with value and remedy."""
     with pytest.raises(SettingsError, match=message):
         make(**given)
 
 
 def test_only_dubhe_needs_keys_and_cohorts() -> None:
-    """Limits of the protocol do not bind the baselines."""
+    """The protocol's limits do not apply to the baselines."""
     settings = small_settings(methods=("random",), num_participants=1, key_bits=1)
     assert settings.selection.key_bits == 1
 
 
 def test_none_stands_for_the_default_of_the_data_set() -> None:
-    """What the command line was not given does not shadow a default."""
+    """Options that were not given do not override a data set's defaults."""
     found = {
         name: CompareSettings.for_dataset(name.upper(), num_clients=None).flat()
         for name in ("digits", "mnist")
@@ -87,14 +87,14 @@ def test_none_stands_for_the_default_of_the_data_set() -> None:
 
 
 def test_ray_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra the message names it."""
+    """Without Ray, the error names the extra to install."""
     monkeypatch.setattr("dubhe_lab.experiments.settings.find_spec", lambda _name: None)
     with pytest.raises(SettingsError, match=r"apps/lab\[simulation\]"):
         small_settings(engine="ray")
 
 
 def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
-    """In whatever order that is given; the number of classes has none."""
+    """Thresholds follow the reference set in any order; the number of classes has none."""
 
     def candidates(**given: Any) -> tuple[dict[int, float], ...]:
         rule = StudySettings.of(rule="paper", **given).protocol_settings().rule
@@ -118,7 +118,7 @@ def test_thresholds_are_in_the_order_of_the_reference_set() -> None:
     ],
 )
 def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> None:
-    """The budget of draws holds for any number of tries, with one epoch for few of them."""
+    """The registration interval keeps the budget of draws for any number of tries."""
     settings = StudySettings.of(**given)
     assert settings.flat()["registration_interval"] == interval
     protocol = settings.protocol_settings()
@@ -128,7 +128,7 @@ def test_many_tries_shorten_the_epoch(given: dict[str, Any], interval: int) -> N
 
 
 def test_everything_reaches_the_protocol() -> None:
-    """Nothing that can be set is forgotten."""
+    """Every setting reaches the protocol."""
     groups: dict[str, Any] = {"determination": "grouped", "tries": 7, "group_size": 5}
     given: dict[str, Any] = {
         "num_participants": 30,
@@ -146,7 +146,7 @@ def test_everything_reaches_the_protocol() -> None:
 
 
 def test_a_method_is_the_rule_it_names() -> None:
-    """Whatever the settings of the selection are; all of them stay what they are otherwise."""
+    """A method sets its rule and keeps all other selection settings."""
     settings = small_settings(determination="grouped", num_participants=5, tries=7, group_size=4)
     paper, search, dubhe = (
         settings.protocol_settings(name) for name in ("dubhe-paper", "dubhe-search", "dubhe")

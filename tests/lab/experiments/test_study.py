@@ -1,4 +1,4 @@
-"""A study selects as its settings say, and its figures are as good as they have to be."""
+"""A study selects as its settings say, and reaches the expected balance."""
 
 import json
 from dataclasses import replace
@@ -28,16 +28,16 @@ SMALL: dict[str, Any] = {
 
 
 def small_study(**given: Any) -> StudyResults:
-    """Study selection in a tiny federation."""
+    """Run a study in a tiny federation."""
     return study(StudySettings.of(**{**SMALL, **given}))
 
 
 def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
-    """Return EMD* and coverage of N=1000, K=20, rho=10, EMD 1.5 in 60 rounds."""
+    """Return EMD* and coverage for N=1000, K=20, rho=10, EMD 1.5 over 60 rounds."""
     settings = StudySettings.of(**{"num_rounds": 60, **given})
     federation = draw_federation(settings)
     nodes = simulated_nodes(federation.label_counts, settings.selection.key_bits)
-    # The same sets as with a draw for each round, in a fourth of the time.
+    # The same sets as with one draw per round, in a quarter of the time.
     server = Coordinator(replace(settings.protocol_settings(), rounds_per_draw=20))
     plans = rounds_in_memory(server, nodes)
     selected = [plan.participants for plan in islice(plans, settings.num_rounds)]
@@ -46,14 +46,14 @@ def dubhe_at_full_size(**given: Any) -> tuple[float, float]:
 
 
 def without_costs(results: StudyResults) -> dict[str, SelectionResult]:
-    """Return what encryption must not change."""
+    """Return the results that encryption must not change."""
     free: dict[str, Any] = dict.fromkeys(("messages", "bytes_up", "bytes_down"))
     return {name: replace(m, seconds=0.0, **free) for name, m in results.methods.items()}
 
 
 @pytest.mark.parametrize("options", [{"tries": 1}, {}, {"determination": "grouped"}], ids=str)
 def test_encryption_changes_the_costs_only(options: dict[str, Any]) -> None:
-    """All methods select the same data; messages and bytes are counted where there are any."""
+    """Encryption selects the same data; only then are messages and bytes counted."""
     plain, encrypted = (small_study(**options, encrypted=on) for on in (False, True))
     assert without_costs(plain) == without_costs(encrypted)
     for method in plain.methods.values():
@@ -61,7 +61,7 @@ def test_encryption_changes_the_costs_only(options: dict[str, Any]) -> None:
     random, dubhe, greedy = (encrypted.methods[name] for name in ("random", "dubhe", "greedy"))
     assert random.messages == greedy.messages == 40
     assert dubhe.messages is not None
-    # Two epochs with a join and a register of all and a keygen of one; five draws of all.
+    # Two epochs, each with join and register by all nodes and keygen by one; five draws by all.
     assert dubhe.messages >= 2 * (2 * 40 + 1) + 5 * 40
     assert dubhe.bytes_up is not None
     assert random.bytes_up is not None
@@ -69,7 +69,7 @@ def test_encryption_changes_the_costs_only(options: dict[str, Any]) -> None:
 
 
 def test_the_seed_decides_and_the_settings_matter() -> None:
-    """Same seed, same sets; another seed or another rule, other ones."""
+    """The same seed gives the same sets; another seed or rule gives others."""
     first = without_costs(small_study())
     assert without_costs(small_study()) == first
     for name, method in without_costs(small_study(seed=1)).items():
@@ -86,7 +86,7 @@ def test_the_seed_decides_and_the_settings_matter() -> None:
 
 
 def test_the_number_of_classes_is_free() -> None:
-    """Without it the reference set says how many there are, and results tell none besides."""
+    """By default the number of classes comes from the reference set and is not in the config."""
     few = small_study(num_classes=3, target=(0.5, 0.25, 0.25), num_rounds=1)
     assert few.federation.num_classes == few.config["num_classes"] == 3
     many = small_study(reference_set=(1, 12), num_rounds=1)
@@ -95,7 +95,7 @@ def test_the_number_of_classes_is_free() -> None:
 
 
 def test_the_baselines_select_as_their_selectors_do() -> None:
-    """The figures are recomputed here from the selectors' own choices."""
+    """The baselines' figures match the selectors' own choices."""
     results = small_study()
     counts = Federation.draw(
         "synthetic",
@@ -122,7 +122,7 @@ def test_the_baselines_select_as_their_selectors_do() -> None:
 
 
 def test_early_coverage_counts_a_hundred_rounds() -> None:
-    """Those that come after count in the other one."""
+    """`coverage_100` ignores rounds after the hundredth; `coverage` counts them."""
     few = {"num_clients": 120, "num_participants": 3, "rule": "paper", "tries": 1}
     found = small_study(num_rounds=110, **few).methods["random"]
     aliases, lots = [str(row) for row in range(120)], RandomSelector(3, 0)
@@ -131,7 +131,7 @@ def test_early_coverage_counts_a_hundred_rounds() -> None:
 
 
 def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> None:
-    """All settings, versions and figures; no list is as long as the number of clients."""
+    """The file holds settings, versions and figures, but no list with an entry per client."""
     path = tmp_path / "new" / "study.json"
     small_study().save(path)
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -143,7 +143,7 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
         assert {"mean_emd", "sd_emd", "mean_local_emd", "effective_clients"} <= method.keys()
         assert method["bytes_up"] is None
         lengths = {len(value) for value in method.values() if isinstance(value, list)}
-        assert lengths <= {0, 2, 5}  # no list but those of rounds and sentences
+        assert lengths <= {0, 2, 5}  # only lists over rounds, methods and notes
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_file_names_settings_and_findings_but_no_client(tmp_path: Path) -> N
 def test_selected_data_is_as_uniform_as_it_used_to_be(
     options: dict[str, Any], largest_emd: float
 ) -> None:
-    """Bounds of the paper's way for one seed; the means over three were 0.387 and 0.233."""
+    """The paper's rule stays within bounds for one seed; over three it reached 0.387 and 0.233."""
     mean_emd, _ = dubhe_at_full_size(**options, rule="paper", determination="tries")
     assert mean_emd <= largest_emd
 
@@ -170,6 +170,6 @@ def test_the_defaults_select_uniform_data_of_many_clients(
 
 
 def test_a_study_has_no_losses() -> None:
-    """A method that needs a model is refused, in a sentence that names the command."""
+    """A study refuses a method that needs a model, and names the command to use."""
     with pytest.raises(SettingsError, match=r"powd selects by the losses .* `dubhe compare`"):
         study(StudySettings.of(num_clients=30, num_rounds=1), methods=("random", "powd"))

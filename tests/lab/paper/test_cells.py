@@ -1,4 +1,4 @@
-"""Cells are known by their settings, measured once, and kept completely or not at all."""
+"""Cells are identified by their settings, measured once, and stored completely or not at all."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def cell_of(**config: Any) -> Cell:
 
 
 def test_a_cell_is_known_by_kind_and_settings() -> None:
-    """In whatever order they are; whatever differs has a file of its own, whatever its name."""
+    """A key depends on kind and settings in any order; different cells have different files."""
     assert cell_of(a=1, b=[2]).key == cell_of(b=[2], a=1).key
     keys = {
         Cell(kind, "name", config, never).key
@@ -40,7 +40,7 @@ CELL = Cell("study", "10/1.5, greedy", {"seed": 3}, never)
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
-    """With the cell itself, so that the file can be read alone."""
+    """A saved cell is loaded with its own description, so that the file is self-contained."""
     store = CellStore(tmp_path / "new")
     assert store.load(CELL) is None
     store.save(CELL, {"emd": [0.1]}, {"device": "cpu"})
@@ -55,7 +55,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 def test_an_interrupted_save_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a part of the file nor a scratch file is left."""
+    """An interrupted save leaves neither a partial file nor a temporary one."""
     store = CellStore(tmp_path)
     store.save(CELL, {"emd": 1}, {})
 
@@ -72,11 +72,11 @@ def test_an_interrupted_save_leaves_nothing(
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"result": 1}'])
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
-    """The remedy is to delete it."""
+    """A damaged file raises an error that names it and says to delete it."""
     store = CellStore(tmp_path)
     store.path(CELL).parent.mkdir()
     store.path(CELL).write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match="delete it, and it is measured again"):
+    with pytest.raises(DataError, match="delete it to measure it again"):
         store.load(CELL)
 
 
@@ -85,12 +85,12 @@ QUIET = Console(quiet=True)
 
 @pytest.fixture
 def measured() -> list[int]:
-    """Return a list of the numbers of the cells that have been measured."""
+    """Return a list that collects the numbers of measured cells."""
     return []
 
 
 def cell(number: int, measured: list[int]) -> Cell:
-    """Return a cell of a data set of its own; 13 stands for missing data."""
+    """Return a cell with its own data set, which is missing for number 13."""
 
     def measure(machine: MachineSettings, advance: Advance) -> Measured:
         if number == 13:
@@ -104,7 +104,7 @@ def cell(number: int, measured: list[int]) -> Cell:
 
 
 def test_a_finished_cell_is_not_measured_again(tmp_path: Path, measured: list[int]) -> None:
-    """Not in the same sweep, and not in the next."""
+    """A finished cell is measured only once, in this sweep or a later one."""
     store = CellStore(tmp_path)
     run_cells([cell(1, measured), cell(2, measured), cell(1, measured)], store, QUIET)
     finished, missing = run_cells([cell(3, measured), cell(2, measured)], store, QUIET)
@@ -117,7 +117,7 @@ def test_a_finished_cell_is_not_measured_again(tmp_path: Path, measured: list[in
 
 
 def test_missing_data_is_an_error_or_left_out(tmp_path: Path, measured: list[int]) -> None:
-    """What was finished before stays; if it is left out, a sentence says what to fetch."""
+    """Missing data raises an error, or skips the cell with a sentence on what to fetch."""
     store, cells = CellStore(tmp_path), [cell(n, measured) for n in (1, 13, 2)]
     with pytest.raises(DataError, match="Fetch 13"):
         run_cells(cells, store, QUIET)
@@ -129,7 +129,7 @@ def test_missing_data_is_an_error_or_left_out(tmp_path: Path, measured: list[int
 
 
 def test_the_file_says_where_the_numbers_come_from(tmp_path: Path, measured: list[int]) -> None:
-    """Seed, versions, device, command, date and time; the data folder is where the user has it."""
+    """The file holds seed, versions, device, command, date and time, but no data folder."""
     finished, _ = run_cells(
         [cell(1, measured)], CellStore(tmp_path), QUIET, machine=MachineSettings(data_dir="data")
     )

@@ -11,7 +11,7 @@ run = partial(call, "paper")
 
 
 def test_an_experiment_is_measured_once(tmp_path: Path) -> None:
-    """Cells, figures and a page are written; a second call changes no cell."""
+    """A command writes cells, figures and a page; a second call changes no cell."""
     arguments = ("registry", "--seeds", "3", "--out", str(tmp_path))
     ended = run(*arguments)
     assert ended.code == 0
@@ -30,7 +30,7 @@ def test_an_experiment_is_measured_once(tmp_path: Path) -> None:
 
 
 def test_what_is_finished_is_shown_without_measuring(tmp_path: Path) -> None:
-    """Even if that is nothing."""
+    """--report-only measures nothing and writes a page, even without finished cells."""
     ended = run("all", "--report-only", "--out", str(tmp_path))
     assert ended.code == 0
     assert "all.html" in ended.out.replace("\n", "")
@@ -39,7 +39,7 @@ def test_what_is_finished_is_shown_without_measuring(tmp_path: Path) -> None:
 
 
 def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
-    """It says what to fetch and where to put it."""
+    """Missing data is one sentence on what to fetch and where to put it."""
     folder = str(tmp_path)
     ended = run("femnist", "--scale", "full", "--data-dir", folder, "--out", folder)
     assert ended.code == 2
@@ -52,13 +52,13 @@ def test_missing_data_is_one_sentence(tmp_path: Path) -> None:
         ("--scale tiny", "scale='tiny' is unknown; choose one of small, full."),
         ("--datasets SVHN", "datasets='SVHN' is unknown; choose one of MNIST, CIFAR10, FEMNIST."),
         ("--seeds one", "seeds='one' must be numbers separated by commas"),
-        ("--seeds 0,-1", "seeds=0,-1 must be from 0 up."),
+        ("--seeds 0,-1", "seeds=0,-1 must be at least 0."),
         ("--rounds 0", "num_rounds=0 must be at least 1."),
         ("--device abacus", "device='abacus' is unknown; choose auto, cpu or cuda."),
     ],
 )
 def test_what_cannot_work_is_one_sentence(arguments: str, sentence: str) -> None:
-    """Before anything is written, since a command may take days."""
+    """Invalid options are refused in one sentence before anything is written."""
     ended = run("table2", *arguments.split())
     assert ended.code == 2
     assert sentence in ended.err

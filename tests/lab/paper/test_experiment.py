@@ -1,4 +1,4 @@
-"""Ways of selecting are data that become settings, and cells know what they depend on."""
+"""Methods become settings, and a cell's identity is what its method depends on."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from dubhe_lab.paper.experiment import Method, identity
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_a_valid_selection(name: str) -> None:
-    """With and without a number of tries, which baselines do not have."""
+    """Every method is a valid selection, with and without a number of tries."""
     for method in (Method(name), Method(name, tries=5)):
         settings = StudySettings.of(**method.settings)
         is_dubhe = method.kind == "dubhe"
@@ -17,7 +17,7 @@ def test_every_method_is_a_valid_selection(name: str) -> None:
 
 
 def test_a_cell_depends_on_what_its_method_uses() -> None:
-    """A baseline on nothing of Dubhe's, so that other defaults leave its cells as they are."""
+    """A baseline's cells do not depend on Dubhe's settings, so new defaults keep them."""
     some, other = StudySettings.of(tries=3), StudySettings.of(tries=7, determination="grouped")
     assert identity(some, Method("greedy")) == identity(other, Method("greedy"))
     assert identity(some, Method("dubhe")) != identity(other, Method("dubhe"))

@@ -1,4 +1,4 @@
-"""Letters are read from files in the layout of LEAF."""
+"""FEMNIST's letters are read from LEAF's files or Flower Datasets, and split by writer."""
 
 import json
 import sys
@@ -19,14 +19,14 @@ from dubhe_lab.paper.trainings import TrainingCellSettings
 
 
 def user(classes: list[int], pixel: float = 0.5) -> dict[str, Any]:
-    """Return the images of a writer: white but for the pixel that stands for the class."""
+    """Return a writer's images, white except for one pixel that encodes the class."""
     images = np.ones((len(classes), 784))
     images[np.arange(len(classes)), classes] = pixel
     return {"x": images.tolist(), "y": classes}
 
 
 def write(folder: Path, **files: dict[str, Any]) -> None:
-    """Write a file of each part, as LEAF does."""
+    """Write training and test files as LEAF does."""
     for part, users in files.items():
         (folder / part).mkdir(parents=True, exist_ok=True)
         path = folder / part / "all_data_0_niid_0_keep_0_part_9.json"
@@ -39,7 +39,7 @@ TEST = {"f0001": user([10, 10, 10, 61, 61, 5])}
 
 @pytest.mark.parametrize("layout", [".", "data", "femnist", "femnist/data"])
 def test_letters_are_found_in_every_layout(tmp_path: Path, layout: str) -> None:
-    """Digits are left out, and so is a writer who wrote nothing else."""
+    """Letters are found in both layouts; digits and writers without letters are left out."""
     write(tmp_path / layout, train=TRAIN, test=TEST)
     letters, writers = load_femnist(tmp_path)
     assert (letters.num_classes, letters.image_shape) == (52, (1, 28, 28))
@@ -49,13 +49,13 @@ def test_letters_are_found_in_every_layout(tmp_path: Path, layout: str) -> None:
     assert flat.argmax(axis=1).tolist() == [10, 61, 10, 36, 35]
     assert flat.mean() == pytest.approx(0, abs=1e-6)
     assert flat.std() == pytest.approx(1, abs=1e-5)
-    # As many test images of each class as there are of the rarest, always the same.
+    # Every class has as many test images as the rarest, and the choice repeats.
     assert np.bincount(letters.test_labels)[[0, 51]].tolist() == [2, 2]
     assert np.array_equal(load_femnist(tmp_path)[0].test_images, letters.test_images)
 
 
 def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to make and where to put it, or what to install."""
+    """Missing files are one sentence on what to create and where, or what to install."""
     monkeypatch.setitem(sys.modules, "flwr_datasets", None)
     with pytest.raises(DataError, match=r"preprocess\.sh.*put its folders") as caught:
         load_femnist(tmp_path)
@@ -67,16 +67,16 @@ def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     "content", ["", "[]", "{}", '{"user_data": {"a": {"x": [[1]], "y": [10]}}}']
 )
 def test_other_layouts_are_refused(tmp_path: Path, content: str) -> None:
-    """The file is named."""
+    """A file with another layout is refused by name."""
     write(tmp_path, train=TRAIN, test=TEST)
     path = next((tmp_path / "train").glob("*.json"))
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match="not in the layout of LEAF"):
+    with pytest.raises(DataError, match="does not have LEAF's layout"):
         load_femnist(tmp_path)
 
 
 def test_clients_are_the_writers(tmp_path: Path) -> None:
-    """The federation of a comparison is theirs, not one that was drawn."""
+    """The comparison's federation is the writers', not a drawn one."""
     write(tmp_path, train=TRAIN, test=TEST)
     sizes = {"num_clients": 4, "num_samples": 3, "num_participants": 3}
     scenario = scenario_of_letters(
@@ -91,7 +91,7 @@ def test_clients_are_the_writers(tmp_path: Path) -> None:
 
 
 def rows(num_each: int) -> list[dict[str, Any]]:
-    """Return images of two writers as Flower Datasets has them: white but for one pixel."""
+    """Return two writers' images as rows of Flower Datasets, white except for one pixel."""
     images = {
         character: np.where(np.arange(784) == character, 0, 255).astype(np.uint8).reshape(28, 28)
         for character in (3, 10, 61)
@@ -106,7 +106,7 @@ def rows(num_each: int) -> list[dict[str, Any]]:
 def test_flower_datasets_stands_in_for_missing_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nine in ten letters of each writer are for training, and all pictures are as from LEAF."""
+    """Flower Datasets gives the same images as LEAF, nine in ten per writer for training."""
 
     def table(dataset: str, partitioners: dict[str, int]) -> Any:
         assert (dataset, partitioners) == ("flwrlabs/femnist", {})
@@ -123,10 +123,10 @@ def test_flower_datasets_stands_in_for_missing_files(
 
 
 def test_a_failed_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever went wrong, it says what to do instead."""
+    """A failed download is one sentence on what to do instead."""
     hub = SimpleNamespace(FederatedDataset=Mock(side_effect=ConnectionError("no route")))
     monkeypatch.setitem(sys.modules, "flwr_datasets", hub)
-    with pytest.raises(DataError, match=r"could not load .* \(ConnectionError\); look at"):
+    with pytest.raises(DataError, match=r"could not load .* \(ConnectionError\); check"):
         load_femnist(tmp_path)
 
 
@@ -136,7 +136,7 @@ def test_a_failed_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
 def test_every_client_belongs_to_one_writer(
     held: list[int], further: int, num_samples: int
 ) -> None:
-    """All clients are of equal size, every writer has one, and samples repeat evenly."""
+    """All clients have equal size, every writer has at least one, and samples repeat evenly."""
     writers = np.random.default_rng(0).permutation(np.repeat(np.arange(len(held)), held))
     samples = split_writers(writers, len(held) + further, num_samples, np.random.default_rng(7))
     assert samples.shape == (len(held) + further, num_samples)
@@ -149,7 +149,7 @@ def test_every_client_belongs_to_one_writer(
 
 
 def test_more_samples_make_more_clients() -> None:
-    """Clients beyond the first are shared out by size."""
+    """Writers with more samples get more of the additional clients."""
     writers = np.repeat([0, 1, 2], [90, 5, 5])
     samples = split_writers(writers, 13, 10, np.random.default_rng(0))
     assert np.bincount(writers[samples[:, 0]]).tolist() == [10, 2, 1]
@@ -159,6 +159,6 @@ def test_more_samples_make_more_clients() -> None:
 
 @pytest.mark.parametrize(("num_clients", "num_samples"), [(1, 4), (2, 0)])
 def test_too_few_are_refused(num_clients: int, num_samples: int) -> None:
-    """A writer without a client would be lost."""
-    with pytest.raises(SettingsError, match="at least one client for each"):
+    """Too few clients for the writers, or too few samples, are refused."""
+    with pytest.raises(SettingsError, match="at least one client per writer"):
         split_writers([0, 1], num_clients, num_samples, np.random.default_rng(0))

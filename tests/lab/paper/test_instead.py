@@ -1,4 +1,4 @@
-"""What users try in place of selection: each changes what it names, and gains are paired."""
+"""Other remedies for skew change only the settings they name, and gains are paired."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ CELLS = EXPERIMENTS["instead"].cells(FULL)
 
 
 def test_each_changes_what_it_names() -> None:
-    """Settings of the training, K or the rounds, and nothing else; with ten seeds each."""
+    """Each remedy changes only training settings, K or the rounds, with ten seeds each."""
     assert len(CELLS) == len({cell.key for cell in CELLS}) == 9 * 2 * 10
     random = Method("random")
     usual = _cell("nothing", random, 0, FULL).config
@@ -35,13 +35,13 @@ def test_each_changes_what_it_names() -> None:
 
 
 def test_what_is_not_used_is_no_part_of_a_cell() -> None:
-    """Cells that were measured before there was a proximal term keep their names."""
+    """Unused settings such as the proximal term are not part of a cell's identity."""
     config = training_cell("MNIST", "10/1.5", Method("random"), 0, FULL).config
     assert not {"local_loss", "proximal"} & config.keys()
 
 
 def results() -> dict[str, Any]:
-    """Return 70 % for random selection, 80 % with Dubhe, 5 points more with momentum."""
+    """Return results of 70 % at random and 80 % with Dubhe, and 5 points more with momentum."""
     found = finished(CELLS)
     for cell in CELLS:
         (method,) = found[cell.key]["result"]["methods"].values()
@@ -53,7 +53,7 @@ def results() -> dict[str, Any]:
 
 
 def test_gains_are_paired_by_seed() -> None:
-    """What all methods share of a seed cancels; half of Dubhe's seeds gain a point more."""
+    """Gains are paired by seed, so that a seed's effect on all methods cancels."""
     (made,) = sections(["instead"], FULL, results())
     rows = {row[0]: row[1:] for row in made.tables[0].rows}
     assert rows["nothing"] == ["1", "+0.0±0.0", "+10.5±0.2"]
@@ -64,7 +64,7 @@ def test_gains_are_paired_by_seed() -> None:
 
 
 def test_seeds_without_a_pair_do_not_count() -> None:
-    """A difference needs both."""
+    """A seed without its counterpart is left out."""
     wanted = [
         _cell("nothing", Method("random"), 0, FULL).key,
         *(_cell("nothing", Method("dubhe"), seed, FULL).key for seed in (0, 1)),
@@ -76,6 +76,6 @@ def test_seeds_without_a_pair_do_not_count() -> None:
 
 @pytest.mark.parametrize("scale", ["small", "full"])
 def test_rounds_are_whole(scale: str) -> None:
-    """Also a quarter of few."""
+    """A fraction of the rounds is a whole number, even with few rounds."""
     cells = EXPERIMENTS["instead"].cells(PaperSettings(scale=scale, num_rounds=3))
     assert {cell.config["num_rounds"] for cell in cells} == {3, 1}

@@ -1,4 +1,4 @@
-"""Natural federations: who the clients are, what Dubhe aims at, and what is reported."""
+"""Natural federations: their clients, Dubhe's target mix, and the report."""
 
 from io import StringIO
 from typing import Any
@@ -22,7 +22,7 @@ CELLS = EXPERIMENTS["natural"].cells(FULL)
 
 
 def test_five_ways_and_seeds_in_each_federation() -> None:
-    """And one study; letters are there where FEMNIST is wanted, and no two cells are the same."""
+    """Each federation has 5 x 5 trainings and a study, all distinct; FEMNIST can be left out."""
     assert len(CELLS) == len({cell.key for cell in CELLS}) == 3 * (1 + 5 * 5)
     with_letters = EXPERIMENTS["natural"].cells(PaperSettings(scale="full"))
     assert len(with_letters) == 4 * (1 + 5 * 5)
@@ -31,7 +31,7 @@ def test_five_ways_and_seeds_in_each_federation() -> None:
 
 
 def test_the_own_mix_is_part_of_a_cell_and_a_drawn_skew_is_not() -> None:
-    """Nothing else tells the two ways of Dubhe apart."""
+    """Dubhe's two variants differ only in the target; a drawn skew is not part of a cell."""
     named = {cell.name: cell for cell in CELLS}
     usual, own = (named[f"chem97, dubhe{mix}, seed 0"] for mix in ("", ", own mix"))
     assert {k for k in own.config if own.config[k] != usual.config.get(k)} == {"target"}
@@ -41,7 +41,7 @@ def test_the_own_mix_is_part_of_a_cell_and_a_drawn_skew_is_not() -> None:
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let thirty clients of ten rows each, three classes 3 : 1 : 1, stand for Chem97."""
+    """Replace Chem97 by thirty clients with ten rows each, three classes 3 : 1 : 1."""
     rng = np.random.default_rng(0)
     labels = np.tile([0, 0, 0, 1, 2], 60)
     features = np.eye(3)[labels] + 0.1 * rng.normal(size=(300, 3))
@@ -51,7 +51,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def little_settings() -> TrainingCellSettings:
-    """Return the settings of a training among thirty clients of twelve samples."""
+    """Return training settings for thirty clients with twelve samples each."""
     return TrainingCellSettings.for_dataset(
         "chem97", num_clients=30, num_samples=12, num_participants=5, reference_set=(1, 2, 3),
         methods=("dubhe",), num_rounds=2, encrypted=False, device="cpu", learning_rate=0.1,
@@ -60,7 +60,7 @@ def little_settings() -> TrainingCellSettings:
 
 @pytest.mark.usefixtures("little")
 def test_a_client_holds_samples_of_its_own() -> None:
-    """Eight rows serve for twelve samples, so that each is there once or twice."""
+    """A client's twelve samples repeat its eight rows once or twice each."""
     made = scenario_of_natural(little_settings())
     assert made.samples.shape == (30, 12)
     for client, own in enumerate(made.samples):
@@ -72,7 +72,7 @@ def test_a_client_holds_samples_of_its_own() -> None:
 
 @pytest.mark.usefixtures("little")
 def test_the_own_mix_is_what_all_clients_hold_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the target of the rule, as the seed draws the samples."""
+    """The rule's target is the class mix of the samples that the seed draws."""
     seen: list[Any] = []
 
     def note(settings: Any, _machine: Any, _advance: Any) -> Measured:
@@ -88,7 +88,7 @@ def test_the_own_mix_is_what_all_clients_hold_together(monkeypatch: pytest.Monke
 
 
 def results() -> dict[str, Any]:
-    """Return what a sweep would, with metrics that differ."""
+    """Return a sweep's results, with metrics that differ."""
     found = finished(CELLS)
     for cell in CELLS:
         result = found[cell.key]["result"]
@@ -102,7 +102,7 @@ def results() -> dict[str, Any]:
 
 
 def test_the_table_has_all_three_metrics_and_the_verdict() -> None:
-    """Mean of the five seeds and the largest distance from it, in 80 columns."""
+    """The table shows means over five seeds with the largest distance, in 80 columns."""
     (made,) = sections(["natural"], FULL, results())
     assert len(made.tables) == 3
     table = made.tables[0]
@@ -119,7 +119,7 @@ def test_the_table_has_all_three_metrics_and_the_verdict() -> None:
 
 
 def test_what_is_not_measured_is_left_out() -> None:
-    """Federations without a cell have no table, and ways without one no row."""
+    """Federations without cells have no table, and methods without cells no row."""
 
     def is_there(cell: Cell) -> bool:
         return "chem97" in cell.name and "powd" not in cell.name

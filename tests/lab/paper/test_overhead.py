@@ -1,11 +1,11 @@
-"""Overhead is measured on the real encryption."""
+"""The overhead is measured with real encryption."""
 
 from dubhe_lab.experiments.settings import MachineSettings
 from dubhe_lab.paper.overhead import encryption_cell
 
 
 def test_packed_ciphertexts_are_smaller_than_one_for_each_element() -> None:
-    """A ciphertext has twice the bytes of the key, and 56 counters of 10 bits fit two of 512."""
+    """A ciphertext is twice as long as the key, and two of 512 bits hold 56 counters of 10 bits."""
     cell = encryption_cell(repetitions=1, key_bits=512)
     result = dict(cell.measure(MachineSettings(), lambda _share: None).result)
     registry = result["registry of 56"]

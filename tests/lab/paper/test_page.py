@@ -1,4 +1,4 @@
-"""A page holds all it shows, and nothing in it can be taken for markup."""
+"""A page is self-contained, and escapes everything it shows."""
 
 from html.parser import HTMLParser
 
@@ -16,7 +16,7 @@ SECTION = Section(
 
 
 class Reader(HTMLParser):
-    """Collects texts, tags, and whatever a browser would fetch."""
+    """Collects texts, tags, and everything that a browser would fetch."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Reader(HTMLParser):
 
 
 def test_the_page_shows_all_as_it_is_and_fetches_nothing() -> None:
-    """Every text and cell; pictures are data, links lead within the page, there is no script."""
+    """The page shows every text, embeds pictures, links only within itself and has no script."""
     found = Reader(render_page("A < B", ["So & so."], [SECTION], {"scale": "<full>"}))
     wanted = {
         "A < B", "So & so.", "Sizes < 1", "As & when.", "In <bytes>", "item", "paper", "registry",

@@ -1,4 +1,4 @@
-"""The panels of the paper's figures show the numbers they are given."""
+"""The panels of the paper's figures show the given numbers."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def axes() -> Axes:
 
 
 def test_unbiasedness_is_bars_lines_and_a_baseline(axes: Axes) -> None:
-    """Means are bars, deviations lines through their middles."""
+    """Means are bars, and standard deviations are lines through the bars' centres."""
     draw_unbiasedness(
         axes,
         participants=[10, 20],
@@ -33,7 +33,7 @@ def test_unbiasedness_is_bars_lines_and_a_baseline(axes: Axes) -> None:
 
 
 def test_every_category_has_a_block_with_its_count(axes: Axes) -> None:
-    """Names, counts and a darker colour for more clients."""
+    """Every category is a named block with its count, darker for more clients."""
     counts = {(0,): 5, (1,): 0, (2,): 3, (0, 1): 2, (0, 2): 1, (1, 2): 0, (0, 1, 2): 4}
     draw_registry(axes, counts=counts, num_classes=3)
     texts = [text.get_text() for text in axes.texts]
@@ -48,7 +48,7 @@ def test_every_category_has_a_block_with_its_count(axes: Axes) -> None:
 
 
 def test_balance_is_a_named_point_for_each_method(axes: Axes) -> None:
-    """Share of clients to the right, distance from uniform upwards."""
+    """Each method is a named point: the share of clients by the distance from uniform."""
     points = {"random": (0.9, 0.6), "dubhe": (0.4, 0.1)}
     draw_balance(axes, points=points, num_rounds=20, title="balance")
     assert axes.get_xlabel() == "Clients that trained within 20 rounds"

@@ -1,4 +1,4 @@
-"""Every experiment sets what it was given beside the paper's values."""
+"""Every experiment reports its results next to the paper's values."""
 
 from io import StringIO
 
@@ -12,20 +12,20 @@ from dubhe_lab.paper.page import Section
 
 
 def section(name: str, options: PaperSettings) -> Section:
-    """Return what an experiment makes of all its cells."""
+    """Return an experiment's section for all its cells."""
     (made,) = sections([name], options, finished(EXPERIMENTS[name].cells(options)))
     return made
 
 
 def row(made: Section, first: str, table: int = 0) -> list[str]:
-    """Return the row of a table that begins so."""
+    """Return the table row whose first cell is `first`."""
     return list(next(of for of in made.tables[table].rows if of[0] == first))
 
 
 @pytest.mark.parametrize("scale", ["small", "full"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
-    """Rows are as long as their headings; figures are drawn where the paper has any."""
+    """All rows have one cell per heading, and every experiment but three has pictures."""
     options = PaperSettings(scale=scale)
     cells = EXPERIMENTS[name].cells(options)
     assert cells
@@ -38,7 +38,7 @@ def test_every_experiment_reports_all_its_cells(name: str, scale: str) -> None:
 
 
 def test_table_2_has_the_paper_s_values() -> None:
-    """Distances, accuracies, and the share of greedy's gain; beta is 0 at H = 1."""
+    """Table 2 shows the paper's distances, accuracies and shares of greedy's gain."""
     made = section("table2", PaperSettings(scale="full", datasets=("MNIST",)))
     assert row(made, "dubhe-paper, H=20")[1:4] == ["0.1750", "0.300 ± 0.000", "0.300 ± 0.000"]
     assert row(made, "greedy")[1] == "0.0144"
@@ -50,20 +50,20 @@ def test_table_2_has_the_paper_s_values() -> None:
 
 
 def test_a_seed_is_complete_before_the_next() -> None:
-    """An interruption leaves methods that can be compared."""
+    """All methods of a seed come before the next seed, so that an interrupted run compares."""
     options = PaperSettings(scale="full", datasets=("MNIST",), tries=(1, 10), seeds=(4, 5))
     trained = [c for c in EXPERIMENTS["table2"].cells(options) if c.kind == "training"]
     assert [cell.config["seed"] for cell in trained] == [4] * 5 + [5] * 5
 
 
 def test_the_fall_is_against_random() -> None:
-    """Of the means; the paper's stands beside it."""
+    """The reduction compares means with random selection, next to the paper's figure."""
     made = section("unbiasedness", PaperSettings())
     assert row(made, "10")[-3:] == ["50.0%", "50.0%", "64.4%"]
 
 
 def test_the_registry_names_the_paper_s_empty_categories() -> None:
-    """Slot 9 is class 9, slot 54 the classes 8 and 9, slot 55 no dominating class."""
+    """Slot 9 is class 9, slot 54 is classes 8 and 9, slot 55 has no dominating class."""
     made = section("registry", PaperSettings())
     assert row(made, "clients of (9)")[1:] == ["0", "9", "9"]
     assert row(made, "clients of (8, 9)")[2] == "54"
@@ -72,7 +72,7 @@ def test_the_registry_names_the_paper_s_empty_categories() -> None:
 
 
 def test_what_is_finished_can_be_shown_alone() -> None:
-    """Experiments with training show a part of their cells, others nothing; how much is said."""
+    """Training experiments report a part of their cells; remarks count the missing ones."""
     options = PaperSettings()
     cells = EXPERIMENTS["averages"].cells(options)
     (made,) = sections(["averages"], options, finished(cells[:1]))
@@ -90,7 +90,7 @@ def test_what_is_finished_can_be_shown_alone() -> None:
 
 
 def test_trainings_are_shared() -> None:
-    """Table 2 and the averages need the same cell of random selection at 10/1.5."""
+    """All training experiments share the cell of random selection at 10/1.5."""
     options = PaperSettings(scale="full")
     keys = [
         {c.key for c in EXPERIMENTS[name].cells(options) if c.kind == "training"}
@@ -100,7 +100,7 @@ def test_trainings_are_shared() -> None:
 
 
 def test_the_leaderboard_says_what_a_user_decides_by() -> None:
-    """Rounds until the model is good, or never; only Adam has a setting of its own."""
+    """The leaderboard shows accuracy, rounds to target, coverage and costs in 80 columns."""
     options = PaperSettings(scale="full", datasets=("MNIST",), seeds=(0, 1))
     found = finished(EXPERIMENTS["leaderboard"].cells(options))
     for cell in EXPERIMENTS["leaderboard"].cells(options):

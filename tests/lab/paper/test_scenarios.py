@@ -1,4 +1,4 @@
-"""The digits that each client turns by an angle of its own."""
+"""Digits rotated by one angle per client."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from dubhe_lab.paper.trainings import TrainingCellSettings
 
 
 def test_a_client_turns_all_of_its_digits_by_the_same_angle() -> None:
-    """Labels stay; the same image, held by two clients, is turned in two ways, by one in one."""
+    """Labels stay; two clients rotate the same image differently, and one client identically."""
     given = {"num_clients": 60, "num_samples": 64, "methods": ("random",)}
     made = scenario_of_turned_digits(TrainingCellSettings.for_dataset("turned-digits", **given))
     usual = scenario_of(CompareSettings.for_dataset("digits", **given))

@@ -1,4 +1,4 @@
-"""Cells without training tell what a study tells."""
+"""Cells without training hold the results of a study."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ SMALL: dict[str, Any] = {"num_clients": 60, "num_participants": 8, "num_rounds":
 
 
 def ignore(_share: float) -> None:
-    """Take no note of the progress."""
+    """Ignore the progress."""
 
 
 @pytest.mark.parametrize(
     "method", [Method("random"), Method("dubhe-paper", 3), Method("dubhe"), Method("greedy")]
 )
 def test_a_cell_is_a_study_of_one_method(method: Method) -> None:
-    """The sets are those of the study with the same settings."""
+    """A cell selects the same sets as a study with the same settings."""
     cell = study_cell(method, **SMALL)
     assert cell.name == f"10/1.5, dirichlet, N=60, K=8, {method}, seed 2"
     result = cell.measure(MachineSettings(), ignore).result
@@ -33,7 +33,7 @@ def test_a_cell_is_a_study_of_one_method(method: Method) -> None:
 
 
 def test_the_registry_counts_every_client_once() -> None:
-    """All 56 categories are there, empty or not."""
+    """The registry has all 56 categories and counts every client once."""
     cell = registry_cell(num_clients=60, num_participants=8)
     result = cell.measure(MachineSettings(), ignore).result
     categories = [tuple(entry["category"]) for entry in result["categories"]]

@@ -1,4 +1,4 @@
-"""Tests of CIFAR-10 in tiles."""
+"""Tests of loading CIFAR-10 from tiles."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ REAL = Path(__file__).parents[4] / "shared" / "data"
 
 @pytest.fixture
 def tiles(tmp_path: Path) -> Path:
-    """Return a folder with one tile of 2 x 3 images for each part; each image has its own red."""
+    """Return a folder with one tile of 2 x 3 images per part; each image has its own red."""
     for part in ("train", "test"):
         rows = [
             np.concatenate([np.full((32, 32, 3), (10 * (3 * r + c), 7, 9)) for c in range(3)], 1)
@@ -30,7 +30,7 @@ def tiles(tmp_path: Path) -> Path:
 
 
 def test_tiles_of_cifar10_are_cut_row_by_row(tiles: Path) -> None:
-    """Channels come first, and are normalised each on its own; a missing tile is an error."""
+    """Images are cut row by row with normalised channels first; a missing tile is an error."""
     images = load_tiles(tiles)
     assert images is not None
     assert images.train_images.shape == (6, 3, 32, 32)
@@ -46,7 +46,7 @@ def test_tiles_of_cifar10_are_cut_row_by_row(tiles: Path) -> None:
 
 
 def test_a_scenario_is_of_the_tiles_that_are_there(tiles: Path) -> None:
-    """In a folder of their own below that of the data."""
+    """A scenario loads the tiles from a subfolder of the data folder."""
     (tiles / "cifar10").mkdir()
     for path in tiles.glob("*.*"):
         path.rename(tiles / "cifar10" / path.name)
@@ -63,9 +63,9 @@ def test_a_scenario_is_of_the_tiles_that_are_there(tiles: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL.is_dir(), reason="the tiles of CIFAR-10 are not at hand")
+@pytest.mark.skipif(not REAL.is_dir(), reason="needs the tiles of CIFAR-10")
 def test_reads_the_real_tiles() -> None:
-    """5000 and 1000 images of each class, normalised."""
+    """The real tiles hold 5000 and 1000 normalised images per class."""
     images = load_tiles(REAL)
     assert images is not None
     assert np.bincount(images.train_labels).tolist() == [5000] * 10

@@ -18,7 +18,7 @@ def small_cell(method: Method, seed: int = 0) -> Cell:
 
 @pytest.mark.parametrize("method", [Method("greedy"), Method("dubhe-paper", 5)])
 def test_a_cell_is_a_comparison_of_one_method(method: Method) -> None:
-    """Accuracies and sets are those of the comparison with the same settings."""
+    """A cell has the same accuracies and sets as a comparison with the same settings."""
     shares: list[float] = []
     measured = small_cell(method).measure(MachineSettings(device="cpu"), shares.append)
     whole = run(
@@ -38,7 +38,7 @@ def test_a_cell_is_a_comparison_of_one_method(method: Method) -> None:
 
 
 def test_device_and_data_folder_are_no_part_of_the_identity() -> None:
-    """A cell is the same wherever it is measured."""
+    """A cell's identity does not depend on where it is measured."""
     config = small_cell(Method("random")).config
     assert not {"device", "data_dir", "engine", "methods"} & set(config)
     assert config["method"] == "random"
@@ -47,7 +47,7 @@ def test_device_and_data_folder_are_no_part_of_the_identity() -> None:
 
 
 def test_full_scale_is_the_paper() -> None:
-    """N, K, B, N_VC, E and Adam's learning rate of section 6.1.2; 200 rounds."""
+    """Full scale uses N, K, B, N_VC, E and Adam's learning rate of section 6.1.2."""
     options = PaperSettings(scale="full")
     config = training_cell("CIFAR10", "10/1.5", Method("random"), 0, options)
     wanted = {

@@ -1,4 +1,4 @@
-"""When balancing helps: what is compared, and how it is drawn."""
+"""When balancing helps: the federations compared, the table and the picture."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ CELLS = EXPERIMENTS["when"].cells(FULL)
 
 
 def test_every_federation_can_be_drawn_with_every_seed() -> None:
-    """Of three rho, three EMD_avg and three K, with three methods and five seeds."""
+    """All federations can be drawn, with three methods and five seeds each."""
     assert len(CELLS) == len({cell.key for cell in CELLS}) == 27 * 3 * 5
     names = ("rho", "emd", "num_clients", "num_samples", "seed")
     drawn = {tuple(cell.config[name] for name in names) for cell in CELLS}
@@ -31,7 +31,7 @@ def test_every_federation_can_be_drawn_with_every_seed() -> None:
 
 
 def results() -> dict[str, Any]:
-    """Return 60 % at random, 65 % with Power-of-Choice, and with Dubhe 2 points a unit of rho."""
+    """Return results: 60 % at random, 65 % with Power-of-Choice, and 60 % + 2 rho with Dubhe."""
     found = finished(CELLS)
     for cell in CELLS:
         (method,) = found[cell.key]["result"]["methods"].values()
@@ -42,7 +42,7 @@ def results() -> dict[str, Any]:
 
 
 def test_a_row_for_each_federation() -> None:
-    """Points over both, as means of paired seeds."""
+    """Each federation has a row with Dubhe's gain over both methods, paired by seed."""
     (made,) = sections(["when"], FULL, results())
     (table,) = made.tables
     assert len(table.rows) == 27
@@ -51,7 +51,7 @@ def test_a_row_for_each_federation() -> None:
 
 
 def test_a_place_without_all_methods_is_left_out() -> None:
-    """As long as one of them has no seed in common with Dubhe."""
+    """A federation is left out while a method shares no seed with Dubhe."""
     found = {c.key: results()[c.key] for c in CELLS[:3]}
     (made,) = sections(["when"], FULL, found)
     assert [row[0] for row in made.tables[0].rows] == ["rho 1, EMD_avg 0.5"]
@@ -61,7 +61,7 @@ def test_a_place_without_all_methods_is_left_out() -> None:
 
 
 def test_lines_tell_rho_and_the_other_method_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By colour and marker, and by dashes; panels share limits and a legend."""
+    """Lines differ by colour and marker for rho, and by dashes for the other method."""
     looks, limits = defaultdict(set), set()
 
     def draw(panels: Sequence[Panel], **_size: float) -> bytes:

@@ -1,4 +1,4 @@
-"""Panels show the numbers of the results, in the right place; figures consist of them."""
+"""Panels show the results' numbers in the right place, and figures consist of panels."""
 
 import sys
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def shares_of(methods: Mapping[str, MethodResult]) -> dict[str, ClassProportions
 
 
 def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
-    """Each class has one bar for all clients and one a method, of the right height, none hidden."""
+    """Each class has one visible bar for all clients and one per method, of the right height."""
     everybody = RESULTS.federation.class_proportions
     draw_shares(axes, shares_of(RESULTS.methods), everybody)
     wanted = [everybody] + [method.class_proportions.mean for method in RESULTS.methods.values()]
@@ -55,14 +55,14 @@ def test_class_proportions_are_bars_beside_each_other(axes: Axes) -> None:
 
 
 def test_without_all_clients_there_are_the_methods_alone(axes: Axes) -> None:
-    """No grey bar, and the bars of a class still stand beside each other."""
+    """Without all clients there is no grey bar, and a class's bars stay side by side."""
     draw_shares(axes, shares_of(RESULTS.methods))
     names = [group.get_label() for group in bars(axes)]
     assert names == ["random", "Dubhe", "greedy (oracle)"]
 
 
 def test_many_classes_are_lines(axes: Axes) -> None:
-    """Above 20 classes each method is a line within the band of its standard deviation."""
+    """Above 20 classes each method is a line inside a band of its standard deviation."""
     shares = tuple((np.arange(1, 53) / np.arange(1, 53).sum()).tolist())
     proportions = dict.fromkeys(RESULTS.methods, ClassProportions(mean=shares, sd=(0.001,) * 52))
     draw_shares(axes, proportions, shares)
@@ -76,7 +76,7 @@ def test_many_classes_are_lines(axes: Axes) -> None:
 
 
 def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
-    """Few rounds are drawn as they are: one line a method, from round 0."""
+    """A few rounds are drawn unsmoothed, one line per method from round 0."""
     short = {name: method_result(name, num_rounds=20) for name in RESULTS.methods}
     draw_accuracy(axes, short)
     assert len(axes.lines) == len(short)
@@ -85,7 +85,7 @@ def test_accuracy_begins_with_the_initial_model(axes: Axes) -> None:
 
 
 def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None:
-    """The line has a point for each round, and a marker where the model was evaluated."""
+    """A line has a point for each round, and markers only where the model was evaluated."""
     method = replace(method_result("random", 4), accuracy=(0.0, None, None, 0.3, 0.5))
     draw_accuracy(axes, {"random": method})
     (line,) = axes.lines
@@ -94,7 +94,7 @@ def test_rounds_without_a_value_lie_between_their_neighbours(axes: Axes) -> None
 
 
 def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
-    """From 31 rounds on there is a light raw line and a bold one, and the label says so."""
+    """From 31 rounds on there is a light raw line and a bold smoothed one, as the label says."""
     draw_emd(axes, RESULTS.methods)
     assert len(axes.lines) == 2 * len(RESULTS.methods)
     assert "mean of the last 3" in axes.get_xlabel()
@@ -105,7 +105,7 @@ def test_many_rounds_are_smoothed_over_the_raw_values(axes: Axes) -> None:
 
 
 def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
-    """From round 1 on, a line a method."""
+    """The local label term is one line per method from round 1."""
     methods = {"greedy": replace(method_result("greedy", 3), local_emd=(1.0, 1.2, 1.1))}
     draw_emd(axes, methods, of="local_emd")
     (line,) = axes.lines
@@ -114,13 +114,13 @@ def test_the_other_label_term_is_drawn_by_round(axes: Axes) -> None:
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60), st.integers(1, 9))
 def test_a_trailing_mean_leaves_the_first_value_as_it_is(values: list[float], window: int) -> None:
-    """Every other one is the plain mean of the last ones, without the first."""
+    """The first value stays, and all others are means over a window without the first value."""
     wanted = [float(np.mean(values[max(1, i - window + 1) : i + 1])) for i in range(1, len(values))]
     assert _trailing_mean(values, window) == pytest.approx([values[0], *wanted], abs=1e-6)
 
 
 def test_percents_are_labelled_as_they_are() -> None:
-    """No tick between two whole percents is rounded to one of them."""
+    """Tick labels show fractions of a percent rather than round them."""
     axes = Figure().subplots()
     for low, high in ((0.1, 0.28), (0.90, 0.93), (0.0, 1.0), (0.0, 0.002)):
         axes.set_ylim(low, high)
@@ -131,7 +131,7 @@ def test_percents_are_labelled_as_they_are() -> None:
 
 
 def check_picture(path: Path) -> None:
-    """Check that a picture is of decent size, with the colour of every method."""
+    """Check that a picture is large enough and has the colour of every method."""
     pixels = (imread(path)[..., :3] * 255).round().astype(int)
     assert pixels.shape[0] > 600
     assert pixels.shape[1] > 1000
@@ -140,7 +140,7 @@ def check_picture(path: Path) -> None:
 
 
 def test_figures_are_written_and_coloured(tmp_path: Path) -> None:
-    """Four pictures of a comparison."""
+    """A comparison has four pictures."""
     save_figures(RESULTS, tmp_path / "new")
     paths = list((tmp_path / "new").iterdir())
     names = {"accuracy.png", "class_proportions.png", "emd.png", "comparison.png"}
@@ -150,7 +150,7 @@ def test_figures_are_written_and_coloured(tmp_path: Path) -> None:
 
 
 def test_a_study_is_one_figure(tmp_path: Path) -> None:
-    """Three panels one above the other, in a folder that is made."""
+    """A study has one picture of three panels; its folder is made if needed."""
     save_study_figure(STUDY, tmp_path / "new" / "study.png")
     check_picture(tmp_path / "new" / "study.png")
     height, width = imread(tmp_path / "new" / "study.png").shape[:2]
@@ -160,7 +160,7 @@ def test_a_study_is_one_figure(tmp_path: Path) -> None:
 def test_without_matplotlib_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error comes before the folder is made."""
+    """Without matplotlib the error comes before the folder is made."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(DubheError, match=r"pip install \./apps/lab"):
         save_figures(RESULTS, tmp_path / "new")

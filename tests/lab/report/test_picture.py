@@ -1,4 +1,4 @@
-"""A picture has a panel for each drawing and one legend; colours belong to methods."""
+"""A picture stacks its panels over one legend, and each method keeps its colour."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from dubhe_lab.report.picture import method_looks, picture
 
 
 def test_panels_stand_one_above_the_other() -> None:
-    """Each drawing gets axes of its own, and the legend has room below."""
+    """Each panel gets its own axes, and the legend has room below."""
     places = []
 
     def draw(axes: Axes) -> None:
@@ -30,7 +30,7 @@ def test_panels_stand_one_above_the_other() -> None:
 
 
 def legend_of(width: float, *panels: Sequence[str]) -> tuple[Legend, Figure]:
-    """Return the legend of a picture whose panels have some labels."""
+    """Return the legend of a picture whose panels have these labels."""
     figures = []
 
     def draw(names: Sequence[str], axes: Axes) -> None:
@@ -46,14 +46,14 @@ def legend_of(width: float, *panels: Sequence[str]) -> tuple[Legend, Figure]:
 
 
 def test_the_legend_names_each_label_once() -> None:
-    """Whichever panels show it."""
+    """The legend names each label once, however many panels show it."""
     legend, _ = legend_of(4, ["left", "both"], ["right", "both"])
     assert [text.get_text() for text in legend.get_texts()] == ["left", "both", "right"]
 
 
 @pytest.mark.parametrize("width", [4, 5.5, 7, 11, 14])
 def test_the_legend_fits_the_picture(width: float) -> None:
-    """As many names beside each other as the picture is wide, however many panels there are."""
+    """A legend row holds the names that fit the picture's width."""
     names = ["random", "Dubhe", "Dubhe (paper), H=10", "greedy (oracle)", "all clients", "uniform"]
     legend, figure = legend_of(width, names)
     extent = legend.get_window_extent()
@@ -61,7 +61,7 @@ def test_the_legend_fits_the_picture(width: float) -> None:
 
 
 def test_a_method_keeps_its_colour_in_every_company() -> None:
-    """Known methods look the same in each figure, and all methods of a figure differ."""
+    """A known method looks the same in every figure, and all methods in a figure differ."""
     together = method_looks(["a", "random", "b", "dubhe", "greedy"])
     assert len({look["color"] for look in together.values()}) == 5
     assert together["dubhe"] == method_looks(["dubhe"])["dubhe"]

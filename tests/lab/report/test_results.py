@@ -1,4 +1,4 @@
-"""Results hold all that was found, in a file that names it, and the figures that sum it up."""
+"""Results files hold all findings under stable names, with summary figures."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from dubhe_lab.report.results import ClassProportions, MethodResult, SelectionRe
 
 
 def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
-    """A reader of the plain JSON finds summaries and series of each method."""
+    """The plain JSON holds summaries and series of each method."""
     path = tmp_path / "new" / "folder" / "results.json"
     RESULTS.save(path)
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -30,7 +30,7 @@ def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
     assert dubhe["mean_emd"] == pytest.approx(sum(dubhe["emd"]) / len(dubhe["emd"]))
     assert dubhe["server_learns"] == "yes/no"
     target, last = content["target_accuracy"], content["methods"]["random"]["final_accuracy"]
-    assert last - 0.01 < target <= last  # random selection has the least of all
+    assert last - 0.01 < target <= last  # random selection has the lowest accuracy
     exact = {"dubhe": replace(RESULTS.methods["dubhe"], accuracy=(0.1, 0.29))}
     assert replace(RESULTS, methods=exact).target_accuracy == 0.29
     reached = dubhe["rounds_to_target"]
@@ -38,7 +38,7 @@ def test_the_file_of_a_comparison_names_every_finding(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_file_is_written_to_as_it_is(tmp_path: Path) -> None:
-    """Such as a pipe or `/dev/stdout`, in whose place no file is put."""
+    """A pipe or `/dev/stdout` is written to, not replaced by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -49,7 +49,7 @@ def test_what_is_not_a_file_is_written_to_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_names_in_a_file_stay() -> None:
-    """Whoever reads one finds what was there before."""
+    """The names in a file never change, so that users' scripts keep working."""
     assert {field.name for field in fields(MethodResult)} == {
         "num_rounds", "accuracy", "loss", "emd", "local_emd", "coverage", "class_proportions",
         "selection_seconds", "training_seconds", "bytes_up", "bytes_down", "selection_bytes_up",
@@ -64,14 +64,14 @@ def test_the_names_in_a_file_stay() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
 def test_final_accuracy_is_the_mean_of_the_last_five_rounds(accuracies: list[float]) -> None:
-    """It never counts the initial model, however few rounds there are."""
+    """The final accuracy never counts the initial model, even with few rounds."""
     result = replace(method_result("dubhe"), accuracy=tuple(accuracies))
     last = accuracies[max(1, len(accuracies) - 5) :]
     assert result.final_accuracy == pytest.approx(sum(last) / len(last))
 
 
 def test_summaries_of_a_study_follow_from_the_rounds() -> None:
-    """Mean and spread over the rounds; the bias is that of the mean distribution."""
+    """Mean and spread are over rounds; the bias is the mean distribution's distance."""
     proportions = ClassProportions(mean=(0.6, 0.4), sd=(0.2, 0.2))
     result = replace(STUDY.methods["dubhe"], emd=(0.1, 0.2, 0.6), class_proportions=proportions)
     assert result.mean_emd == pytest.approx(0.3)

@@ -1,4 +1,4 @@
-"""Table and sentence of an experiment say what its results say."""
+"""The table and the sentence for the terminal agree with the results."""
 
 from dataclasses import replace
 from io import StringIO
@@ -14,7 +14,7 @@ DUBHE = STUDY.methods["dubhe"]
 
 
 def shown(table: Table) -> str:
-    """Return what a terminal of 80 columns shows, in which nothing is cut off."""
+    """Return a table as an 80-column terminal shows it, and check that nothing is cut off."""
     screen = StringIO()
     Console(file=screen, width=80).print(table.for_terminal())
     assert "…" not in screen.getvalue()
@@ -22,12 +22,12 @@ def shown(table: Table) -> str:
 
 
 def cells(table: Table, method: str) -> list[str]:
-    """Return what a terminal shows in the row of a method, which is one line."""
+    """Return the cells of a method's row, which is one line."""
     return next(line for line in shown(table).splitlines() if method in line).split()
 
 
 def test_the_table_of_a_comparison() -> None:
-    """All methods and figures, however large."""
+    """The table shows all methods and figures, even large ones."""
     large = {
         name: replace(method, training_seconds=100_000.0, selection_bytes_up=4_000_000_000)
         for name, method in RESULTS.methods.items()
@@ -43,7 +43,7 @@ def test_the_table_of_a_comparison() -> None:
 
 
 def test_the_table_counts_evaluations_where_there_are_any() -> None:
-    """They take the place of the seconds of training, so that all fits in 80 columns."""
+    """Evaluations replace the training time, so that the table fits 80 columns."""
     asking = replace(RESULTS.methods["greedy"], evaluations=1600)
     table = summary_table(replace(RESULTS, methods={**RESULTS.methods, "powd": asking}))
     assert cells(table, "Power-of-Choice")[-3:] == ["40", "0", "losses"]
@@ -53,7 +53,7 @@ def test_the_table_counts_evaluations_where_there_are_any() -> None:
 
 
 def test_the_sentence_compares_dubhe_with_random() -> None:
-    """Both accuracies and their difference, whichever is larger."""
+    """The sentence gives both accuracies and their signed difference."""
     sentence = summary_sentence(RESULTS)
     assert f"{RESULTS.methods['dubhe'].final_accuracy:.1%} over the last 5 evaluations" in sentence
     assert "(+" in sentence
@@ -64,13 +64,15 @@ def test_the_sentence_compares_dubhe_with_random() -> None:
 
 
 def test_without_the_two_it_names_the_best() -> None:
-    """There is always a sentence."""
+    """Without Dubhe or random selection, the sentence names the best method."""
     alone = {name: RESULTS.methods[name] for name in ("random", "greedy")}
-    assert summary_sentence(replace(RESULTS, methods=alone)).startswith("Best was greedy")
+    assert summary_sentence(replace(RESULTS, methods=alone)).startswith(
+        "The best method was greedy"
+    )
 
 
 def test_the_table_of_a_study() -> None:
-    """All methods and figures."""
+    """The table shows all methods and figures of a study."""
     table = study_table(STUDY)
     figures = [f"{value:.3f}" for value in (DUBHE.mean_emd, DUBHE.sd_emd, DUBHE.bias)]
     assert cells(table, "Dubhe") == ["Dubhe", *figures, "1.40", "75%", "123", "1.5"]
@@ -80,19 +82,19 @@ def test_the_table_of_a_study() -> None:
 
 @pytest.mark.parametrize(("times", "told"), [(1, False), (3, True)])
 def test_early_coverage_is_shown_where_there_are_so_many_rounds(times: int, told: bool) -> None:
-    """Fewer than 100 rounds tell nothing of 100."""
+    """Coverage within 100 rounds is shown only if there were that many rounds."""
     method = replace(DUBHE, emd=DUBHE.emd * times, local_emd=DUBHE.local_emd * times)
     assert ("50%" in shown(study_table(replace(STUDY, methods={"dubhe": method})))) is told
 
 
 def test_the_sentence_of_a_study_compares_the_methods() -> None:
-    """Distances and coverage, and what travelled where anything did."""
+    """The sentence gives distances and coverage, and the traffic if there was any."""
     sentence = (
-        "Over 40 rounds the mean distance of the selected data from uniform was 0.23 with Dubhe, "
+        "Over 40 rounds the selected data's mean distance from uniform was 0.23 with Dubhe, "
         "0.65 at random and 0.05 with the oracle; Dubhe selected 75% of the clients, the oracle 75%"
     )
     assert study_sentence(STUDY) == f"{sentence}."
     sent = replace(DUBHE, messages=1234, bytes_up=2_500_000, bytes_down=3_000_000)
     assert study_sentence(replace(STUDY, methods={**STUDY.methods, "dubhe": sent})) == (
-        f"{sentence}; Dubhe took 1234 messages with their replies, 2.5 MB up and 3.0 MB down."
+        f"{sentence}; Dubhe took 1234 messages and their replies, 2.5 MB up and 3.0 MB down."
     )

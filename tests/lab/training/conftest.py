@@ -1,4 +1,4 @@
-"""What the tests of training share."""
+"""Fixtures for the tests of training."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,6 @@ from dubhe_lab.training.loop import limited_threads
 
 @pytest.fixture(autouse=True, scope="module")
 def _single_thread() -> Iterator[None]:
-    """Compute with one thread: models this small only lose by waiting for a second one."""
+    """Compute with one thread: models this small get slower with a second."""
     with limited_threads(1):
         yield

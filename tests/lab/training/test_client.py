@@ -37,7 +37,7 @@ def client_of(first: int, model: nn.Module | None = None, **settings: Any) -> To
 
 
 def same(first: NDArrays, second: NDArrays) -> bool:
-    """Return whether all arrays are equal to the last bit."""
+    """Return whether all arrays are bitwise equal."""
     return all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
 
 
@@ -45,7 +45,7 @@ START = get_parameters(new_model())
 
 
 def fitted(client: TorchClient, server_round: int = 1) -> NDArrays:
-    """Return what a client makes of the common start."""
+    """Return the parameters that a client trains from the shared start."""
     return client.fit([array.copy() for array in START], {"server-round": server_round})[0]
 
 
@@ -60,7 +60,7 @@ def test_fit_returns_what_flower_expects() -> None:
 
 
 def test_evaluate_returns_the_loss_of_the_own_samples() -> None:
-    """Under the model that is given, without dropout and whatever the client's model holds."""
+    """The loss is the given model's, without dropout, whatever the client's model holds."""
     client = client_of(0)
     client.fit(START, {"server-round": 1})
     loss, num_examples, _ = client.evaluate(START, {})
@@ -72,7 +72,7 @@ def test_evaluate_returns_the_loss_of_the_own_samples() -> None:
 
 
 def test_order_of_clients_changes_nothing() -> None:
-    """Clients that share a model train alike in either order, and alike on models of their own."""
+    """Clients train alike in either order, whether they share a model or have their own."""
     shared = new_model()
     clients = [client_of(first, shared, optimizer=None) for first in (0, 5)]
     forth = [fitted(client) for client in clients]
@@ -89,7 +89,7 @@ def test_order_of_clients_changes_nothing() -> None:
     ids=str,
 )
 def test_training_follows_settings_and_round(setting: dict[str, Any]) -> None:
-    """Another seed, alias or round is another order; passes, batches and optimizer are kept to."""
+    """Seed, alias and round change the sample order; epochs, batches and optimizer apply."""
     usual = fitted(client_of(0))
     assert same(usual, fitted(client_of(0)))
     assert not same(usual, fitted(client_of(0, **setting)))
@@ -97,7 +97,7 @@ def test_training_follows_settings_and_round(setting: dict[str, Any]) -> None:
 
 
 def test_round_is_read_under_either_name() -> None:
-    """The round counts as sent by either API of Flower; without it there is round 0."""
+    """The round is read under either of Flower's names, and is 0 without one."""
     client = client_of(0)
     named = [client.fit(START, {key: 3})[0] for key in ("server-round", "server_round")]
     assert same(*named)
@@ -118,7 +118,7 @@ def test_random_numbers_of_the_process_are_left() -> None:
 
 
 def test_threads_are_limited_while_training() -> None:
-    """The wanted number of threads holds while the model computes, and not afterwards."""
+    """The number of threads is limited while the model computes, and restored afterwards."""
     seen: list[int] = []
     model = new_model()
     model.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))

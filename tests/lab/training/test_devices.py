@@ -1,4 +1,4 @@
-"""Tests of device, random numbers and threads."""
+"""Tests of the choice of device, random numbers and threads."""
 
 from contextlib import suppress
 
@@ -15,14 +15,14 @@ CPU = torch.device("cpu")
 def test_auto_takes_gpu_if_there_is_one(
     monkeypatch: pytest.MonkeyPatch, available: bool, kind: str
 ) -> None:
-    """The device is the GPU where torch sees one, the CPU elsewhere."""
+    """The device is the GPU if torch sees one, else the CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
     assert resolve_device("auto").type == kind
 
 
 @pytest.mark.parametrize(("count", "device"), [(0, "cuda"), (0, "cuda:0"), (1, "cuda:1")])
 def test_missing_gpu_is_refused(monkeypatch: pytest.MonkeyPatch, count: int, device: str) -> None:
-    """And a word that is no device, each with the remedy."""
+    """A missing GPU and an unknown device are refused with a remedy."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     with pytest.raises(SettingsError, match=rf"'{device}', but torch sees {count} .*device='auto'"):
         resolve_device(device)
@@ -32,7 +32,7 @@ def test_missing_gpu_is_refused(monkeypatch: pytest.MonkeyPatch, count: int, dev
 
 
 def test_rng_is_seeded_and_put_back() -> None:
-    """Numbers inside follow the seed; those outside go on, whatever is drawn or fails inside."""
+    """Random numbers inside follow the seed, and outside go on as if nothing was drawn."""
     torch.manual_seed(1)
     undisturbed = torch.rand(4)
     torch.manual_seed(1)
@@ -48,7 +48,7 @@ def test_rng_is_seeded_and_put_back() -> None:
 
 
 def test_threads_are_limited_and_put_back() -> None:
-    """The wanted number of threads holds inside and the old one outside, also after an error."""
+    """The number of threads is limited inside and restored outside, even after an error."""
     before = torch.get_num_threads()
     with suppress(KeyError), limited_threads(before + 1):
         assert torch.get_num_threads() == before + 1

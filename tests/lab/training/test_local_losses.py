@@ -1,4 +1,4 @@
-"""Tests of losses that make up for a client's skew, and of the proximal term, by hand."""
+"""Tests of the skew-correcting losses and the proximal term against results by hand."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ LOGITS = torch.tensor([[0.5, 0.0, -1.0], [0.0, 2.0, 0.3], [1.0, 0.0, 0.0], [0.2,
 
 
 def test_each_class_of_a_client_counts_as_much() -> None:
-    """Over all samples the loss is the mean of the mean losses of the classes that are there."""
+    """The class-balanced loss over all samples is the mean of the held classes' mean losses."""
     of_samples = cross_entropy(LOGITS, LABELS, reduction="none")
     by_hand = (of_samples[:3].mean() + of_samples[3]) / 2
     assert float(class_balanced(LABELS, 3)(LOGITS, LABELS)) == pytest.approx(float(by_hand))
 
 
 def test_with_balanced_labels_nothing_changes() -> None:
-    """Neither loss, since a common offset of all logits cancels."""
+    """With balanced labels both losses equal plain cross-entropy."""
     even = torch.tensor([0, 1, 2, 1, 2, 0])
     logits = LOGITS.repeat(2, 1)[:6]
     plain = float(cross_entropy(logits, even))
@@ -32,13 +32,13 @@ def test_with_balanced_labels_nothing_changes() -> None:
 
 
 def test_a_worked_example_of_adjusted_logits() -> None:
-    """Shares 4/7, 2/7 and 1/7 with one sample more of each class; half their logarithms count."""
+    """With one extra sample per class the shares are 4/7, 2/7, 1/7; half their logs are added."""
     by_hand = cross_entropy(LOGITS + 0.5 * torch.log(torch.tensor([4.0, 2.0, 1.0]) / 7), LABELS)
     assert float(logit_adjusted(LABELS, 3)(LOGITS, LABELS)) == pytest.approx(float(by_hand))
 
 
 def trained(**how: Any) -> tuple[nn.Linear, nn.Linear]:
-    """Return a model before and after one step of learning rate .1 on four samples, twice."""
+    """Return a model before and after two steps with learning rate .1 on four samples."""
     torch.manual_seed(0)
     before, model = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
     model.load_state_dict(before.state_dict())
@@ -48,7 +48,7 @@ def trained(**how: Any) -> tuple[nn.Linear, nn.Linear]:
 
 
 def test_the_loss_that_is_given_is_minimised() -> None:
-    """Two steps of its gradient, whatever the losses are that training reports."""
+    """Training follows the gradient of the given loss, whatever losses it reports."""
     loss = class_balanced(LABELS, 3)
     before, model = trained(local_loss=loss)
     weight = before.weight.detach().clone().requires_grad_()
@@ -59,7 +59,7 @@ def test_the_loss_that_is_given_is_minimised() -> None:
 
 
 def test_the_proximal_term_pulls_back_to_the_start() -> None:
-    """The second step has mu times the first one's length more, in the other direction."""
+    """The second step is pulled back by mu times the first step."""
     before, plain = trained()
     _, model = trained(proximal=2.0)
     weight = before.weight.detach().clone().requires_grad_()
@@ -72,5 +72,5 @@ def test_the_proximal_term_pulls_back_to_the_start() -> None:
 
 
 def test_no_proximal_term_changes_no_bit() -> None:
-    """With mu = 0, the training is what it was before there was one."""
+    """Training with mu = 0 is bitwise equal to training without a proximal term."""
     assert torch.equal(trained()[1].weight, trained(proximal=0.0)[1].weight)

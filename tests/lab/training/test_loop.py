@@ -16,7 +16,7 @@ from dubhe_lab.training.models import get_parameters
 
 
 class Recorder(nn.Module):
-    """Notes the images that each forward pass is given."""
+    """Records the images of each forward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,12 +29,12 @@ class Recorder(nn.Module):
 
 
 def samples(count: int) -> tuple[Tensor, Tensor]:
-    """Return images 0, 1, ... of one pixel, and labels in turns."""
+    """Return one-pixel images 0, 1, ... and alternating labels."""
     return torch.arange(float(count))[:, None], torch.arange(count) % 2
 
 
 def with_dropout() -> nn.Module:
-    """Return a model of fixed parameters that drops half of its inputs."""
+    """Return a model with fixed parameters that drops half of its inputs."""
     layer = nn.Linear(8, 2)
     with torch.no_grad():
         layer.weight.copy_(torch.linspace(-1, 1, 16).reshape(2, 8))
@@ -44,7 +44,7 @@ def with_dropout() -> nn.Module:
 
 @given(count=st.integers(1, 30), epochs=st.integers(1, 3), batch_size=st.integers(1, 12))
 def test_each_pass_sees_every_sample_once(count: int, epochs: int, batch_size: int) -> None:
-    """A pass cuts a new order of all samples into batches of the wanted size."""
+    """Each epoch shuffles all samples and cuts them into batches of the given size."""
     model = Recorder()
     rng = np.random.default_rng(7)
     train(model, *samples(count), generator=rng, epochs=epochs, batch_size=batch_size)
@@ -57,7 +57,7 @@ def test_each_pass_sees_every_sample_once(count: int, epochs: int, batch_size: i
 
 
 def test_equals_plain_loop() -> None:
-    """Parameters and loss are those of the loop that one would write by hand."""
+    """Parameters and loss equal those of a hand-written loop."""
     images, labels = torch.randn(24, 8), torch.arange(24) % 2
     ours, plain = nn.Linear(8, 2), nn.Linear(8, 2)
     plain.load_state_dict(ours.state_dict())
@@ -83,7 +83,7 @@ def test_equals_plain_loop() -> None:
 
 
 def test_dropout_follows_the_generator() -> None:
-    """Dropout repeats with the generator, differs with another, and is on after an evaluation."""
+    """Dropout follows the generator, and is still active after an evaluation."""
     images, labels = torch.ones(16, 8), torch.zeros(16, dtype=torch.int64)
     results: list[np.ndarray] = []
     for seed in (1, 1, 2):
@@ -95,7 +95,7 @@ def test_dropout_follows_the_generator() -> None:
 
 
 def test_default_optimizer_is_the_papers() -> None:
-    """Without a factory, Adam with learning rate 1e-4 is taken: its first step is that long."""
+    """The default optimizer is Adam with learning rate 1e-4, whose first step is that long."""
     model = nn.Linear(8, 2)
     before = get_parameters(model)[0]
     train(model, torch.randn(4, 8), torch.tensor([0, 1, 0, 1]), generator=np.random.default_rng(7))
@@ -104,7 +104,7 @@ def test_default_optimizer_is_the_papers() -> None:
 
 @given(count=st.integers(1, 40), batch_size=st.integers(1, 50))
 def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> None:
-    """Loss and accuracy are those of all samples at once, and dropout is off."""
+    """Loss and accuracy do not depend on the batch size, and dropout is off."""
     generator = torch.Generator().manual_seed(count)
     images = torch.randn(count, 8, generator=generator)
     labels = torch.randint(0, 2, (count,), generator=generator)
@@ -128,8 +128,8 @@ def test_evaluation_does_not_depend_on_batches(count: int, batch_size: int) -> N
     ],
 )
 def test_what_cannot_train_is_refused(count: int, given: dict[str, Any], sentence: str) -> None:
-    """No samples, no pass or an empty batch; nor evaluate nothing."""
+    """Training refuses zero samples, epochs or batch size; evaluation refuses zero samples."""
     with pytest.raises(SettingsError, match=sentence):
         train(nn.Linear(1, 2), *samples(count), generator=np.random.default_rng(7), **given)
-    with pytest.raises(SettingsError, match="no samples to evaluate"):
+    with pytest.raises(SettingsError, match="Evaluation needs at least one sample"):
         evaluate(nn.Linear(1, 2), *samples(0))

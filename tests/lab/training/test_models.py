@@ -13,7 +13,7 @@ from dubhe_lab.training.models import build_model, get_parameters, set_parameter
 
 @pytest.mark.parametrize(("num_classes", "size"), [(10, 1_199_882), (62, 1_206_590)])
 def test_mnist_model_has_the_published_size(num_classes: int, size: int) -> None:
-    """The network has as many parameters as that of Reddi et al., for digits and with letters."""
+    """The network has the same number of parameters as Reddi et al.'s, for digits and letters."""
     model = build_model((1, 28, 28), num_classes, seed=0)
     assert sum(parameter.numel() for parameter in model.parameters()) == size
     layers = [layer for layer in model if not isinstance(layer, nn.ReLU)]  # type: ignore[attr-defined]
@@ -33,7 +33,7 @@ def test_returns_a_logit_for_each_class(shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28)])
 def test_initial_parameters_follow_the_seed(shape: tuple[int, int, int]) -> None:
-    """The same seed gives the same model, and torch's numbers stay."""
+    """The same seed gives the same model, and torch's own random state stays."""
     before = torch.get_rng_state()
     first, second, other = (get_parameters(build_model(shape, 10, seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
@@ -42,19 +42,19 @@ def test_initial_parameters_follow_the_seed(shape: tuple[int, int, int]) -> None
 
 
 def test_colour_images_get_resnet18() -> None:
-    """The published size for ten classes, and no statistics of a client's batches."""
+    """ResNet18 has its published size for ten classes, and keeps no batch statistics."""
     model = build_model((3, 32, 32), 10, seed=0)
     assert sum(parameter.numel() for parameter in model.parameters()) == 11_181_642
     assert not list(model.buffers())
 
 
 def model_with_buffers() -> nn.Module:
-    """Return a model that holds parameters, buffers and a counter of no dimension."""
+    """Return a model with parameters, buffers and a zero-dimensional counter."""
     return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
 
 
 def test_copies_everything() -> None:
-    """A model that was given another one's arrays computes what that one does, bit by bit."""
+    """A model with another model's arrays computes the same outputs, bit by bit."""
     source, target = model_with_buffers(), model_with_buffers()
     images = torch.randn(5, 1, 4, 4)
     source(images)
@@ -67,7 +67,7 @@ def test_copies_everything() -> None:
 
 
 def test_takes_averages_and_read_only_arrays() -> None:
-    """Arrays of another type, as averaging leaves them, and read-only ones are taken silently."""
+    """Arrays of another type, as averaging leaves them, and read-only arrays are accepted."""
     model = model_with_buffers()
     arrays = [np.full(array.shape, 1.0) for array in get_parameters(model)]
     for array in arrays:
@@ -80,7 +80,7 @@ def test_takes_averages_and_read_only_arrays() -> None:
 
 
 def test_arrays_that_do_not_fit_are_refused_and_nothing_changed() -> None:
-    """A wrong number, or a wrong shape with the parameter's name."""
+    """Too few arrays or a wrong shape are refused, and the model stays unchanged."""
     model = nn.Linear(3, 2)
     before = get_parameters(model)
     with pytest.raises(SettingsError, match="1 arrays do not fit a model of 2"):

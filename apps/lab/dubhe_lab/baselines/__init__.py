@@ -1,4 +1,10 @@
-"""What Dubhe is compared with: random selection, oracles that see labels, and who sees losses."""
+"""The methods Dubhe is compared with: random selection, label oracles, and loss-based selection.
+
+All are selectors for the same Flower driver as Dubhe. They only need to know each node's alias,
+so they share one base class, `roll_call.RollCall`. The label oracles (`oracle.OracleSelector`) and
+the loss-based methods (`losses.LossSelector`) see what a real server must not see, so they are for
+simulation only.
+"""
 
 from dubhe_lab.baselines.afl import ActiveSelector
 from dubhe_lab.baselines.fedcbs import FedCbsSelector

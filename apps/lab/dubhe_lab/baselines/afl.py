@@ -1,4 +1,4 @@
-"""Active Federated Learning: clients are drawn by how large their losses were when last told."""
+"""Active Federated Learning: clients with a larger last known loss are drawn more often."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,13 +19,13 @@ def draw_by_value(
 ) -> NDArray[np.int64]:
     """Return K of N clients, given their values.
 
-    The alpha_1 N clients of the lowest values are left out; of the others (1 - alpha_3) K are drawn
-    without replacement with probabilities in proportion to ``exp(alpha_2 v_k)``; the remaining
-    places go to any other clients, uniformly. The constants are 0.75, 0.01 and 0.1.
+    The alpha_1 N clients with the lowest values are left out. From the rest, (1 - alpha_3) K are
+    drawn without replacement with probabilities proportional to ``exp(alpha_2 v_k)``. The remaining
+    places go to any clients not drawn yet, uniformly. The constants are 0.75, 0.01 and 0.1.
     """
     value = np.asarray(values, dtype=np.float64)
     drawn = int((1 - _AT_RANDOM) * num_participants)
-    # With K above N / 4 fewer can be left out, or too few would be left to draw from.
+    # With K above N / 4, leaving out alpha_1 N clients would leave too few to draw from.
     dropped = min(int(_DROPPED * value.size), value.size - drawn)
     left = np.argsort(value, kind="stable")[dropped:]
     weights = np.exp(_SOFTMAX_SCALE * (value[left] - value.max()))
@@ -35,27 +35,27 @@ def draw_by_value(
 
 
 class ActiveSelector(LossSelector):
-    """Draws clients by `draw_by_value`, whose loss was large when they last trained.
+    """Prefers clients whose loss was large when they last trained, by `draw_by_value`.
 
-    The value of a client is ``v_k = sqrt(n_k) l_k`` with n_k its samples and l_k its mean loss; it
-    stays what it was until the client trains again. After Goetz et al., "Active Federated
-    Learning", 2019 (https://arxiv.org/abs/1909.12641), with the constants of that paper, which the
-    code of FedCor (CVPR 2022, https://arxiv.org/abs/2103.13822) has as well.
+    A client's value is ``v_k = sqrt(n_k) l_k``, where n_k is its number of samples and l_k its mean
+    loss. The value stays the same until the client trains again. After Goetz et al., "Active
+    Federated Learning", 2019 (https://arxiv.org/abs/1909.12641), with the paper's constants, which
+    FedCor's code (CVPR 2022, https://arxiv.org/abs/2103.13822) uses too.
 
-    The paper leaves open, or has as an experiment's setting:
+    Choices the paper leaves open, or varies between experiments:
 
     - The first values: as in FedCor's code, every client evaluates the model in its first round.
-      This costs N evaluations once, and none later on.
-    - The loss: here the mean of a training's batches, which clients report anyway. The paper has
-      the loss of the model before the training.
-    - K above N / 4: of the lowest values, only as many are left out as leave enough to draw from.
+      This costs N evaluations once.
+    - The loss: here the mean over a training's batches, which clients report anyway. The paper uses
+      the model's loss before the training.
+    - K above N / 4: fewer low-value clients are left out, so that enough remain to draw from.
 
     Parameters
     ----------
     num_participants : int
         ``K``.
     num_samples : int
-        ``n_k``, the same for all clients of an experiment.
+        ``n_k``, which is the same for every client in an experiment.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """
@@ -67,14 +67,14 @@ class ActiveSelector(LossSelector):
     def candidates(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return the clients without a value."""
+        """Return the clients that have no value yet."""
         del rng
         return np.flatnonzero([alias not in past.reports for alias in aliases])
 
     def choose(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Draw by the latest values; who did not tell a loss has the value 0."""
+        """Draw by the latest values; a client that never reported a loss has the value 0."""
         losses = [past.reports[of].loss if of in past.reports else 0.0 for of in aliases]
         values = np.sqrt(self.num_samples) * np.array(losses)
         return draw_by_value(values, self.num_participants, rng)

@@ -1,4 +1,4 @@
-"""FedEntOpt: an oracle that selects greedily and lets recent clients rest."""
+"""FedEntOpt: a label oracle that selects greedily and lets recently selected clients rest."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 from dubhe_lab.baselines.oracle import OracleSelector, greedy_selection
 from dubhe_lab.baselines.roll_call import Past
 
-_BUFFER_SHARE: Final = 0.5  # Q / N: the clients that rest
+_BUFFER_SHARE: Final = 0.5  # Q / N, the share of clients that rest
 
 
 class FedEntOptSelector(OracleSelector):
-    """Raises the entropy of the labels among clients that are not in a first-in-first-out buffer.
+    """Maximises label entropy greedily over the clients outside a first-in-first-out buffer.
 
-    The first client is random. With ``L`` the summed label counts of those chosen so far, the next
-    one is the client m of largest ``H((L + l^(m)) / ||L + l^(m)||_1)``. The chosen ones enter the
-    buffer, which holds the last Q. After Lutz et al. 2025, "Optimizing Federated Learning by
-    Entropy-Based Client Selection", Algorithm 1 (https://arxiv.org/abs/2411.01240). The arguments
-    are those of `OracleSelector`.
+    The first client is random. If ``L`` is the sum of the label counts chosen so far, the next is
+    the client m with the largest ``H((L + l^(m)) / ||L + l^(m)||_1)``. Chosen clients enter the
+    buffer, which holds the last Q of them. After Lutz et al. 2025, "Optimizing Federated Learning
+    by Entropy-Based Client Selection", Algorithm 1 (https://arxiv.org/abs/2411.01240). Takes the
+    same arguments as `OracleSelector`.
 
-    The paper leaves open, or has as an experiment's setting:
+    Choices the paper leaves open, or varies between experiments:
 
-    - Q: the paper's experiments have 0.5 N (Dirichlet clients) to 0.7 N (clients of two classes)
-      and at most N - K. Here it is 0.5 N, with N the clients that are there in the round.
+    - Q: the paper's experiments use 0.5 N (Dirichlet clients) to 0.7 N (clients with two classes),
+      and at most N - K. Here it is 0.5 N, where N counts the clients connected in the round.
     - The buffer changes between rounds, not within one.
     - Nodes that leave keep their place in the buffer.
     """
@@ -32,10 +32,10 @@ class FedEntOptSelector(OracleSelector):
     def choose(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return the choice among those who rested long enough."""
+        """Select greedily among the clients outside the buffer."""
         most = len(aliases) - self.num_participants
         buffer = past.recent(min(round(_BUFFER_SHARE * len(aliases)), most))
         free = np.flatnonzero([alias not in buffer for alias in aliases])
         counts = self.label_counts[self.rows_of(aliases)[free]]
-        # KL(p || uniform) = ln C - H(p), and H is what the paper maximises.
+        # The paper maximises H(p), which minimises KL(p || uniform) = ln C - H(p).
         return free[greedy_selection(counts, self.num_participants, rng)]

@@ -1,4 +1,4 @@
-"""FLIPS: an oracle that clusters clients by their labels and takes turns among the clusters."""
+"""FLIPS: a label oracle that clusters clients by their labels and takes turns among clusters."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,16 +15,17 @@ _CLUSTERS_BEYOND_CLASSES: Final = 10
 
 
 def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
-    """Return the cluster of each client, by k-means of label distributions (N, C).
+    """Return the cluster of each client, by k-means on label distributions (N, C).
 
-    The number of clusters, from 2 to C + 10 or N / 2, is the one of the lowest Davies-Bouldin index
+    The number of clusters k, from 2 to C + 10 or N / 2, is chosen to minimise the Davies-Bouldin
+    index
 
         DB = 1/k sum_i max_(j != i) (s_i + s_j) / ||m_i - m_j||
 
-    with ``m_i`` the centre of cluster i and ``s_i`` the mean distance of its clients to it; for
-    each number the best of ten starts (k-means++) counts.
+    where ``m_i`` is the centre of cluster i and ``s_i`` the mean distance of its clients to it.
+    Each k gets the best of ten starts (k-means++).
     """
-    # An extra, imported where it is needed.
+    # scikit-learn is an extra, so it is imported only here.
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.metrics import davies_bouldin_score  # noqa: PLC0415
 
@@ -32,7 +33,7 @@ def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
     num_clients, num_classes = distributions.shape
     most = min(
         num_classes + _CLUSTERS_BEYOND_CLASSES,
-        num_clients // 2,  # the index likes clusters of one client, in which nobody takes turns
+        num_clients // 2,  # the index favours clusters of one client, which leave no turns to take
         len(np.unique(distributions, axis=0)),
     )
     best, lowest = np.zeros(num_clients, dtype=np.int64), np.inf
@@ -47,10 +48,10 @@ def label_clusters(label_counts: ArrayLike) -> NDArray[np.int64]:
 def take_turns(
     clusters: ArrayLike, times: ArrayLike, num_participants: int, first: int = 0
 ) -> NDArray[np.int64]:
-    """Return K of N clients round robin over the clusters, within a cluster the least picked first.
+    """Return K of N clients, round robin over the clusters, least picked clients first.
 
-    `clusters` has that of each client, `times` how often each was chosen before; ties go to the
-    lower index. It is the turn of cluster `first`, or of the next one that has clients.
+    `clusters` holds each client's cluster, `times` how often each was chosen before. Ties go to the
+    lower index. The first turn is cluster `first`'s, or the next one's that has clients.
     """
     cluster_of = np.asarray(clusters, dtype=np.int64)
     order, turns = np.argsort(np.asarray(times), kind="stable"), np.empty_like(cluster_of)
@@ -62,22 +63,22 @@ def take_turns(
 
 
 class FlipsSelector(OracleSelector):
-    """Takes turns among clusters of clients with like labels.
+    """Takes turns among clusters of clients with similar labels.
 
-    Clients are clustered once, by k-means of their label distributions. Each round goes round robin
-    over the clusters, and within a cluster the least picked are first. After Bhope et al., "FLIPS:
+    Clients are clustered once, by k-means on their label distributions. Each round goes round robin
+    over the clusters and picks the least picked clients of each first. After Bhope et al., "FLIPS:
     Federated Learning using Intelligent Participant Selection", Middleware 2023
     (https://arxiv.org/abs/2308.03901).
 
-    The paper leaves open, or has as an experiment's setting:
+    Choices the paper leaves open, or varies between experiments:
 
-    - The number of clusters: the paper looks for the elbow of the Davies-Bouldin index over
-      repeated k-means. Here it is the minimum, which no one has to read from a curve.
-    - Who comes first of those that were picked equally often: at random in each round.
-    - Turns go on from round to round, from the cluster after the last one's.
+    - The number of clusters: the paper takes the elbow of the Davies-Bouldin index over repeated
+      k-means. Here it is the minimum, which needs nobody to read a curve.
+    - Ties between clients picked equally often are broken at random in each round.
+    - A round's first turn goes to the cluster after the previous round's last one.
 
-    Left out is what the paper does about stragglers: here nobody is late. The arguments are those
-    of `OracleSelector`; the clusters follow from the labels alone, by scikit-learn.
+    The paper's handling of stragglers is left out, since no client is late here. Takes the same
+    arguments as `OracleSelector`; the clusters depend on the labels alone.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Selection by losses: the server asks some clients to evaluate the current model, and chooses."""
+"""Loss-based selection: the server may ask clients to evaluate the current model, then chooses."""
 
 import math
 import secrets
@@ -21,48 +21,48 @@ EVALUATE: Final = "evaluate"
 
 LOSS: Final = "loss"
 RMS_LOSS: Final = "rms-loss"
-"""What clients report: the mean loss of a sample, and the root of the mean squared loss."""
+"""Keys of what clients report: the mean loss per sample, and the root mean squared loss."""
 
 
 @dataclass(frozen=True)
 class LossRequest(Batch):
     """Asks nodes for the loss of the current model on their own data.
 
-    The protocol of Dubhe has no such message. Whoever runs the selector keeps this batch, sends the
-    nodes the current model in Flower's own evaluate message, and hands `step` a reply such as
-    ``{"loss": 0.7}`` for each node; `dubhe_lab.experiments.losses` does so.
+    Dubhe's protocol has no such message. The caller keeps this batch, sends the nodes the current
+    model in Flower's own evaluate message, and passes `step` a reply such as ``{"loss": 0.7}`` for
+    each node. `dubhe_lab.experiments.losses` does this.
     """
 
     @classmethod
     def to(cls, node_ids: Iterable[int]) -> Self:
-        """Return the request to some nodes; its header only tells batches apart."""
+        """Return a request to these nodes; its header only identifies the batch."""
         header = Envelope(secrets.token_bytes(EPOCH_ID_BYTES), Stage.HELLO.value, sequence=2)
         return cls(header, dict.fromkeys(node_ids, HelloRequest()))
 
 
 class LossSelector(RollCall):
-    """Sees losses: for simulation only, since a loss tells how far a client is from the others.
+    """Selects by losses: for simulation only, since a loss reveals how unusual a client's data is.
 
-    A subclass names the clients whose loss of the current model it wants to know before it chooses.
-    What clients report of their training comes in by `take_reports`.
+    A subclass names the clients that should evaluate the current model before it chooses. The
+    losses that clients report after training come in through `take_reports`.
     """
 
     def candidates(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return the indices of the clients that evaluate the current model; by default nobody.
+        """Return the indices of the clients to evaluate the current model; none by default.
 
-        `choose` then finds their losses in `Past.reports`, as reports of the round to come.
+        `choose` then finds their losses in `Past.reports`, as reports for the coming round.
         """
         del aliases, past, rng
         return np.empty(0, dtype=np.int64)
 
     def take_reports(self, state: RollCallState, reports: Mapping[int, Report]) -> RollCallState:
-        """Return the state that also holds what nodes reported of their training in this round."""
+        """Return the state with the losses that nodes reported after training in this round."""
         return replace(state, past=state.past.with_reports(_by_alias(state, reports)))
 
     def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
-        """Take note of the aliases, or of the losses, and go on."""
+        """Store the aliases or the losses, and go on."""
         if not isinstance(state.batch, LossRequest):
             return super().step(state, replies)
         reports: dict[int, Report] = {}

@@ -1,4 +1,4 @@
-"""Oort: clients whose samples have high losses train again, and new ones are tried beside them."""
+"""Oort: clients with high losses train again, alongside clients that never trained."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_lab.baselines.losses import LossSelector
 from dubhe_lab.baselines.roll_call import Past
 
-_CLIP: Final = 0.98  # quantile above which a utility counts no more
+_CLIP: Final = 0.98  # utilities are clipped at this quantile
 _CUT_OFF: Final = 0.7  # c
 _UNCERTAINTY: Final = 0.1
 _EXPLORATION: Final = 0.9  # epsilon before the first round
@@ -20,9 +20,7 @@ _BELOW_SMALLEST: Final = 0.999
 
 
 def exploration(server_round: int) -> float:
-    """Return the share of new clients in a round, counted from 1: 0.9 times 0.98 to its power.
-
-    It does not fall below 0.2.
+    """Return the share of new clients in round t, from 1: ``0.9 * 0.98^t``, and at least 0.2.
 
     Examples
     --------
@@ -33,9 +31,10 @@ def exploration(server_round: int) -> float:
 
 
 def scores(utilities: ArrayLike, last_rounds: ArrayLike, server_round: int) -> NDArray[np.float64]:
-    """Return how much each explored client is worth in round t.
+    """Return the score of each explored client in round t.
 
-    With ``U_i`` clipped at the 98th percentile, and ``L_i`` the round in which it last trained:
+    With utilities ``U_i`` clipped at the 98th percentile, and ``L_i`` the round of client i's last
+    training:
 
         (U_i - 0.999 min U) / (max U - 0.999 min U) + sqrt(0.1 ln t / L_i)
     """
@@ -49,10 +48,10 @@ def scores(utilities: ArrayLike, last_rounds: ArrayLike, server_round: int) -> N
 
 
 def exploit(client_scores: ArrayLike, number: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return that many clients: those near the best scores, drawn in proportion to their scores.
+    """Draw `number` clients with near-best scores, in proportion to their scores.
 
-    They are drawn, without replacement, from all whose score is at least 0.7 of the score that
-    comes next after that many best.
+    They are drawn without replacement from the clients that score at least 0.7 times as much as the
+    best client outside the top `number`.
     """
     score = np.asarray(client_scores, dtype=np.float64)
     ordered = np.sort(score)[::-1]
@@ -63,23 +62,23 @@ def exploit(client_scores: ArrayLike, number: int, rng: np.random.Generator) -> 
 
 
 class OortSelector(LossSelector):
-    """Exploits clients of high utility by `exploit`, and explores clients that never trained.
+    """Exploits clients with high utility by `exploit`, and explores clients that never trained.
 
-    The utility is ``U_i = |B_i| sqrt(1/|B_i| sum_k loss(k)^2)`` over the samples k on which client
-    i last trained; clients report the root, and their number cancels where all train on as many.
-    A round exploits ``floor((1 - epsilon) K)`` clients; new ones are drawn for the other places.
-    After Lai et al., "Oort: Efficient Federated Learning via Guided Participant Selection", OSDI
-    2021 (https://arxiv.org/abs/2010.06081), with the constants and the order of steps of its code,
-    `oort.py` in https://github.com/SymbioticLab/Oort.
+    The utility is ``U_i = |B_i| sqrt(1/|B_i| sum_k loss(k)^2)`` over the samples k that client i
+    last trained on. Clients report the root; ``|B_i|`` cancels, since all train on equally many
+    samples. A round exploits ``floor((1 - epsilon) K)`` clients and fills the other places with new
+    ones. After Lai et al., "Oort: Efficient Federated Learning via Guided Participant Selection",
+    OSDI 2021 (https://arxiv.org/abs/2010.06081), with the constants and the order of steps of its
+    code, `oort.py` in https://github.com/SymbioticLab/Oort.
 
-    The paper and the code leave open, or have as an experiment's setting:
+    Choices the paper and the code leave open, or where this differs:
 
-    - No term of duration and no pacer, since nobody is late here, and no blacklist, which is off in
-      the code as well.
-    - New clients are drawn uniformly. The code prefers those with many samples; here all hold as
-      many.
-    - Once there are fewer new clients than places, more explored ones fill the round by their
-      scores. The code fills that round at random and explores no more afterwards.
+    - There is no duration term and no pacer, since no client is late here, and no blacklist, which
+      is off in the code too.
+    - New clients are drawn uniformly. The code prefers clients with many samples; here all hold
+      equally many.
+    - When too few new clients are left for their places, explored clients fill the round by score.
+      The code fills that round at random and stops exploring.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ class OortSelector(LossSelector):
     def choose(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return the exploited clients, then the new ones."""
+        """Draw the exploited clients, then the new ones."""
         wanted, server_round = self.num_participants, past.num_rounds + 1
         known = np.array([alias in past.reports for alias in aliases])
         explored, new = np.flatnonzero(known), np.flatnonzero(~known)

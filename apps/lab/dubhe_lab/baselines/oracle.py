@@ -1,4 +1,4 @@
-"""Oracles, which see the labels of all clients in the clear; the first one selects greedily."""
+"""Label oracles: selectors that see every client's labels in the clear, and the greedy one."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ from dubhe_lab.baselines.roll_call import Past, RollCall
 
 
 class OracleSelector(RollCall):
-    """Sees every client's labels: for simulation only, since no client may give its labels away.
+    """Selects by every client's labels: for simulation only, since clients must not reveal them.
 
     Parameters
     ----------
     num_participants : int
         ``K``.
     label_counts : array_like of float, shape (N, C)
-        Samples of each class at all clients; row i belongs to the client with alias
-        (partition-id) i. Give shares where training averages clients with equal weights.
+        Samples of each class at every client. Row i belongs to the client with alias
+        (partition-id) i. Give shares if training weights clients equally.
     seed : int, optional (default: from the operating system)
         Fixes the choices.
     """
@@ -30,26 +30,26 @@ class OracleSelector(RollCall):
         self.label_counts = label_table(label_counts)
 
     def rows_of(self, aliases: Sequence[str]) -> NDArray[np.int64]:
-        """Return the row of each client, whose alias is the row's number."""
+        """Return the row of each client; a client's alias is its row number."""
         known = {str(row): row for row in range(len(self.label_counts))}
         if unknown := [alias for alias in aliases if alias not in known]:
             raise SettingsError(
-                f"Client {unknown[0]!r} is not a row of the {len(known)} that hold the labels; "
-                "selection that sees labels is for simulations whose partition-ids are these rows."
+                f"Client {unknown[0]!r} has no row in the label table of {len(known)} rows; "
+                "label oracles are for simulations whose partition-ids are row numbers."
             )
         return np.array([known[alias] for alias in aliases], dtype=np.int64)
 
 
 def label_table(labels: ArrayLike) -> NDArray[np.float64]:
-    """Return the label counts or shares of all clients (N, C), checked."""
+    """Return the label counts or shares of all clients (N, C), after checking them."""
     table = np.asarray(labels, dtype=np.float64)
-    # A NaN fails every comparison, so the check asks for what must hold.
+    # NaN fails every comparison, so test for valid values, not for invalid ones.
     if table.ndim != 2 or not (
         np.all((table >= 0) & (table < np.inf)) and np.all(table.sum(axis=1) > 0)
     ):
         raise SettingsError(
-            f"Labels of shape {table.shape} must be one row of finite non-negative counts or "
-            "shares for each client, none of them all zero."
+            f"The label table of shape {table.shape} must have one row per client of finite "
+            "non-negative counts or shares, and no row may be all zero."
         )
     return table
 
@@ -57,11 +57,12 @@ def label_table(labels: ArrayLike) -> NDArray[np.float64]:
 def greedy_selection(
     label_distributions: ArrayLike, num_participants: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Choose a random client, then again and again the one that brings ``p_o`` closest to uniform.
+    """Choose a random client, then repeatedly the one that brings ``p_o`` closest to uniform.
 
     Closeness is the Kullback-Leibler divergence KL(p_o || p_u), as in Duan et al. 2020
-    (https://arxiv.org/abs/1907.01132). Time O(N K C). From ``p_l`` or the label counts of all
-    clients, shape (N, C), it returns the indices of K <= N, as chosen; ties go to the lower.
+    (https://arxiv.org/abs/1907.01132). Takes the ``p_l`` or label counts of all clients, shape
+    (N, C), and returns K <= N indices in the order of choice; ties go to the lower index. Runs in
+    O(N K C).
 
     >>> rng = np.random.default_rng(0)
     >>> sorted(greedy_selection([[1, 0], [0.9, 0.1], [0, 1]], 2, rng).tolist())
@@ -77,20 +78,20 @@ def greedy_selection(
 
 
 def _divergence(label_counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return KL(p || p_u) - ln C of label counts (..., C), that is minus the entropy of p."""
-    # Of label distributions the total is exactly as many as they are.
+    """Return minus the entropy of label counts (..., C), which is KL(p || p_u) - ln C."""
+    # Rounding makes the total of several label distributions exact: each sums to 1.
     shares = label_counts / label_counts.sum(axis=-1, keepdims=True).round(9)
     logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)  # 0 ln 0 = 0
     return np.asarray((shares * logarithms).sum(axis=-1))
 
 
 class GreedySelector(OracleSelector):
-    """Chooses by `greedy_selection`; the arguments are those of `OracleSelector`."""
+    """Selects by `greedy_selection`; takes the same arguments as `OracleSelector`."""
 
     def choose(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Choose anew, whatever was chosen before."""
+        """Select greedily, whatever was selected before."""
         del past
         return greedy_selection(
             self.label_counts[self.rows_of(aliases)], self.num_participants, rng

@@ -1,4 +1,4 @@
-"""Power-of-Choice: of some candidates, those with the highest loss of the current model train."""
+"""Power-of-Choice: random candidates evaluate the current model; the highest losses train."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,21 +13,20 @@ _CANDIDATES_PER_PARTICIPANT: Final = 2  # d / K
 
 
 class PowerOfChoiceSelector(LossSelector):
-    """Asks d candidates for their loss ``F_k(w)`` of the current model and chooses the K highest.
+    """Asks d candidates for their loss ``F_k(w)`` on the current model and chooses the K highest.
 
-    The candidates are drawn without replacement, client k with probability ``p_k = n_k / n``, its
-    share of all samples. Ties are broken at random. After Cho, Wang and Joshi, "Client Selection in
+    Candidates are drawn without replacement, client k with probability ``p_k = n_k / n``, its share
+    of all samples. Ties are broken at random. After Cho, Wang and Joshi, "Client Selection in
     Federated Learning: Convergence Analysis and Power-of-Choice Selection Strategies", 2020
     (https://arxiv.org/abs/2010.01243), pi_pow-d.
 
-    The paper leaves open, or has as an experiment's setting:
+    Choices the paper leaves open, or varies between experiments:
 
-    - d: the paper's experiments vary it from K up. Here it is 2 K, or N where there are fewer, as
-      in the code of HiCS-FL (https://arxiv.org/abs/2310.00198). So a round costs 2 K evaluations.
-    - Candidates are drawn with equal probabilities, since all clients of an experiment hold as many
-      samples.
-    - A candidate that does not answer is not chosen, unless fewer than K answer: the others are
-      then drawn at random.
+    - d: the paper's experiments vary it from K up. Here it is min(2 K, N), as in HiCS-FL's code
+      (https://arxiv.org/abs/2310.00198), so a round costs up to 2 K evaluations.
+    - Candidates are drawn uniformly, since all clients in an experiment hold equally many samples.
+    - A candidate that does not answer is chosen only if fewer than K answer: the missing places are
+      then filled at random.
 
     Parameters
     ----------
@@ -57,7 +56,7 @@ class PowerOfChoiceSelector(LossSelector):
     def choose(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return the candidates of this round with the highest losses, highest first."""
+        """Return this round's candidates with the highest losses, highest first."""
         losses = np.full(len(aliases), -np.inf)
         for index, alias in enumerate(aliases):
             report = past.reports.get(alias)

@@ -1,4 +1,10 @@
-"""Selection without registration: the server asks for aliases once and then chooses by itself."""
+"""The base of all baselines: the server asks for aliases once, then chooses without the nodes.
+
+A baseline needs no registration, keys or ciphertexts. `RollCall` runs the one exchange that is
+left, in which nodes say their aliases, and keeps the past that selectors may use (`Past`). A
+subclass implements `choose`. Since choices depend on aliases and not on Flower's random node ids,
+the same seed selects the same clients in every run.
+"""
 
 import secrets
 from abc import abstractmethod
@@ -20,9 +26,9 @@ from dubhe_flwr.protocol.wire.messages import HelloReply, HelloRequest, Stage
 
 @dataclass(frozen=True)
 class Report:
-    """What a client told of its losses: the round, their mean, and the root of their mean square.
+    """The losses a client reported: in which round, their mean, and their root mean square.
 
-    They are the losses of single samples under the model that the client trained or evaluated.
+    They are per-sample losses under the model that the client trained or evaluated.
     """
 
     server_round: int
@@ -32,9 +38,9 @@ class Report:
 
 @dataclass(frozen=True)
 class Past:
-    """How many rounds there were, and how often each alias was chosen; the last one stands last.
+    """The number of past rounds, and how often each alias was chosen, most recent alias last.
 
-    The latest report of each alias is there for selectors that see losses.
+    `reports` holds the latest report of each alias, for selectors that use losses.
     """
 
     num_rounds: int = 0
@@ -42,31 +48,32 @@ class Past:
     reports: Mapping[str, Report] = field(default_factory=dict)
 
     def followed_by(self, aliases: Iterable[str]) -> "Past":
-        """Return the past after another round, whose clients are given in the order of choice."""
+        """Return the past after one more round with these clients, in the order of choice."""
         times = dict(self.times)
         for alias in aliases:
             times[alias] = times.pop(alias, 0) + 1
         return replace(self, num_rounds=self.num_rounds + 1, times=times)
 
     def with_reports(self, reports: Mapping[str, Report]) -> "Past":
-        """Return the past with further reports in the place of the older ones."""
+        """Return the past with these reports added, replacing older ones."""
         return replace(self, reports={**self.reports, **reports})
 
     def times_of(self, aliases: Sequence[str]) -> NDArray[np.int64]:
-        """Return how often each of some clients was chosen."""
+        """Return how often each of these clients was chosen."""
         return np.array([self.times.get(alias, 0) for alias in aliases], dtype=np.int64)
 
     def recent(self, number: int) -> list[str]:
-        """Return up to that many clients that were chosen last, the latest one last."""
+        """Return up to `number` most recently chosen clients, the latest one last."""
         return list(self.times)[max(len(self.times) - number, 0) :]
 
 
 @dataclass(frozen=True)
 class RollCallState:
-    """Whom the selector chose, who is known by which alias, and the round that is being planned.
+    """The past choices, the nodes' aliases, and the round being planned.
 
-    The sets are of node ids: those that are not willing, and those that may be chosen. The stages
-    are those of the round that is being planned, before the batch that awaits replies.
+    `refused` and `eligible` hold node ids: nodes that declined to take part, and nodes that may be
+    chosen. `stages` reports the current round's finished exchanges, and `batch` is the one that
+    awaits replies.
     """
 
     seed: int
@@ -80,10 +87,7 @@ class RollCallState:
 
 
 class RollCall(Selector[RollCallState]):
-    """Asks nodes for their aliases when they first appear; a subclass says whom to choose.
-
-    The aliases make a run repeat from its seed, since node ids are random in each run.
-    """
+    """Asks nodes for their aliases when they first appear; subclasses implement `choose`."""
 
     def __init__(self, num_participants: int, seed: int | None = None) -> None:
         if not isinstance(num_participants, int | np.integer) or num_participants < 1:
@@ -104,7 +108,7 @@ class RollCall(Selector[RollCallState]):
     ) -> NDArray[np.int64]:
         """Return the indices of K clients in the order of choice.
 
-        The clients that are there, more than K, are in the order of their aliases.
+        `aliases` names the eligible clients in alias order; there are more than K of them.
         """
 
     def initial_state(self) -> RollCallState:
@@ -112,11 +116,11 @@ class RollCall(Selector[RollCallState]):
         return RollCallState(self.seed)
 
     def state_dict(self, state: RollCallState) -> dict[str, Any]:
-        """Return the seed and whom the selector chose."""
+        """Return the seed and the past choices."""
         return {"seed": state.seed, "past": asdict(state.past)}
 
     def load_state_dict(self, saved: dict[str, Any]) -> RollCallState:
-        """Return the state that was saved, without the nodes' aliases."""
+        """Return the saved state, which does not contain the nodes' aliases."""
         values = check_saved(saved, {"seed": int, "past": dict}, "selector")
         wanted: dict[str, type] = {"num_rounds": int, "times": dict, "reports": dict}
         past = dict(check_saved(values["past"], wanted, "selector.past"))
@@ -124,7 +128,7 @@ class RollCall(Selector[RollCallState]):
             past["reports"] = {alias: Report(**of) for alias, of in past["reports"].items()}
         except TypeError:
             raise CheckpointError(
-                "selector.past.reports: they are damaged; begin with an empty checkpoint_dir."
+                "selector.past.reports is damaged; start with an empty checkpoint_dir."
             ) from None
         return RollCallState(values["seed"], Past(**past))
 
@@ -135,7 +139,7 @@ class RollCall(Selector[RollCallState]):
         present: Collection[int],
         eligible: Collection[int] | None = None,
     ) -> tuple[RollCallState, Batch | Plan]:
-        """Choose among the known nodes, after asking the unknown ones for their aliases."""
+        """Ask unknown nodes for their aliases, or choose if all are known."""
         here = frozenset(present)
         may = here if eligible is None else here & frozenset(eligible)
         state = replace(state, server_round=server_round, eligible=may, batch=None, stages=())
@@ -147,7 +151,7 @@ class RollCall(Selector[RollCallState]):
         return replace(state, batch=batch), batch
 
     def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
-        """Take note of the aliases and choose."""
+        """Store the aliases and choose."""
         if state.batch is None:
             raise SettingsError("No batch awaits replies; call begin_round first.")
         accepted: dict[int, HelloReply]
@@ -168,7 +172,7 @@ class RollCall(Selector[RollCallState]):
         here = [node_id for node_id in state.aliases if node_id in state.eligible]
         if not here:
             raise QuorumError(
-                f"Round {state.server_round}: no node is there and willing; wait for more nodes."
+                f"Round {state.server_round}: no willing node is connected; wait for more nodes."
             )
         aliases = [state.aliases[node_id] for node_id in here]
         rng = generator(state.seed, "baseline", state.server_round)
@@ -186,7 +190,7 @@ class RollCall(Selector[RollCallState]):
 
 
 class RandomSelector(RollCall):
-    """Chooses K clients uniformly at random in each round, or all where there are fewer.
+    """Chooses K clients uniformly at random in each round, or all if there are fewer than K.
 
     Parameters
     ----------
@@ -199,6 +203,6 @@ class RandomSelector(RollCall):
     def choose(
         self, aliases: Sequence[str], past: Past, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Choose anew, whatever was chosen before."""
+        """Draw uniformly, whatever was drawn before."""
         del past
         return rng.choice(len(aliases), self.num_participants, replace=False)

@@ -1,1 +1,1 @@
-"""Benchmarks; both sides of a comparison are measured in one run."""
+"""Benchmarks of dubhe-flwr, one module per question; each measures both sides of a comparison."""

@@ -1,4 +1,4 @@
-"""`dubhe bench`: what encryption, the protocol, large federations and engines cost."""
+"""`dubhe bench`: the cost of encryption, the protocol, large federations and engines."""
 
 from collections.abc import Callable
 from functools import partial
@@ -42,7 +42,7 @@ _EPILOG: Final = (
 )
 
 app = new_application(
-    help="Measure what encryption, the protocol, large federations and engines cost.",
+    help="Measure the cost of encryption, the protocol, large federations and engines.",
     epilog="Example: [bold]dubhe bench crypto --quick[/bold]",
     no_args_is_help=True,
 )
@@ -54,10 +54,10 @@ def _run(
     *,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Small sizes and keys: shows that it runs, not how fast."),
+        typer.Option("--quick", help="Use small sizes and keys, to check that it runs."),
     ] = False,
-    json: Annotated[Path | None, typer.Option(help="File to write the results to.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="File to write the tables to.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the results to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
 ) -> None:
     settings = settings_of(quick)
     writable_file(json)
@@ -76,7 +76,7 @@ def _run(
 
 
 def _command(settings: type[CommandSettings], bench: _Bench) -> Callable[..., None]:
-    """Return a command whose defaults are smaller with --quick."""
+    """Return a benchmark's command, which has smaller defaults with --quick."""
     smaller = {
         own.name: own.metadata["quick"] for own in settings.flat_fields() if "quick" in own.metadata
     }

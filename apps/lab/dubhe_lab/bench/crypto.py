@@ -1,4 +1,4 @@
-"""What encryption costs, beside the element-by-element way and beside its floor."""
+"""The cost of encryption, compared with encrypting each element alone and with a lower bound."""
 
 import secrets
 from collections.abc import Callable
@@ -34,15 +34,15 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class CryptoSettings(CommandSettings):
-    """What is timed. Bounds are given for the registry of 56 under a key of 2048 bits only."""
+    """The settings of `bench_crypto`. Bounds apply to a registry of 56 and keys of 2048 bits."""
 
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)
-    rounds: int = option(10, "How often all are gone through.", least=1, quick=2)
-    length: int = option(_LENGTH, "Categories of the registry.", least=4)
+    rounds: int = option(10, "Passes over all measurements.", least=1, quick=2)
+    length: int = option(_LENGTH, "Categories in the registry.", least=4)
 
 
 def bench_crypto(settings: CryptoSettings) -> BenchResults:
-    """Time encryption, sums and sealed keys, beside phe element by element and a floor."""
+    """Time encryption, sums and sealed keys against phe element by element and a lower bound."""
     key_bits, length = settings.key_bits, settings.length
     key = generate_secret_key(key_bits)
     layout = Layout(key_bits, _NUM_CLIENTS, {"registry": Slots(length, 1)})
@@ -78,7 +78,7 @@ def bench_crypto(settings: CryptoSettings) -> BenchResults:
 
 
 def _as_phe(key: SecretKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
-    """Return the keys with which `phe` encrypts in the paper's way, element by element."""
+    """Return the keys for `phe`, which encrypts element by element, as the paper does."""
     public = phe.PaillierPublicKey(key.public_key.n)
     p = int.from_bytes(key.to_bytes(), "big")
     return public, phe.PaillierPrivateKey(public, p, key.public_key.n // p)
@@ -133,12 +133,12 @@ def _table(settings: CryptoSettings, timings: dict[str, list[float]]) -> Table:
 
 
 def _short(seconds: float) -> str:
-    """Return a time in a unit that suits it."""
+    """Return a time in a fitting unit."""
     return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.2f} us"
 
 
 def _half_size_exponentiations(key: SecretKey) -> Callable[[], object]:
-    """Return the two exponentiations below which no encryption or decryption can go."""
+    """Return the two exponentiations that every encryption or decryption needs."""
     prime = int.from_bytes(key.to_bytes(), "big")
     p, q = gmpy2.mpz(prime), gmpy2.mpz(key.public_key.n // prime)
     x, y = gmpy2.mpz(secrets.randbelow(prime)), gmpy2.mpz(secrets.randbelow(prime))
@@ -147,7 +147,7 @@ def _half_size_exponentiations(key: SecretKey) -> Callable[[], object]:
 
 
 def _products(key: SecretKey, vectors: list[bytes]) -> Callable[[], object]:
-    """Return the multiplications alone, of numbers that are parsed and checked already."""
+    """Return the bare multiplications of a sum, on numbers already parsed and checked."""
     modulus, size = gmpy2.mpz(key.public_key.n_square), key.public_key.ciphertext_bytes
     joined = b"".join(vectors)
     factors = [
@@ -165,6 +165,6 @@ def _products(key: SecretKey, vectors: list[bytes]) -> Callable[[], object]:
 
 
 def _key_agreement(recipient: RecipientKey) -> Callable[[], object]:
-    """Return what sealing cannot do without: a fresh key, and an agreement with the recipient's."""
+    """Return the part that sealing needs at least: a fresh key and a key agreement."""
     public = X25519PrivateKey.from_private_bytes(recipient.to_bytes()).public_key()
     return lambda: X25519PrivateKey.generate().exchange(public)

@@ -1,4 +1,4 @@
-"""How many messages and rounds a second the in-process engine carries, and Ray."""
+"""Messages and rounds per second through the in-process engine and through Ray."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,17 +27,17 @@ _LONGEST_WAIT: Final = 120
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSettings(CommandSettings):
-    """What is measured: small messages to all nodes, and rounds of 20, on each engine."""
+    """The settings of `bench_engine`."""
 
-    num_nodes: int = option(1000, "Nodes that answer.", least=1, quick=20)
-    repeats: int = option(3, "Batches, after one that warms up.", least=1)
+    num_nodes: int = option(1000, "Number of nodes.", least=1, quick=20)
+    repeats: int = option(3, "Batches to measure, after one to warm up.", least=1)
     ray: bool = option(
         default=find_spec("ray") is not None, about="Measure Ray too, if installed.", quick=False
     )
 
 
 def bench_engine(settings: EngineSettings) -> BenchResults:
-    """Count messages and rounds a second, in this process and on Ray."""
+    """Count small messages and rounds of 20 nodes per second, in this process and on Ray."""
     engines = ["inprocess", *(["ray"] if settings.ray else [])]
     measured: dict[str, dict[str, float]] = {}
     with flower_log_level(ERROR):
@@ -70,7 +70,7 @@ def bench_engine(settings: EngineSettings) -> BenchResults:
 
 
 def _measure(engine: str, num_nodes: int, repeats: int) -> dict[str, float]:
-    """Return seconds on the clock of a batch to all nodes, and of a round of 20."""
+    """Return the wall time of a batch to all nodes, and of a round of 20 nodes."""
     found: dict[str, float] = {}
     server_app = ServerApp()
 
@@ -89,7 +89,7 @@ def _measure(engine: str, num_nodes: int, repeats: int) -> dict[str, float]:
 
 
 def nodes_of(grid: Grid, num_nodes: int) -> list[int]:
-    """Wait until all nodes are there."""
+    """Wait until all nodes are connected, and return their ids."""
     deadline = monotonic() + _LONGEST_WAIT
     while len(node_ids := list(grid.get_node_ids())) < num_nodes:
         if monotonic() > deadline:
@@ -133,7 +133,7 @@ def _echo_app() -> ClientApp:
 
 
 def _plain_calls(num_nodes: int) -> float:
-    """Return the time of calling the ClientApp alone, below which no engine can go."""
+    """Return the time of calling the ClientApp directly, a lower bound for every engine."""
     app = _echo_app()
     context = Context(run_id=1, node_id=2, node_config={}, state=RecordDict(), run_config={})
     messages = _messages([2] * num_nodes)

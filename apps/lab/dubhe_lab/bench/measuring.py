@@ -1,4 +1,4 @@
-"""How long something takes, and what a benchmark found: figures, bounds and tables."""
+"""Timing, and the results of a benchmark: figures, bounds and tables."""
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from dubhe_lab.report.table import Table
 
 
 def seconds_of(action: Callable[[], object], *, on_the_clock: bool = False) -> float:
-    """Return the CPU time of an action: on a shared machine it says more than the clock."""
+    """Return an action's CPU time, which a shared machine disturbs less than wall time."""
     now = perf_counter if on_the_clock else process_time
     began = now()
     action()
@@ -24,9 +24,9 @@ def seconds_of(action: Callable[[], object], *, on_the_clock: bool = False) -> f
 def interleaved(
     actions: Mapping[str, Callable[[], object]], rounds: int, times: Mapping[str, int] | None = None
 ) -> dict[str, list[float]]:
-    """Return the CPU times of actions, in turn: a change of the machine's speed meets all of them.
+    """Return the CPU times of actions, timed in turns so that slow phases affect all of them.
 
-    `times` says how often an action is timed in each round, if not once.
+    `times` says how often to time an action per round, by default once.
     """
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(rounds):
@@ -36,7 +36,7 @@ def interleaved(
 
 
 def environment(packages: Iterable[str]) -> dict[str, Any]:
-    """Return versions of packages, command and date, and the processor."""
+    """Return package versions, command, date and processor."""
     device = f"{cpu_count()} cores of {_processor()}"
     return {**provenance(packages), "device": device}
 
@@ -52,9 +52,9 @@ def _processor() -> str:
 
 @dataclass(frozen=True)
 class BenchResults:
-    """All that a benchmark found: what was run, the numbers that count, and what they are from.
+    """A benchmark's results: its config, headline figures, raw measurements and tables.
 
-    A bound of a figure is ``"at least"`` or ``"at most"``, and a number.
+    `bounds` maps a figure to ``"at least"`` or ``"at most"`` and a number.
     """
 
     config: Mapping[str, Any]
@@ -72,7 +72,7 @@ class BenchResults:
         return wanted
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `save` writes: each figure under its own name."""
+        """Return the results as `save` writes them, with each figure under its own name."""
         return {
             **self.figures,
             "wanted": self._wanted(),
@@ -86,7 +86,7 @@ class BenchResults:
         write_json(path, self.to_dict())
 
     def figure_table(self) -> Table:
-        """Return the figures beside what is wanted of them."""
+        """Return the figures next to their bounds."""
         wanted = self._wanted()
         told = {n: (of["bound"], "yes" if of["kept"] else "no") for n, of in wanted.items()}
         rows = [
@@ -96,13 +96,13 @@ class BenchResults:
         return Table("Figures", ("figure", "measured", "wanted", "kept"), rows)
 
     def markdown(self) -> str:
-        """Return command and tables as Markdown."""
+        """Return the command and the tables as Markdown."""
         tables = "\n\n".join(markdown_of(table) for table in (*self.tables, self.figure_table()))
         return f"```bash\n{self.config['command']}\n```\n\n{tables}\n"
 
 
 def markdown_of(table: Table) -> str:
-    """Return a table as Markdown has it, headed by its caption."""
+    """Return a table as Markdown under its caption."""
     headings = [heading.replace("\n", " ") for heading in table.columns]
     lines = [f"| {' | '.join(row)} |" for row in (headings, *table.rows)]
     lines.insert(1, "|---" * len(table.columns) + "|")

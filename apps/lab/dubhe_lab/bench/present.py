@@ -1,4 +1,4 @@
-"""What a server pays for nodes that are there, but are not in the sample that registers."""
+"""The server's cost for connected nodes outside the sample that registers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,21 +27,21 @@ _USUAL_SIZES: Final = (2000, 20_000)
 
 @dataclass(frozen=True, kw_only=True)
 class PresentSettings(CommandSettings):
-    """What is measured: epochs of federations of several sizes, of which as many nodes register."""
+    """The settings of `bench_present`: federations of several sizes, one size of sample."""
 
     sizes: tuple[int, ...] = option(
         _USUAL_SIZES, "Values of N, separated by commas.", parse=numbers, quick=(40, 80)
     )
     max_registered: int = option(
-        Settings.max_registered, "Nodes that register in an epoch.", least=1, quick=40
+        Settings.max_registered, "Nodes that register, at most.", least=1, quick=40
     )
     num_participants: int = same(SelectionSettings, "num_participants", quick=4)
-    num_rounds: int = option(50, "Rounds of an epoch.", least=2, quick=3)
-    num_epochs: int = option(2, "Epochs; their mean counts.", least=1, quick=1)
+    num_rounds: int = option(50, "Rounds per registration period.", least=2, quick=3)
+    num_epochs: int = option(2, "Registration periods to average over.", least=1, quick=1)
 
 
 class _NodesApart(ForwardingGrid):
-    """A Grid that adds up the CPU time of its nodes, as that of others than the server."""
+    """A Grid that adds up its nodes' CPU time, so that it can be subtracted from the server's."""
 
     seconds = 0.0
 
@@ -57,7 +57,7 @@ class _NodesApart(ForwardingGrid):
 
 
 def bench_present(settings: PresentSettings) -> BenchResults:
-    """Compare the server's time where all nodes register, and where a sample of them does."""
+    """Compare the server's time when all nodes register and when only a sample does."""
     selecting = {number: _selection(settings, number) for number in settings.sizes}
     seconds: dict[int, list[float]] = {number: [] for number in settings.sizes}
     with flower_log_level(ERROR):
@@ -95,11 +95,11 @@ def bench_present(settings: PresentSettings) -> BenchResults:
 
 
 def _selection(settings: PresentSettings, number: int) -> Callable[[int], float]:
-    """Return a function that selects for a round, and returns the server's seconds."""
+    """Return a function that selects for a round and returns the server's CPU seconds."""
     strategy, app = federation(
         number,
         _KEY_BITS,
-        lambda _context, _round: True,  # so that they answer for themselves
+        lambda _context, _round: True,  # nodes with `willing` answer for themselves
         num_participants=settings.num_participants,
         registration_interval=settings.num_rounds,
         max_registered=settings.max_registered,

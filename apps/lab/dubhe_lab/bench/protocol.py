@@ -1,4 +1,10 @@
-"""What an epoch and the rounds after it cost, stage by stage, beside the training they steer."""
+"""The cost of a registration and of the rounds after it, stage by stage and relative to training.
+
+The server and its messages are real. The nodes are `RecycledNodes`: a few real ones whose answers
+stand for all, so that federations of thousands of nodes fit in one process. All times are CPU
+times. The summary divides them by the training time of K MNIST clients, since a share of the
+training is what users feel.
+"""
 
 import gc
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,10 +21,10 @@ from dubhe_lab.experiments.settings import SelectionSettings, StudySettings
 from dubhe_lab.report.table import Table
 
 PACKAGES: Final = ("dubhe-flwr", "phe", "gmpy2", "numpy")
-"""Those on which the times of the protocol depend."""
+"""Packages that the protocol's times depend on."""
 
 MEASURED: Final = ("dubhe-paper", "dubhe")
-"""The ways of selecting that are measured."""
+"""The selection methods to measure."""
 
 _TRIES: Final = 10
 _NUM_CLASSES: Final = 10
@@ -33,7 +39,7 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one exchange cost; the seconds are CPU time, those of the clients of all together."""
+    """The cost of one exchange, in CPU seconds of the server and of all clients together."""
 
     stage: str
     messages: int
@@ -45,14 +51,14 @@ class StageCost:
 
 @dataclass(frozen=True)
 class RoundCost:
-    """What the selection of one round cost: the server before the first request, and each stage."""
+    """The cost of a round's selection: the server before the first request, then each stage."""
 
     begin_seconds: float
     stages: Sequence[StageCost]
 
     @property
     def server_seconds(self) -> float:
-        """CPU time of the server."""
+        """The server's CPU time."""
         return self.begin_seconds + sum(stage.server_seconds for stage in self.stages)
 
     @property
@@ -63,7 +69,7 @@ class RoundCost:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSettings(CommandSettings):
-    """What is measured."""
+    """The settings of `bench_protocol`."""
 
     sizes: tuple[int, ...] = option(
         (100, 1000, 8962), "Values of N, separated by commas.", parse=numbers, quick=(30, 60)
@@ -71,23 +77,23 @@ class ProtocolSettings(CommandSettings):
     num_real: int = option(100, "Clients whose work is measured.", least=1, quick=10)
     num_participants: int = same(SelectionSettings, "num_participants", quick=6)
     num_following: int = option(
-        5, "Rounds after the one that registers; their median counts.", least=1, quick=2
+        5, "Rounds after the registration, for the median.", least=1, quick=2
     )
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)
     training: bool = option(
-        default=True, about="Measure the training of a client too, which needs torch."
+        default=True, about="Also measure a client's training, which needs torch."
     )
 
 
 def server_and_nodes(
     method: str, num_clients: int, num_real: int, *, rounds_per_draw: int = 1, **given: Any
 ) -> tuple[Coordinator, RecycledNodes]:
-    """Return a server that selects by a method, with H = 10, and its nodes.
+    """Return a server that selects by a method with H = 10, and its nodes.
 
-    They are the same for all methods. Further settings are those of a selection.
+    The nodes are the same for all methods. Other keywords are fields of `StudySettings`.
     """
     settings = StudySettings.of(num_clients=num_clients, tries=_TRIES, **given)
-    # Nodes know nothing of a simulation: they encrypt, and draw in private.
+    # Without simulation, so that nodes encrypt and draw in private.
     protocol = replace(
         settings.protocol_settings(method), rounds_per_draw=rounds_per_draw, simulation=None
     )
@@ -102,7 +108,7 @@ def measured_rounds(
     num_rounds: int,
     present: Collection[int] | None = None,
 ) -> list[RoundCost]:
-    """Select for some rounds, the first of which registers; `present` is as the server is told."""
+    """Select for some rounds, the first of which registers; `present` defaults to all nodes."""
     state = coordinator.initial_state()
     here = list(nodes.ids) if present is None else present
     rounds = []
@@ -129,17 +135,17 @@ def measured_rounds(
 
 
 def bench_protocol(settings: ProtocolSettings) -> BenchResults:
-    """Go through an epoch and the rounds after it, by stage, beside the training they steer."""
+    """Measure a registration and the rounds after it, by stage, and relative to training."""
     train = one_training() if settings.training else None
     if train is not None:
         train()  # warm
     trained: list[float] = []
     rounds: dict[tuple[str, int], list[RoundCost]] = {}
     how = {"key_bits": settings.key_bits, "num_participants": settings.num_participants}
-    for method in MEASURED:  # what is imported and computed once is no node's cost
+    for method in MEASURED:  # warm up: one-time imports and tables are not a node's cost
         measured_rounds(*server_and_nodes(method, min(settings.sizes), 8, **how), 1)
     gc.collect()
-    gc.freeze()  # nor is going through all that torch has loaded
+    gc.freeze()  # nor is collecting garbage among torch's objects
     for num_clients in settings.sizes:
         for method in MEASURED:
             if train is not None:
@@ -180,7 +186,7 @@ def bench_protocol(settings: ProtocolSettings) -> BenchResults:
 
 def one_training() -> Callable[[], object]:
     """Return the training of one client of MNIST in one round: N_VC = 128, B = 8, one thread."""
-    # An extra, and only some of the figures need it.
+    # torch is an extra, and only some figures need it.
     import torch  # noqa: PLC0415
 
     from dubhe_lab.training.client import TorchClient  # noqa: PLC0415
@@ -194,13 +200,13 @@ def one_training() -> Callable[[], object]:
 
 
 def _following(costs: Sequence[RoundCost], side: str) -> float:
-    """Return the median of the server's or the clients' time of the rounds after the first."""
+    """Return the median time of the server or the clients in the rounds after the first."""
     seconds: list[float] = [getattr(cost, f"{side}_seconds") for cost in costs[1:]]
     return median(seconds)
 
 
 def _shares(costs: Sequence[RoundCost], of_training: float | None) -> Mapping[str, float]:
-    """Return what selection costs, also as a share of the rounds between two registrations."""
+    """Return the cost of selection, in seconds and as a share of training over an interval."""
     server, client = (
         getattr(costs[0], f"{side}_seconds") + (_INTERVAL - 1) * _following(costs, side)
         for side in ("server", "client")
@@ -218,7 +224,7 @@ def _shares(costs: Sequence[RoundCost], of_training: float | None) -> Mapping[st
 
 def _stages(method: str, num_clients: int, costs: Sequence[RoundCost], num_real: int) -> Table:
     first, *following = costs
-    # The one whose time the shares are made of.
+    # The median round, which the shares use too.
     then = sorted(following, key=lambda cost: cost.server_seconds)[len(following) // 2]
     sample = "" if num_real == num_clients else f", as measured for {num_real} of them"
     return Table(
@@ -230,7 +236,7 @@ def _stages(method: str, num_clients: int, costs: Sequence[RoundCost], num_real:
 
 
 def _rows(prefix: str, cost: RoundCost) -> list[tuple[str, ...]]:
-    """Return a row for each stage, and one for all."""
+    """Return a row for each stage, and one for the total."""
     messages, down, up = (
         sum(getattr(stage, name) for stage in cost.stages)
         for name in ("messages", "bytes_down", "bytes_up")

@@ -1,8 +1,8 @@
-"""A federation of any size for one process: a few real nodes, whose answers all others repeat.
+"""A federation of any size in one process: a few real nodes, whose answers stand for all.
 
-The server's side is the real one, with as many real messages and real ciphertexts as there are
-nodes. Of the clients' side a sample is measured. The sums decrypt, since every repeated answer is
-a valid one; who volunteers is drawn as often as the participation probabilities have it.
+The server's side is real: it handles one message and one set of ciphertexts per node. The clients'
+side is measured on the real nodes only. Sums decrypt, since every repeated answer is valid, and
+repeated nodes volunteer as often as the participation probabilities say.
 """
 
 import os
@@ -38,10 +38,10 @@ _OF_ALL: Final = frozenset({Stage.JOIN, Stage.REGISTER, Stage.SETTLE, Stage.PART
 
 
 class RecycledNodes:
-    """Answers batches for many nodes, some of which are real.
+    """Answers batches for many nodes, of which only some are real.
 
-    `seconds` is the time that all clients together took, by stage: measured for real nodes and
-    agents, in proportion for those who repeat.
+    `seconds` holds the time of all clients together, by stage: measured for real nodes and agents,
+    and extrapolated to the repeated nodes.
     """
 
     def __init__(self, num_nodes: int, num_real: int, *, num_classes: int, key_bits: int) -> None:
@@ -65,11 +65,11 @@ class RecycledNodes:
 
     @property
     def num_real(self) -> int:
-        """Nodes that compute their answers."""
+        """The number of nodes that compute their answers."""
         return len(self._sessions)
 
     def answer(self, batch: Batch) -> Mapping[int, Fields]:
-        """Return the reply of each node that is asked: of all of them, or of agents."""
+        """Return the reply of each node in the batch, which asks all nodes or only agents."""
         stage = Stage(batch.header.stage)
         if stage not in _OF_ALL:
             return {
@@ -79,7 +79,7 @@ class RecycledNodes:
         before = self.seconds[stage]
         asked = dict(zip(range(self.num_real), batch.fields.items(), strict=False))
         answers = [self._handle(index, request) for index, (_, request) in asked.items()]
-        # Those that repeat would have taken as long.
+        # Count the repeated nodes as if each had taken the same time.
         self.seconds[stage] = before + (self.seconds[stage] - before) * len(batch.requests) / len(
             answers
         )
@@ -96,7 +96,7 @@ class RecycledNodes:
         session, stage = self._sessions[index], str(request["stage"])
         if stage == Stage.REGISTER and self.num_real < len(self.ids):
             request = {**request, "key.agent-public-key": self._agent_key}
-        for once in (decrypted_sum, advanced):  # as if each node had a process of its own
+        for once in (decrypted_sum, advanced):  # as if each node ran in its own process
             once.cache_clear()
         began = process_time()
         reply = session.handle(request)
@@ -104,7 +104,7 @@ class RecycledNodes:
         return reply
 
     def _as_agent(self, node_id: int, request: Fields) -> Fields:
-        """Let a real node answer as agent, each time another one."""
+        """Have the real nodes answer as agents, in turns."""
         index = node_id - _FIRST_ID
         if self.num_real < len(self.ids):
             self._turn += 1
@@ -113,7 +113,7 @@ class RecycledNodes:
         return handle(index, request)
 
     def _make_key(self, index: int, request: Fields) -> Fields:
-        """Seal the key for some thousands, and repeat what was sealed for the others."""
+        """Seal the key for at most `_MOST_SEALED` nodes, and repeat the result for the rest."""
         keys = request["public-keys"]
         assert isinstance(keys, bytes)  # noqa: S101 - as the message declares it
         some = keys[: _MOST_SEALED * PUBLIC_KEY_BYTES]
@@ -131,7 +131,7 @@ class RecycledNodes:
         return {**reply, "sealed-keys": (sealed * -(-wanted // len(sealed)))[:wanted]}
 
     def _more_draws(self, batch: Batch, request: ParticipateRequest) -> list[Fields]:
-        """Draw for nodes that repeat: as often yes as all nodes are on average."""
+        """Draw for the repeated nodes, with the average probability to volunteer."""
         if self.num_real == len(self.ids):
             return []
         assert self._announced is not None  # noqa: S101 - nodes join before they draw
@@ -145,7 +145,7 @@ class RecycledNodes:
 
 
 class _Joined(Mapping[int, Fields]):
-    """The real answers; those that repeat join under a name and with a key of their own."""
+    """The answers to *join*: repeated nodes get their own alias and key."""
 
     def __init__(self, ids: range, answers: Sequence[Fields]) -> None:
         self._ids = ids

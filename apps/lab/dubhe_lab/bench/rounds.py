@@ -1,4 +1,4 @@
-"""How many training rounds a second the engines run, beside a plain loop and another simulator."""
+"""Training rounds per second on both engines, a plain loop and another simulator."""
 
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -45,12 +45,12 @@ def _is_there(package: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundsSettings(CommandSettings):
-    """What is measured: rounds in which all clients train on images of the size of MNIST's."""
+    """The settings of `bench_rounds`, in which all clients train on images as large as MNIST's."""
 
-    num_clients: int = option(20, "Clients, all of which train in a round.", least=1, quick=3)
-    num_steps: int = option(16, "Steps of a client, each of 8 images.", least=1, quick=2)
-    num_rounds: int = option(5, "Rounds, after one that warms up.", least=1, quick=2)
-    repeats: int = option(2, "How often all engines take their turn.", least=1, quick=1)
+    num_clients: int = option(20, "Clients, all of which train each round.", least=1, quick=3)
+    num_steps: int = option(16, "Training steps per client, each on 8 images.", least=1, quick=2)
+    num_rounds: int = option(5, "Rounds to measure, after one to warm up.", least=1, quick=2)
+    repeats: int = option(2, "Passes over all engines.", least=1, quick=1)
     ray: bool = option(
         default=_is_there("ray"), about="Measure Flower with Ray, if installed.", quick=False
     )
@@ -60,7 +60,7 @@ class RoundsSettings(CommandSettings):
 
 
 def bench_rounds(settings: RoundsSettings) -> BenchResults:
-    """Count rounds of training a second: a plain loop, both engines, pfl-research."""
+    """Count training rounds per second in a plain loop, on both engines and in pfl-research."""
     engines: dict[str, Callable[[RoundsSettings], list[float]]] = {
         _FLOOR: _plain_loop,
         "inprocess": lambda of: _flower("inprocess", of),
@@ -111,12 +111,12 @@ def _model() -> torch.nn.Module:
 
 
 def _between(moments: list[float]) -> list[float]:
-    """Return how long each round took but the first, which warms up."""
+    """Return the duration of each round except the first, which warms up."""
     return [after - before for before, after in pairwise(moments)][1:]
 
 
 def _plain_loop(settings: RoundsSettings) -> list[float]:
-    """Train by the same function as the clients do, and average: nothing is sent or managed."""
+    """Train with the clients' own function and average, without sending or managing anything."""
     model, data = _model(), [_data(row, settings) for row in range(settings.num_clients)]
     average, moments = get_parameters(model), [perf_counter()]
     for _ in range(settings.num_rounds + 1):
@@ -138,7 +138,7 @@ def _plain_loop(settings: RoundsSettings) -> list[float]:
 
 
 def _flower(engine: str, settings: RoundsSettings) -> list[float]:
-    """Run Flower's FedAvg over clients of which all train."""
+    """Run Flower's FedAvg with all clients training in every round."""
     moments: list[float] = []
     model = _model()
 
@@ -158,7 +158,7 @@ def _flower(engine: str, settings: RoundsSettings) -> list[float]:
         moments.append(perf_counter())
 
     class WithoutFailures(FedAvg):
-        """Ends the run if a client fails: a round in which nobody trains is fast."""
+        """Ends the run if a client fails, since a round without training would look fast."""
 
         def aggregate_fit(
             self, server_round: int, results: list[Any], failures: list[Any]
@@ -182,7 +182,7 @@ def _flower(engine: str, settings: RoundsSettings) -> list[float]:
 
 
 def _pfl(settings: RoundsSettings) -> list[float]:
-    """Run the federated averaging of pfl-research over the same clients."""
+    """Run pfl-research's federated averaging over the same clients."""
     from pfl.aggregate.simulate import SimulatedBackend  # noqa: PLC0415 - not a dependency
     from pfl.algorithm.base import NNAlgorithmParams  # noqa: PLC0415
     from pfl.algorithm.federated_averaging import FederatedAveraging  # noqa: PLC0415
@@ -196,14 +196,14 @@ def _pfl(settings: RoundsSettings) -> list[float]:
     moments = [perf_counter()]
 
     class Note(TrainingProcessCallback):  # type: ignore[misc,unused-ignore]
-        """Takes the time after each round."""
+        """Records the time after each round."""
 
         def after_central_iteration(self, *_: Any, **__: Any) -> tuple[bool, Metrics]:
             moments.append(perf_counter())
             return False, Metrics()
 
     class Learner(torch.nn.Module):
-        """A model as pfl-research wants it: with its loss and metrics."""
+        """A model with its loss and metrics, as pfl-research expects."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""How the server's time and memory grow with the number of nodes, each in a process of its own."""
+"""How the server's time and memory grow with the number of nodes; one process per size."""
 
 import multiprocessing
 import resource
@@ -34,16 +34,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSettings(CommandSettings):
-    """What is measured: a sum, an epoch, a draw and rounds without a draw at each size."""
+    """The settings of `bench_scale`."""
 
     sizes: tuple[int, ...] = option(
         (1000, 10_000, 50_000, 1_000_000),
-        "Values of N, separated by commas; of more than can register, only a sum is measured.",
+        "Values of N, separated by commas. If N nodes are too many to register, only the sum runs.",
         parse=numbers,
         quick=(100, 200),
     )
     method: str = option(
-        "dubhe-paper", f"How to select: {' or '.join(MEASURED)}.", choices=MEASURED
+        "dubhe-paper", f"Selection method: {' or '.join(MEASURED)}.", choices=MEASURED
     )
     num_real: int = option(
         50, "Clients whose work is measured.", least=2 * _ROUNDS_PER_DRAW, quick=10
@@ -56,17 +56,18 @@ class ScaleSettings(CommandSettings):
         if len(set(self.sizes_of_epochs)) < 2:
             most = most_registered(self.key_bits)
             raise SettingsError(
-                f"sizes={self.sizes} show no growth; give two up to {most}, who can register."
+                f"sizes={self.sizes} show no growth; give at least two up to {most}, the most "
+                "nodes that can register."
             )
 
     @property
     def sizes_of_epochs(self) -> tuple[int, ...]:
-        """Those of which as many can register."""
+        """The sizes at which all nodes can register."""
         return tuple(size for size in self.sizes if size <= most_registered(self.key_bits))
 
 
 def bench_scale(settings: ScaleSettings) -> BenchResults:
-    """Measure time and memory of the server for up to a million nodes."""
+    """Measure the server's time and memory for up to a million nodes."""
     sums: dict[int, dict[str, float]] = {}
     epochs: dict[int, dict[str, Any]] = {}
     for number in settings.sizes:
@@ -86,7 +87,7 @@ def bench_scale(settings: ScaleSettings) -> BenchResults:
 
 
 def growth_exponent(seconds: Mapping[int, float]) -> float:
-    """Return the slope of a straight line through the logarithms."""
+    """Return the slope of a straight line fitted in log-log space."""
     numbers, values = np.log(list(seconds.keys())), np.log(list(seconds.values()))
     return float(np.polyfit(numbers, values, 1)[0])
 
@@ -110,7 +111,7 @@ def _figures(
 
 
 def _measure_sum(number: int, key_bits: int) -> dict[str, float]:
-    """Add up ciphertexts as they come, a few real ones over and over."""
+    """Add up the ciphertexts of N nodes, repeating a few real ones."""
     key = generate_secret_key(key_bits)
     distinct = [key.encrypt([row]) for row in range(_DISTINCT)]
     start = _peak_mb()
@@ -120,7 +121,7 @@ def _measure_sum(number: int, key_bits: int) -> dict[str, float]:
 
 
 def _measure_epoch(number: int, settings: ScaleSettings) -> dict[str, Any]:
-    """Register, draw for some rounds at once, and go through them; then once more."""
+    """Register, draw for several rounds at once and run them, then draw and run once more."""
     server, nodes = server_and_nodes(
         settings.method,
         number,
@@ -185,11 +186,11 @@ def _in_fresh_process(measure: Callable[..., T], *arguments: Any) -> T:
 
 
 def _peak_mb() -> float:
-    """Return the most memory that this process has had so far."""
+    """Return this process's peak memory so far."""
     try:
         status = Path("/proc/self/status").read_text(encoding="utf-8")
         return next(int(s.split()[1]) for s in status.splitlines() if s.startswith("VmHWM")) / 1024
     except (OSError, StopIteration):
-        # Bytes on macOS, kilobytes elsewhere.
+        # macOS reports bytes, other systems kilobytes.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak / (2**20 if sys.platform == "darwin" else 2**10)

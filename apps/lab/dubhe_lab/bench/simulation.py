@@ -1,4 +1,4 @@
-"""What selection costs in a simulation, beside the training that it steers."""
+"""The cost of selection in a simulation, as a share of the training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from dubhe_lab.report.table import Table
 Kind = Literal["plain", "encrypted"]
 
 _KINDS: Final[tuple[Kind, ...]] = ("plain", "encrypted")
-_ROUNDS_PER_DRAW: Final = (20, 1)  # as it comes, and as real nodes do
+_ROUNDS_PER_DRAW: Final = (20, 1)  # the defaults for simulated and for real nodes
 _NUM_CLASSES: Final = 10
 _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.1
@@ -49,9 +49,9 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSettings(CommandSettings):
-    """What is measured: the rounds from one registration to the next, without their training."""
+    """The settings of `bench_simulation`, which selects without training."""
 
-    num_clients: int = option(1000, "Nodes, all in this process.", least=1, quick=40)
+    num_clients: int = option(1000, "Number of nodes.", least=1, quick=40)
     num_participants: int = same(SelectionSettings, "num_participants", quick=4)
     num_rounds: int = option(50, "Rounds, the first of which registers.", least=1, quick=3)
     key_bits: int = same(SelectionSettings, "key_bits", quick=512)
@@ -61,9 +61,9 @@ class SimulationSettings(CommandSettings):
 
 
 def bench_simulation(settings: SimulationSettings) -> BenchResults:
-    """Select for a federation, in the clear and encrypted, some rounds ahead; on Ray once."""
+    """Measure selection in plain and encrypted simulations, for one and for several rounds."""
     train = one_training()
-    train()  # warm
+    train()  # warm up
     ways: list[tuple[str, Kind, int]] = [
         ("inprocess", *way) for way in product(_KINDS, _ROUNDS_PER_DRAW)
     ]
@@ -112,7 +112,7 @@ def _table(
 
 
 def _selecting(settings: SimulationSettings, engine: str, kind: Kind, ahead: int) -> list[float]:
-    """Return the seconds of the selection in each round, on the clock."""
+    """Return the wall time of the selection in each round."""
     strategy, app = federation(
         settings.num_clients,
         num_participants=settings.num_participants,
@@ -127,7 +127,7 @@ def _selecting(settings: SimulationSettings, engine: str, kind: Kind, ahead: int
     @server_app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def main(grid: Grid, _context: Context) -> None:
         nodes = nodes_of(grid, settings.num_clients)
-        # The first message starts the simulator, whatever it is for.
+        # The first message starts the simulator, so send one before timing.
         greeting = dict.fromkeys(nodes[: settings.num_participants], HelloRequest())
         send_over_grid(grid, Batch(Envelope(bytes(EPOCH_ID_BYTES), Stage.HELLO, 1), greeting), None)
         for server_round in range(1, settings.num_rounds + 1):
@@ -141,7 +141,7 @@ def _selecting(settings: SimulationSettings, engine: str, kind: Kind, ahead: int
 def federation(
     num_clients: int, key_bits: int, willing: Willing | None = None, **selection: Any
 ) -> tuple[Dubhe, ClientApp]:
-    """Return a strategy that selects so, and the app of the nodes."""
+    """Return a strategy with these selection settings, and the nodes' app."""
     shares = generator(0, "bench", "labels").dirichlet(
         np.full(_NUM_CLASSES, _CONCENTRATION), size=num_clients
     )

@@ -1,4 +1,4 @@
-"""What starts at a SuperNode for each message: Flower's process, and in it the app with Dubhe."""
+"""The start-up time of a SuperNode's process, which Flower starts anew for each message."""
 
 import subprocess
 import sys
@@ -23,13 +23,13 @@ for name in sys.argv[1:]:
 
 @dataclass(frozen=True, kw_only=True)
 class StartSettings(CommandSettings):
-    """What is measured: processes that import what a node needs, one after the other."""
+    """The settings of `bench_start`."""
 
-    repeats: int = option(11, "Processes, one after the other.", least=1, quick=1)
+    repeats: int = option(11, "Processes to start, one after another.", least=1, quick=1)
 
 
 def bench_start(settings: StartSettings) -> BenchResults:
-    """Time what a node's process imports for one message, Flower's part and that of Dubhe."""
+    """Time the imports of a node's process: Flower's, then Dubhe's on top."""
     measured: dict[str, list[float]] = {_FLOWER: [], _DUBHE: []}
     for _ in range(settings.repeats):
         for name, seconds in zip(measured, _imports(*measured), strict=True):
@@ -52,7 +52,7 @@ def bench_start(settings: StartSettings) -> BenchResults:
 
 
 def _imports(*names: str) -> list[float]:
-    """Return the CPU time that each of these modules takes in a new process, in this order."""
+    """Return the CPU time to import each of these modules, in order, in a new process."""
     ended = subprocess.run(  # noqa: S603 - this interpreter
         [sys.executable, "-c", _SECONDS, *names], capture_output=True, text=True, check=True
     )

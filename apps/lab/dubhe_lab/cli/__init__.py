@@ -1,4 +1,4 @@
-"""The command line `dubhe`: one module a command, each parses and calls an experiment."""
+"""The command line `dubhe`: one module per command, which parses options and runs an experiment."""
 
 from dubhe_lab.cli.application import app, main, new_application, run_application
 

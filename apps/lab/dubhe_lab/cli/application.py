@@ -1,4 +1,4 @@
-"""The application `dubhe`: its commands, and what it says without one or after an error."""
+"""The application `dubhe`: its commands, its welcome text, and how it reports errors."""
 
 from importlib import import_module
 from importlib.metadata import version
@@ -14,28 +14,28 @@ from dubhe_flwr.errors import DubheError
 from dubhe_lab.cli import compare, study
 
 _WELCOME = """\
-[bold]Dubhe[/bold] chooses which clients of a federation train: their data together is
-close to uniform, and the server sees no client's label counts.
+[bold]Dubhe[/bold] selects the clients that train in each round of federated learning: their data
+together is close to uniform, and the server sees no client's label counts.
 
-Begin with a comparison of random selection, Dubhe and a greedy oracle. It
-trains a small model on handwritten digits and takes a minute or two:
+Start by comparing random selection, Dubhe and a greedy oracle. This trains a
+small model on handwritten digits and takes a minute or two:
 
     [bold]dubhe compare[/bold]
 
-Without training, in less than a minute, and without the packages that training needs:
+Or compare the selected data only, in less than a minute and without PyTorch:
 
     [bold]dubhe study[/bold]
 
-All options of a command: [bold]--help[/bold] after it. How to add Dubhe to an app of your own:
+Add [bold]--help[/bold] to a command to see its options. To add Dubhe to your own app, read
 docs/tutorial/add_dubhe.md."""
 
 
 _FURTHER: Final = {"paper": "dubhe_lab.paper.commands", "bench": "dubhe_lab.bench.commands"}
-"""Groups of commands, each the `app` of a module."""
+"""Command groups, and the modules that hold them as `app`."""
 
 
 class _Dubhe(TyperGroup):
-    """Imports a group of commands only when it is asked for: `dubhe compare` starts sooner."""
+    """Imports a command group on first use, so that `dubhe compare` starts faster."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*super().list_commands(context), *_FURTHER]
@@ -49,13 +49,13 @@ class _Dubhe(TyperGroup):
 
 
 def new_application(**given: Any) -> typer.Typer:
-    """Return an application without commands, whose help and errors look like those of `dubhe`."""
+    """Return an application without commands, whose help and errors look like `dubhe`'s."""
     return typer.Typer(
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        suggest_commands=False,  # Click suggests them already
+        suggest_commands=False,  # Click already does
         **given,
     )
 
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def run_application(application: typer.Typer) -> None:
-    """Run a command line; an error of this package is one sentence and exit code 2."""
+    """Run a command line; print an error of this package as one sentence and exit with code 2."""
     try:
         application()
     except DubheError as error:

@@ -1,4 +1,4 @@
-"""`dubhe compare`: train with each way of selecting clients."""
+"""`dubhe compare`: train the same model with each selection method."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -26,7 +26,7 @@ _FOR_STUDIES: Final = ("generator", "group_size", "registration_interval")
 
 
 def _by_dataset() -> dict[str, str]:
-    """Return the defaults that `for_dataset` has, where they are not those of the fields."""
+    """Return the defaults that `for_dataset` changes, as the help shows them."""
     of = {name: CompareSettings.for_dataset(name).flat() for name in DATASETS}
     told = {}
     for name, usual in CompareSettings().flat().items():
@@ -44,15 +44,15 @@ def _compare(
         Path | None,
         typer.Option(help="Folder to write to.", show_default="results/compare-DATASET"),
     ] = None,
-    figures: Annotated[bool, typer.Option(help="Draw figures beside results.json.")] = True,
+    figures: Annotated[bool, typer.Option(help="Draw figures as well as results.json.")] = True,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew where the folder holds results.")
+        bool, typer.Option("--overwrite", help="Start over if the folder already holds results.")
     ] = False,
 ) -> None:
-    """Train with each way of selecting clients, and show which one learns most.
+    """Train the same model with each selection method, and show which one learns most.
 
-    All methods share the federation, the initial model and the way of training.
-    Each is kept when it is finished; the same command goes on from there.
+    All methods share the federation, the initial model and the training settings.
+    Each method is saved when it finishes; run the same command again to continue.
     """
     if figures:
         require_matplotlib()
@@ -63,10 +63,10 @@ def _compare(
         kept.path.unlink(missing_ok=True)
     if finished := kept.finished():
         there = ", ".join(finished)
-        console.print(f"Trained before, in {kept.path}: {there}.", highlight=False, soft_wrap=True)
+        console.print(f"Already in {kept.path}: {there}.", highlight=False, soft_wrap=True)
     try:
         with compare_progress(console, settings) as update:
-            # It needs torch, an extra, and seconds to be imported: the progress is shown before.
+            # Imported here because torch is an extra and slow: the progress bar shows first.
             from dubhe_lab.experiments.compare import compare as run  # noqa: PLC0415
 
             results = run(settings, update, finished=finished, on_method=kept.keep)
@@ -74,13 +74,13 @@ def _compare(
             save_figures(results, folder)
     except KeyboardInterrupt:
         there = ", ".join(kept.finished()) or "no method yet"
-        sentence = f"Stopped. {kept.path} holds {there}; the same command goes on from there."
+        sentence = f"Stopped. {kept.path} holds {there}; run the same command again to continue."
         console.print(sentence, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     console.print(summary_table(results).for_terminal())
     console.print(summary_sentence(results), highlight=False)
-    what = "Results, and comparison.png to look at first," if figures else "Results"
-    console.print(f"{what} are in {escape(str(folder))}.", highlight=False)
+    hint = " Look at comparison.png first." if figures else ""
+    console.print(f"Results are in {escape(str(folder))}.{hint}", highlight=False)
 
 
 compare = command(

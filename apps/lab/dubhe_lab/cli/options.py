@@ -1,4 +1,4 @@
-"""Commands whose options are the fields of settings, and the files that they write."""
+"""Commands whose options are the fields of a settings class, and checks of their output files."""
 
 import inspect
 import os
@@ -22,11 +22,11 @@ def command(
     without: Collection[str] = (),
     shown: Mapping[str, str] | None = None,
 ) -> Callable[..., None]:
-    """Return a function that `typer` makes a command of, with an option for each field.
+    """Return a function that `typer` can turn into a command, with an option for each field.
 
-    `run` is called with the settings, and with its own options: its arguments after the first.
-    `build` makes the settings of the fields' values (default: ``settings.of``); fields named by
-    `without` are no option, and for those that are `shown` only `build` knows the default.
+    `run` takes the settings first; its other arguments become options too. `build` makes the
+    settings from the fields' values (default: ``settings.of``). Fields named in `without` get no
+    option. `shown` holds the help's default for fields whose default only `build` knows.
     """
     fields = {f.name: f for f in settings.flat_fields() if f.name not in without}
     told = shown or {}
@@ -69,7 +69,10 @@ def _parameter(name: str, own: Field[Any], shown: str | None) -> inspect.Paramet
 
 
 def writable_folder(folder: Path) -> Path:
-    """Make a folder before the work begins whose results it shall hold, or say why not."""
+    """Make the folder for results before the work begins.
+
+    Raises `SettingsError` if it cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
@@ -83,7 +86,10 @@ def writable_folder(folder: Path) -> Path:
 
 
 def writable_file(path: Path | None) -> None:
-    """Make the folder of a file before the work begins whose results it shall hold."""
+    """Make the folder of an output file before the work begins.
+
+    Raises `SettingsError` if the file cannot be written.
+    """
     if path is None:
         return
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""`dubhe study`: select clients without training a model."""
+"""`dubhe study`: select clients without training a model, in a drawn federation or your own."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -39,35 +39,37 @@ _OF_DRAWN: Final = (
 def _study(
     settings: StudySettings,
     *,
-    json: Annotated[Path | None, typer.Option(help="File to write the results to.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="PNG file to draw them to.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the results to this file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the results to this PNG file.")] = None,
     label_counts: Annotated[
         Path | None,
-        typer.Option(help="Table of your federation: CSV, TSV, Parquet or NPY, a row a client."),
+        typer.Option(
+            help="Your federation's table (CSV, TSV, Parquet or NPY), one row per client."
+        ),
     ] = None,
     no_heading: Annotated[
-        bool, typer.Option("--no-heading", help="In your table: the first line is a client.")
+        bool, typer.Option("--no-heading", help="Your table's first line is a client.")
     ] = False,
     client_column: Annotated[
-        str | None, typer.Option(help="In your table: the column that names the clients.")
+        str | None, typer.Option(help="Your table's column of client names.")
     ] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="In your table: the column of labels, a row a sample.")
+        str | None, typer.Option(help="Your table's column of labels, if a row is one sample.")
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="In your table: the columns of counts, FIRST..LAST.")
+        str | None, typer.Option(help="Your table's columns of counts, FIRST..LAST.")
     ] = None,
     equal_weights: Annotated[
         bool,
         typer.Option(
-            "--equal-weights", help="In your federation: clients count alike, of any size."
+            "--equal-weights", help="Your federation weights all clients equally, of any size."
         ),
     ] = False,
 ) -> None:
-    """Select without training, and show how balanced and how varied the selected data is.
+    """Select clients without training, and show how balanced and varied their data is.
 
-    Random selection and a greedy oracle select in the same federation. It is a drawn one, or with
-    --label-counts your own: then a verdict says whether Dubhe helps there.
+    Compares Dubhe with random selection and a greedy oracle in a drawn federation. With
+    --label-counts it uses your own federation and says whether Dubhe would help there.
     """
     _check_kinds(settings.selection)
     own = {
@@ -99,7 +101,7 @@ def _study(
             results = run(settings, progress.select, progress.answer, on_method=keep)
     except KeyboardInterrupt:
         there = ", ".join(found[-1].methods) if found else "no method yet"
-        sentence = f"Stopped. {json or 'No file'} holds what was finished: {there}."
+        sentence = f"Stopped. {json or 'No file'} holds the finished methods: {there}."
         console.print(sentence, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     if figure is not None:
@@ -111,13 +113,13 @@ def _study(
 
 
 def _check_kinds(selection: SelectionSettings) -> None:
-    """Refuse settings of a rule that was not chosen."""
+    """Refuse settings that belong to a rule that was not chosen."""
     usual = SelectionSettings()
     for name, kinds in KINDS.items():
         chosen = getattr(selection, name)
         others = (own for kind, of in kinds.items() if kind != chosen for own in fields(of))
         for other in others:
-            own = getattr(usual, other.name, None)  # noise is no option
+            own = getattr(usual, other.name, None)  # the rule's noise is not an option
             if getattr(selection, other.name, None) != own:
                 raise SettingsError(f"{other.name} is not for {name}={chosen}; leave one out.")
 
@@ -135,16 +137,16 @@ def _refuse_given(names: Collection[str], why: str) -> None:
 def _study_own(
     settings: StudySettings, label_counts: Path, json: Path | None, own: Mapping[str, Any]
 ) -> None:
-    """Study a federation of which the label counts are known."""
+    """Study the federation of a table."""
     _refuse_given(_OF_DRAWN, "is for drawn federations; leave it out with --label-counts.")
     writable_file(json)
     if json is not None and json.resolve() == label_counts.resolve():
-        raise SettingsError(f"{json} has the label counts; give --json the name of another file.")
+        raise SettingsError(f"{json} holds the label counts; give --json the name of another file.")
     protocol = settings.protocol_settings()
     arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)}
     arguments |= {"rounds_per_draw": 1, "simulation": None, **own}
     console = Console()
-    with console.status("Clients are selected for 200 rounds"):
+    with console.status("Selecting clients for 200 rounds"):
         found = federation_study(label_counts, **arguments)
     if json is not None:
         write_json(json, found.to_dict())

@@ -1,7 +1,8 @@
 """Experiments: what the commands of `dubhe` run.
 
-`dubhe_lab.experiments.compare.compare` needs the extra ``torch``, and it and `progress` take their
-time to be imported; settings and studies do without them.
+`compare` trains a model with each selection method, `study` only selects, and `my_federation`
+studies a user's own label counts. The settings classes in `settings` double as command-line
+options. `compare` needs the extra ``torch``; `study` and the settings do not.
 """
 
 from dubhe_lab.experiments.settings import COMPARED, METHODS, CompareSettings, StudySettings

@@ -1,4 +1,4 @@
-"""The Flower apps of a comparison: one ClientApp for all methods, a recorded strategy for each."""
+"""The Flower apps of a comparison: one ClientApp for all methods, and a recorded strategy each."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,18 +31,18 @@ from dubhe_lab.report.results import MethodResult
 from dubhe_lab.training.models import get_parameters
 
 _TESTED: Final = ("accuracy", "balanced_accuracy", "worst_recall")
-"""What an evaluation finds beside the loss; each is a series of `MethodResult`."""
+"""Metrics of an evaluation besides the loss; each is a series of `MethodResult`."""
 
 _NO_MODEL: Final = Parameters([], "numpy.ndarray")
 
 
 class RecordedSelection(Selection):
-    """Selects, trains and aggregates as `Selection` does, and can tell afterwards how it went.
+    """Selects, trains and aggregates as `Selection` does, and records the results of each round.
 
-    `on_round` is told each round and the accuracy after it, None where the strategy does not
-    evaluate the model; round 0 is that of the initial model. A selector that sees losses gets them:
-    before it chooses, clients evaluate the current model, which is part of the selection's time and
-    bytes; afterwards it is told the losses of the trainings.
+    After each round, `on_round` gets the round and the accuracy, or None if the strategy did not
+    evaluate the model; round 0 is the initial model. A `LossSelector` gets the losses it asks for:
+    clients evaluate the current model before it chooses, which counts towards the selection's time
+    and bytes, and report their losses after training.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RecordedSelection(Selection):
         self._evaluation_bytes_down = 0
 
     def _losses(self, node_ids: Sequence[int]) -> Replies:
-        """Let clients evaluate the current model."""
+        """Have clients evaluate the current model."""
         clients, parameters = self._to_evaluate
         asked = [clients[node_id] for node_id in node_ids]
         self._evaluation_bytes_down += _num_bytes([parameters]) * len(asked)
@@ -88,7 +88,7 @@ class RecordedSelection(Selection):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        """Select, and take note of what the instructions weigh."""
+        """Select, and count the bytes of the instructions."""
         clients = client_manager.all().values()
         self._to_evaluate = {getattr(of, "node_id", 0): of for of in clients}, parameters
         instructions = super().configure_fit(server_round, parameters, client_manager)
@@ -102,7 +102,7 @@ class RecordedSelection(Selection):
         results: list[tuple[ClientProxy, FitRes]],
         failures: list[tuple[ClientProxy, FitRes] | BaseException],
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
-        """Aggregate, and take note of what the updates weigh; a failed client is an error."""
+        """Aggregate, and count the bytes of the updates; a failed client is an error."""
         self._training_seconds += time.perf_counter() - self._training_began
         refuse_failures(server_round, results, failures)
         self._update_bytes_up += _num_bytes(result.parameters for _, result in results)
@@ -114,7 +114,7 @@ class RecordedSelection(Selection):
     def evaluate(
         self, server_round: int, parameters: Parameters
     ) -> tuple[float, dict[str, Scalar]] | None:
-        """Evaluate, if it is time, and take note of loss and accuracy."""
+        """Evaluate if this round is due, and record loss and metrics."""
         evaluation = super().evaluate(server_round, parameters)
         loss, found = evaluation if evaluation is not None else (None, {})
         self._losses_of_tests.append(loss)
@@ -124,10 +124,13 @@ class RecordedSelection(Selection):
         return evaluation
 
     def result(self, federation: Federation, num_rounds: int) -> MethodResult:
-        """Return how the rounds went, if all did; row i of the federation has the alias i."""
+        """Return the results of all rounds; row i of the federation is the client with alias i.
+
+        Raises `DubheError` if the run ended early.
+        """
         if (ended := max(0, len(self._losses_of_tests) - 1)) < num_rounds:
             raise DubheError(
-                f"The run ended after {ended} of {num_rounds} rounds; Flower's log above says why."
+                f"The run ended after {ended} of {num_rounds} rounds; see Flower's log above."
             )
         selection_bytes_up = sum(plan.bytes_up for plan in self._plans)
         selection_bytes_down = sum(plan.bytes_down for plan in self._plans)
@@ -153,18 +156,18 @@ class RecordedSelection(Selection):
 def refuse_failures(
     server_round: int, results: Sequence[object], failures: Sequence[object]
 ) -> None:
-    """Raise `DubheError` if a client failed: strategies of Flower go on with the others."""
+    """Raise `DubheError` if a client failed; Flower's strategies would go on without it."""
     if failures:
         raise DubheError(
             f"Round {server_round}: {len(failures)} of {len(results) + len(failures)} clients "
-            f"failed to train; Flower's log above says why ({failures[0]})."
+            f"failed to train; see Flower's log above ({failures[0]})."
         )
 
 
 def build_client_app(
     settings: CompareSettings, scenario_of: Callable[[CompareSettings], Scenario]
 ) -> ClientApp:
-    """Return the app of all nodes, which holds no data: each node makes the scenario it is in."""
+    """Return the ClientApp of all nodes. It holds no data: each process builds the scenario."""
 
     def client(context: Context) -> Client:
         return scenario_of(settings).client(_partition(context)).to_client()
@@ -180,7 +183,7 @@ def build_client_app(
 def build_strategy(
     selector: Selector[Any], scenario: Scenario, on_round: Callable[[int, float | None], None]
 ) -> RecordedSelection:
-    """Return federated averaging over the clients that are selected."""
+    """Return federated averaging over the selected clients, which records its results."""
 
     def test(
         server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
@@ -204,7 +207,7 @@ def build_strategy(
 
 
 def build_server_app(strategy: Strategy, num_rounds: int) -> ServerApp:
-    """Return the app that runs a strategy."""
+    """Return a ServerApp that runs a strategy."""
     components = ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=num_rounds))
     return ServerApp(server_fn=lambda _context: components)
 

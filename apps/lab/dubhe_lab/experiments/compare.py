@@ -1,4 +1,4 @@
-"""Compare ways of selecting clients: same federation, same initial model, same training."""
+"""Compare selection methods on the same federation, initial model and training settings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,17 +30,18 @@ def compare(
     on_method: Callable[[ComparisonResults], None] = tell_nobody,
     scenario_of: Callable[[CompareSettings], Scenario] = scenario_of,
 ) -> ComparisonResults:
-    """Train by federated averaging with each method of selection, and tell how they fared.
+    """Train by federated averaging with each selection method, and return the results.
 
-    `on_round` is told method, round and accuracy after each round, None without an evaluation;
-    round 0 is the initial model. Accuracies and selected sets repeat with the seed. Methods that
-    are `finished` are taken as they are; `on_method` is told the results after each other one.
-    Another `scenario_of` brings data and clients of its own, and has to remember what it made.
+    After each round, `on_round` gets the method, the round and the accuracy, or None if the model
+    was not evaluated; round 0 is the initial model. Methods in `finished` are not trained again.
+    After every other method, `on_method` gets the results so far. Accuracies and selected sets
+    repeat with the seed. Pass `scenario_of` to use other data and clients; it should cache its
+    result, since every client calls it.
     """
     device = resolve_device(settings.machine.device)
     scenario = scenario_of(settings)
     client_app = build_client_app(settings, scenario_of)
-    # The first optimizer imports what takes seconds, which are not the first method's training.
+    # The first optimizer triggers slow imports; do not charge them to the first method.
     torch.optim.Adam([torch.zeros(1)])
     results = ComparisonResults(
         config={**settings.flat(), "device": str(device), **provenance(_PACKAGES)},
@@ -73,12 +74,12 @@ def simulate(
     *,
     on_gpu: bool = False,
 ) -> None:
-    """Run a Flower app to its end; `on_gpu` each of Ray's workers has a quarter of a GPU.
+    """Run a Flower app to its end; with `on_gpu`, each of Ray's workers gets a quarter of a GPU.
 
     Raises
     ------
     DubheError
-        If the app ends its own process. A command must not report success then.
+        If the app exits by itself, so that a command does not report success.
     """
     try:
         if engine == "inprocess":
@@ -97,5 +98,5 @@ def simulate(
         )
     except SystemExit as error:
         raise DubheError(
-            f"The app ended its own process with exit code {error.code}; its log above says why."
+            f"The app ended its own process with exit code {error.code}; see its log above."
         ) from error

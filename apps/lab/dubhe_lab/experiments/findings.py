@@ -1,4 +1,4 @@
-"""What every experiment tells of itself: where the numbers come from, and what was selected."""
+"""The figures every experiment reports: the selected data, the federation, and the provenance."""
 
 import platform
 import shlex
@@ -23,9 +23,9 @@ from dubhe_lab.report.results import ClassProportions, FederationSummary
 
 
 def selected_data(plans: Sequence[Plan], federation: Federation) -> dict[str, Any]:
-    """Return the fields of `Selected`: what rounds selected, and what did not go as planned.
+    """Return the fields of `Selected`: the data the rounds selected, and notes on what went wrong.
 
-    Row i of the federation has the alias i.
+    Row i of the federation is the client with alias i.
     """
     distributions = federation.label_distributions
     rounds = [[int(alias) for alias in plan.aliases] for plan in plans]
@@ -53,14 +53,14 @@ def _notes(plan: Plan) -> list[str]:
 
 
 def federation_summary(federation: Federation) -> FederationSummary:
-    """Return the figures of a federation that its results name, as realised."""
+    """Return the figures of a federation for the results, as realised rather than as asked for."""
     names = ("name", "num_clients", "num_classes", "num_samples", "rho", "emd")
     shares = tuple(federation.global_distribution.tolist())
     return FederationSummary(**{n: getattr(federation, n) for n in names}, class_proportions=shares)
 
 
 def provenance(packages: Iterable[str]) -> dict[str, Any]:
-    """Return what might explain a difference: versions of packages, command line and date."""
+    """Return what might explain a different result: package versions, command line and date."""
     return {
         "versions": {
             "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""A comparison keeps each finished method at once, and goes on where it stopped."""
+"""The results file of a comparison, which saves each finished method so that a run can continue."""
 
 import json
 from dataclasses import dataclass, replace
@@ -14,13 +14,16 @@ _MAY_DIFFER: Final = {"methods", "data_dir", "device"}
 
 @dataclass(frozen=True)
 class KeptResults:
-    """The file of the results of a comparison, and the settings of that comparison."""
+    """A comparison's results file, and the comparison's settings."""
 
-    path: Path  # as `ComparisonResults.save` writes it, or none yet
+    path: Path  # written by `ComparisonResults.save`; need not exist yet
     settings: CompareSettings
 
     def finished(self) -> dict[str, MethodResult]:
-        """Return the methods in the file; what is not of these settings is a `SettingsError`."""
+        """Return the methods in the file, or none without a file.
+
+        Raises `SettingsError` if the file holds anything but results of these settings.
+        """
         if not self.path.exists():
             return {}
         try:
@@ -29,20 +32,20 @@ class KeptResults:
             earlier = content["config"]
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise SettingsError(
-                f"{self.path} does not hold results of a comparison; give another --out, or "
+                f"{self.path} does not hold results of a comparison; choose another --out, or pass "
                 "--overwrite."
             ) from None
         own = json.loads(json.dumps(self.settings.flat()))
         differing = [n for n in own if n not in _MAY_DIFFER and earlier.get(n) != own[n]]
         if differing:
             raise SettingsError(
-                f"{self.path} holds results of other settings ({', '.join(differing)}); give "
-                "another --out, or --overwrite."
+                f"{self.path} holds results of other settings (see {', '.join(differing)}); choose "
+                "another --out, or pass --overwrite."
             )
         return methods
 
     def keep(self, results: ComparisonResults) -> None:
-        """Write results, beside what another run may have written since."""
+        """Write results, and keep methods that another run has written since."""
         methods = {**self.finished(), **results.methods}
         in_order = {name: methods[name] for name in METHODS if name in methods}
         config = {**results.config, "methods": list(in_order)}

@@ -1,4 +1,4 @@
-"""How selectors that see losses get them in a simulation: clients evaluate the current model."""
+"""How loss-based selectors get losses in a simulation: clients evaluate the current model."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -14,9 +14,9 @@ from dubhe_lab.baselines.roll_call import Report, RollCallState
 
 
 class AnsweredSelector(Selector[RollCallState]):
-    """Answers a selector's requests for losses, and leaves all others to the adapter.
+    """Answers a selector's requests for losses, and leaves all other requests to the adapter.
 
-    `ask` returns a reply such as ``{"loss": 0.7}`` for each of the nodes it is given.
+    `ask` returns a reply such as ``{"loss": 0.7}`` for each node id it gets.
     """
 
     def __init__(self, selector: LossSelector, ask: Callable[[Sequence[int]], Replies]) -> None:
@@ -29,7 +29,7 @@ class AnsweredSelector(Selector[RollCallState]):
         return self.selector.num_participants
 
     def initial_state(self) -> RollCallState:
-        """Return the selector's."""
+        """Return the selector's initial state."""
         return self.selector.initial_state()
 
     def begin_round(
@@ -39,11 +39,11 @@ class AnsweredSelector(Selector[RollCallState]):
         present: Collection[int],
         eligible: Collection[int] | None = None,
     ) -> tuple[RollCallState, Batch | Plan]:
-        """Begin a round of the selector's."""
+        """Begin a round."""
         return self._answered(*self.selector.begin_round(state, server_round, present, eligible))
 
     def step(self, state: RollCallState, replies: Replies) -> tuple[RollCallState, Batch | Plan]:
-        """Go on with replies that came over the network."""
+        """Go on with replies that came through the adapter."""
         return self._answered(*self.selector.step(state, replies))
 
     def _answered(
@@ -56,7 +56,7 @@ class AnsweredSelector(Selector[RollCallState]):
     def take_reports(
         self, state: RollCallState, results: Sequence[tuple[ClientProxy, FitRes]]
     ) -> RollCallState:
-        """Hand on what the clients of a round tell of their training."""
+        """Pass on the losses that a round's clients report after training."""
         reports = {
             int(getattr(client, "node_id", 0)): Report(
                 state.past.num_rounds,
@@ -69,12 +69,12 @@ class AnsweredSelector(Selector[RollCallState]):
 
 
 def losses_of(clients: Sequence[ClientProxy], parameters: Parameters) -> dict[int, dict[str, Any]]:
-    """Return the loss of a model at each of some clients, by node id; a failed one is an error."""
+    """Return each client's loss on a model, by node id; a failed client is an error."""
     instructions = [(client, EvaluateIns(parameters, {})) for client in clients]
     results, failures = evaluate_clients(instructions, max_workers=None, timeout=None, group_id=0)
     if failures:
         raise DubheError(
-            f"{len(failures)} of {len(clients)} clients failed to evaluate the model; Flower's "
-            f"log above says why ({failures[0]})."
+            f"{len(failures)} of {len(clients)} clients failed to evaluate the model; see "
+            f"Flower's log above ({failures[0]})."
         )
     return {int(getattr(c, "node_id", 0)): {LOSS: float(r.loss)} for c, r in results}

@@ -1,4 +1,4 @@
-"""Would Dubhe help in a federation of one's own? Selection among its clients, without a model."""
+"""Would Dubhe help in your own federation? Selects among its clients, without training a model."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from dubhe_lab.experiments.study import rounds_in_memory, simulated_nodes
 from dubhe_lab.report.federation import Cost, FederationStudy, Reached
 
 _ROUNDS: Final = 200
-_SWEPT_ROUNDS: Final = 50  # enough for a comparison, in a tenth of the time
+_SWEPT_ROUNDS: Final = 50  # enough to compare K, at a fraction of the time
 _TIMED: Final = 20
 
 
@@ -50,9 +50,9 @@ _OF_TABLES: Final = {own.name for own in fields(_Arguments)} - {
 
 @taking(_Arguments)
 def study(label_counts: Any, **arguments: Any) -> FederationStudy:
-    """Return whether Dubhe would help a federation: what it reaches, what it costs, and a verdict.
+    """Study whether Dubhe would help a federation: its balance, its cost, and a verdict.
 
-    Clients are selected for 200 rounds, by the protocol as it is and without a model.
+    Selects clients for 200 rounds, with the real protocol and without training a model.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     label, heading, client_column, label_column, classes
         How to read the table, as for `dubhe_lab.data.load_label_counts`.
     **arguments
-        Those of `Dubhe`, first of all `num_participants`.
+        The arguments of `Dubhe`; only `num_participants` is required.
 
     Raises
     ------
     DataError
-        If the table cannot be read or could mean something else; the message names the remedy.
+        If the table cannot be read, or can be read in two ways; the message names the remedy.
     SettingsError
-        If a value cannot work.
+        If an argument is invalid.
 
     Examples
     --------
@@ -81,11 +81,13 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
     settings = DubheArguments(**arguments)
     settings.check_federation(len(counts))
     if settings.rule.target is not None:
-        raise SettingsError("A study compares with uniform; leave target out of the rule.")
+        raise SettingsError(
+            "A study measures the distance from uniform; leave target out of the rule."
+        )
     if settings.rule.num_classes not in {None, counts.shape[1]}:
         raise SettingsError(
-            f"The rule is for {settings.rule.num_classes} classes, and label_counts has "
-            f"{counts.shape[1]}; make the rule fit, as the largest size of its reference_set."
+            f"The rule is for {settings.rule.num_classes} classes, but label_counts has "
+            f"{counts.shape[1]}; make {counts.shape[1]} the largest size of its reference_set."
         )
     simulated = replace(
         settings,
@@ -128,7 +130,7 @@ def _swept(
     weighted: NDArray[Any],
     settings: DubheArguments,
 ) -> dict[int, dict[str, Reached]]:
-    """Return what other numbers of participants reach, up to half of the clients."""
+    """Return the results for other numbers of participants, up to half of the clients."""
     swept = {}
     for halves in (1, 3, 4):
         wanted = halves * settings.num_participants // 2
@@ -166,7 +168,7 @@ def _reached(plans: Sequence[Plan], shares: NDArray[np.float64], weighted: NDArr
 def _costs(
     plans: Sequence[Plan], counts: NDArray[np.int64], settings: DubheArguments
 ) -> dict[str, Cost]:
-    """Return what a round costs that registers, and one that does not."""
+    """Return the cost of a round with a registration, and of one without."""
     some = simulated_nodes(counts[: max(_TIMED, settings.num_participants)], settings.key_bits)
     encrypted = Coordinator(replace(settings, simulation="encrypted"))
     timed = rounds_in_memory(encrypted, some)

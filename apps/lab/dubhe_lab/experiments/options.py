@@ -1,7 +1,8 @@
-"""Settings whose fields say what they are: checked in one place, and options of a command.
+"""Settings classes whose fields carry their own help and checks, and become command-line options.
 
-A field is declared here with `option`, copied from other settings with `same`, or taken over from a
-class of `dubhe_flwr` with `options_of`, which reads its default and its help from that class.
+A field is declared with `option`, copied from other settings with `same`, or taken over from a
+class of `dubhe_flwr` with `options_of`, which reads default and help from that class's docstring.
+`CommandSettings` checks the values, and `cli.options.command` makes a command from the fields.
 """
 
 import re
@@ -17,7 +18,7 @@ SettingsT = TypeVar("SettingsT", bound="CommandSettings")
 
 
 class Parameter(NamedTuple):
-    """An entry of the section "Parameters" of a docstring; `names` has several after a comma."""
+    """An entry of a docstring's "Parameters" section; one entry can name several parameters."""
 
     names: tuple[str, ...]
     kind: str
@@ -25,7 +26,7 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(documented: type) -> list[Parameter]:
-    """Return the parameters of a class as its NumPy docstring describes them.
+    """Return the parameters that a class's NumPy docstring describes.
 
     Examples
     --------
@@ -54,17 +55,17 @@ def option(
 ) -> Any:
     """Return a field of `CommandSettings`.
 
-    `choices` are the values that it, or each of a tuple, can have (``Literal`` types say theirs),
-    and `least` its smallest one. `parse` makes a value of the field's name and a text, if its type
-    does not. The command is told `spelt`, the option's names; `shown`, what stands for None;
-    `quick`, a smaller default.
+    `choices` are the allowed values of the field, or of each element of a tuple; ``Literal`` types
+    bring their own. `least` is the smallest allowed value. `parse` turns the field's name and a
+    text into a value, where the type alone cannot. Keywords for the command: `spelt` are the
+    option's names, `shown` is the default that help shows for None, and `quick` a smaller default.
     """
     about_it = {"about": about, "choices": choices, "least": least, "parse": parse, **told}
     return field(default=default, metadata=about_it)
 
 
 def same(settings: type["CommandSettings"], name: str, **told: Any) -> Any:
-    """Return a field that is like one of other settings, but for what is told."""
+    """Return a copy of another settings class's field, with the given changes."""
     (like,) = (own for own in settings.flat_fields() if own.name == name)
     return field(
         default=told.pop("default", like.default),
@@ -80,11 +81,11 @@ def options_of(
     without: Sequence[str] = (),
     **told: Mapping[str, Any],
 ) -> Callable[[type[SettingsT]], type[SettingsT]]:
-    """Return a decorator that gives settings the named fields of another dataclass.
+    """Return a decorator that gives a settings class the named fields of another dataclass.
 
-    Type, default and help are read from the owner, except for what is `told` about a field; checks
-    are left to the owner. A field with `kinds` takes the name of a kind, by default the first one,
-    and is followed by the fields of all kinds but those `without` which experiments do.
+    Types, defaults and help come from the owner, except where `told` overrides them; the owner also
+    keeps the checks. A field in `kinds` takes the name of a kind, by default the first. The fields
+    of all its kinds follow it, except for those in `without`.
     """
 
     def make(settings: type[SettingsT]) -> type[SettingsT]:
@@ -115,7 +116,7 @@ def _add(
     after: str = "",
     **told: Any,
 ) -> None:
-    """Add a field like the owner's, with what the owner's docstring says about it."""
+    """Add a field like the owner's, with help from the owner's docstring."""
     like: Any = next(own for own in fields(owner) if own.name == name)
     (_, described, meaning) = next(own for own in parameters_of(owner) if name in own.names)
     default = told.pop("default", None if like.default is MISSING else like.default)
@@ -132,10 +133,10 @@ def _add(
 
 @dataclass(frozen=True, kw_only=True)
 class CommandSettings:
-    """Settings made of `option` fields and of other settings; no name is in two of them."""
+    """Settings made of `option` fields and nested settings; all field names are distinct."""
 
     def __post_init__(self) -> None:
-        """Check the own fields; the others' settings have checked theirs."""
+        """Check the fields; nested settings have already checked theirs."""
         for own in fields(self):
             value, choices = getattr(self, own.name), _choices(own)
             least = own.metadata.get("least")
@@ -149,7 +150,7 @@ class CommandSettings:
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """Return settings from the names of all fields, the others' too; None is the default."""
+        """Return settings from a flat set of names, nested ones included; None means default."""
         own: dict[str, Any] = {}
         for each in fields(cls):
             if (inner := _inner(each)) is not None:
@@ -159,7 +160,7 @@ class CommandSettings:
 
     @classmethod
     def flat_fields(cls) -> list[Field[Any]]:
-        """Return the fields, those of other settings in their place."""
+        """Return all fields, with nested settings replaced by their own fields."""
         found: list[Field[Any]] = []
         for each in fields(cls):
             inner = _inner(each)
@@ -167,7 +168,7 @@ class CommandSettings:
         return found
 
     def flat(self) -> dict[str, Any]:
-        """Return all values by the names of their fields."""
+        """Return all values by field name, nested ones included."""
         values: dict[str, Any] = {}
         for each in fields(self):
             value = getattr(self, each.name)
@@ -176,12 +177,12 @@ class CommandSettings:
 
 
 def names(_field: str, text: str) -> tuple[str, ...]:
-    """Return names that are separated by commas."""
+    """Parse names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def numbers_of(kind: Callable[[str], Any], example: str) -> Callable[[str, str], tuple[Any, ...]]:
-    """Return what reads numbers that are separated by commas, or says which field needs some."""
+    """Return a parser of numbers separated by commas, which raises `SettingsError` for others."""
 
     def parse(name: str, text: str) -> tuple[Any, ...]:
         try:
@@ -203,6 +204,6 @@ def _choices(own: Field[Any]) -> Sequence[str]:
 
 
 def _inner(own: Field[Any]) -> type[CommandSettings] | None:
-    """Return the class of a field that holds other settings."""
+    """Return the class of nested settings, or None for a plain field."""
     kind = own.type
     return kind if isinstance(kind, type) and issubclass(kind, CommandSettings) else None

@@ -1,4 +1,4 @@
-"""How far an experiment is: progress bars on a terminal, and lines in a file or a pipe."""
+"""The progress of an experiment: bars on a terminal, and lines in a file or a pipe."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,16 +12,16 @@ from dubhe_lab.experiments.settings import STUDIED, CompareSettings, StudySettin
 from dubhe_lab.report.picture import method_label
 
 _LINES: Final = 5
-"""Lines for each method of a comparison in a file or a pipe, beside that of the initial model."""
+"""Lines per method of a comparison in a file or a pipe, besides one for the initial model."""
 
 
 @contextmanager
 def compare_progress(
     console: Console, settings: CompareSettings
 ) -> Iterator[Callable[[str, int, float | None], None]]:
-    """Show how far a comparison is, and keep Flower's log to its warnings meanwhile.
+    """Show the progress of a comparison, and limit Flower's log to warnings meanwhile.
 
-    What it yields is to be told method, round and accuracy after each round, None without one.
+    Yields the `on_round` callback of `dubhe_lab.experiments.compare.compare`.
     """
     bar, last = _bar(console, "rounds  {task.fields[remark]} ", "left"), settings.num_rounds
     task = bar.add_task("preparing", total=len(settings.methods) * last, remark="")
@@ -31,7 +31,7 @@ def compare_progress(
         remark = "" if accuracy is None else f"accuracy {accuracy:.1%}"
         if remark:
             bar.update(task, remark=remark)
-        # Round 0 is the initial model.
+        # Round 0 is the initial model and trains nobody.
         bar.update(task, advance=min(server_round, 1), description=method_label(method))
         if server_round in told and not console.is_terminal:
             rounds = f"{method_label(method)}: round {server_round} of {last}"
@@ -45,9 +45,9 @@ def compare_progress(
 
 
 class StudyProgress:
-    """To be told what a study does, which it shows in a bar for each method.
+    """Shows what a study does, in one bar per method.
 
-    A file or a pipe gets a line for each, and one for each exchange before its first selection.
+    A file or a pipe gets one line per method, and one per exchange before the first selection.
     """
 
     def __init__(self, bar: Progress, num_rounds: int) -> None:
@@ -59,13 +59,13 @@ class StudyProgress:
         self._last = ""
 
     def answer(self, method: str, stage: str, num_answered: int, num_asked: int) -> None:
-        """Take note that clients answer an exchange."""
+        """Show how many clients have answered an exchange."""
         self._show(method, remark=f"{stage}: {num_answered} of {num_asked}")
         if not self._bar.tasks[self._tasks[method]].completed:
             self._say(f"{method_label(method)}: {stage}, {num_asked} to answer")
 
     def select(self, method: str, _server_round: int) -> None:
-        """Take note that a round's clients are selected."""
+        """Show that a round's clients are selected."""
         self._show(method, advance=1)
         self._say(f"{method_label(method)} selects")
 
@@ -81,13 +81,13 @@ class StudyProgress:
 
 @contextmanager
 def study_progress(console: Console, settings: StudySettings) -> Iterator[StudyProgress]:
-    """Show how far a study of selection is; what it yields is to be told what the study does."""
+    """Show the progress of a study, as reported to the `StudyProgress` that this yields."""
     with _bar(console, "rounds", "left  {task.fields[remark]}") as bar:
         yield StudyProgress(bar, settings.num_rounds)
 
 
 def _bar(console: Console, before: str, after: str) -> Progress:
-    """Return a bar that counts rounds, with texts before and after the time that is left."""
+    """Return a bar that counts rounds, with texts before and after the remaining time."""
     texts = TextColumn("[bold]{task.description}"), TextColumn(before), TextColumn(after)
     columns = texts[0], BarColumn(), MofNCompleteColumn(), texts[1], TimeRemainingColumn(), texts[2]
     return Progress(*columns, console=console, disable=not console.is_terminal)
@@ -95,7 +95,7 @@ def _bar(console: Console, before: str, after: str) -> Progress:
 
 @contextmanager
 def flower_log_level(level: int) -> Iterator[None]:
-    """Let Flower's log show only what is at least this grave, and put it back afterwards."""
+    """Set the level of Flower's log, and restore it afterwards."""
     logger = getLogger("flwr")
     before = logger.level
     logger.setLevel(level)

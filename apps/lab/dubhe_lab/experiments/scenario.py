@@ -1,4 +1,4 @@
-"""The scenario that all methods share: the same clients with the same samples."""
+"""The scenario that all methods of a comparison share: data, clients, samples and model."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,12 +20,15 @@ from dubhe_lab.training.models import build_model, set_parameters
 
 _OPTIMIZERS: Final = {"sgd": sgd, "adam": adam}
 _SAME_NAMES: Final = ("epochs", "batch_size", "num_threads", "proximal")
-_dataset = lru_cache(maxsize=1)(load_dataset)  # once for all that is compared on it
+_dataset = lru_cache(maxsize=1)(load_dataset)  # loaded once, even if the settings change
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Who holds which samples, as indices (N, N_VC), and what is trained and tested on them."""
+    """A data set split among clients, and the model that they train.
+
+    Row i of `samples`, shape (N, N_VC), holds the indices of client i's training samples.
+    """
 
     settings: CompareSettings
     dataset: Dataset
@@ -33,13 +36,13 @@ class Scenario:
     samples: NDArray[np.int64]
 
     def new_model(self) -> nn.Module:
-        """Return a model with the initial parameters, which are those of all methods."""
+        """Return a model with the initial parameters, which all methods share."""
         return build_model(
             self.dataset.image_shape, self.dataset.num_classes, seed=self.settings.federation.seed
         )
 
     def client(self, partition: int) -> TorchClient:
-        """Return the client with that partition-id."""
+        """Return the client with this partition-id."""
         training = self.settings.training
         images, labels = self._train_data
         own = torch.from_numpy(self.samples[partition]).to(images.device)
@@ -56,14 +59,14 @@ class Scenario:
         )
 
     def test(self, parameters: NDArrays) -> Evaluation:
-        """Return what a test of a model on all test images finds."""
+        """Evaluate a model on all test images."""
         with limited_threads(self.settings.training.num_threads):
             set_parameters(self._test_bench, parameters)
             return evaluate(self._test_bench, *self._test_data)
 
     @cached_property
     def _train_data(self) -> tuple[Tensor, Tensor]:
-        """All training samples on the device, where the largest of the data sets fit easily."""
+        """All training samples on the device; even the largest data set fits easily."""
         return self._on_device(self.dataset.train_images, self.dataset.train_labels)
 
     @cached_property
@@ -77,26 +80,26 @@ class Scenario:
 
     @cached_property
     def _workbench(self) -> nn.Module:
-        """The model object that the clients of a process train in, one after another."""
+        """The model object that a process's clients share, one after another."""
         return self.new_model()
 
     @cached_property
     def _test_bench(self) -> nn.Module:
-        """The server's model object, apart from the clients' since threads may overlap."""
+        """The server's own model object, since the server may test while clients train."""
         return self.new_model().to(resolve_device(self.settings.machine.device))
 
 
 @lru_cache(maxsize=1)
 def scenario_of(settings: CompareSettings) -> Scenario:
-    """Return the scenario of these settings, made once in each process.
+    """Return the scenario of these settings, made once per process.
 
-    Simulated nodes call this where they run, so that no images travel with their messages.
+    Simulated nodes call this in their own process, so that messages carry no images.
     """
     return scenario_on(_dataset(settings.dataset, settings.machine.data_dir), settings)
 
 
 def scenario_on(dataset: Dataset, settings: CompareSettings) -> Scenario:
-    """Return the scenario of these settings on a data set that was loaded otherwise."""
+    """Return the scenario of these settings on a given data set."""
     of_clients = settings.federation
     federation = of_clients.draw(settings.dataset, dataset.num_classes)
     rng = generator(of_clients.seed, "samples")

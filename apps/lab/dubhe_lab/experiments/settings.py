@@ -1,4 +1,11 @@
-"""What experiments are made of: a federation, a selection, training, and where all of it runs."""
+"""The settings of experiments, which are also the command-line options of `dubhe`.
+
+Four small classes describe the parts: `FederationSettings` (how clients' data is drawn),
+`SelectionSettings` (how Dubhe selects), `TrainingSettings` and `MachineSettings`. Two classes hold
+them: `StudySettings` for a study, which only selects, and `CompareSettings` for a comparison, which
+also trains. The fields of `SelectionSettings` are taken over from `dubhe_flwr`, so that their
+defaults and help have one home. Invalid values raise `SettingsError` before anything runs.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -26,34 +33,34 @@ DUBHE: Final[Mapping[str, Mapping[str, Any]]] = {
     "dubhe-search": {**_PAPER, "thresholds": "search"},
     "dubhe": {},
 }
-"""What the methods that are Dubhe set: the paper's way, searched thresholds, our defaults."""
+"""Selection settings of each Dubhe method: the paper's, searched thresholds, and our defaults."""
 
 SEEING_LOSSES: Final = ("powd", "afl", "oort")
-"""The methods to which clients tell losses, so that they need a model."""
+"""Methods that select by clients' losses, so that they need a model."""
 
 METHODS: Final = ("random", *DUBHE, "greedy", "flips", "fedcbs", "fedentopt", *SEEING_LOSSES)
-"""All ways of selecting; the four from greedy on are oracles that see all labels."""
+"""All selection methods; greedy, flips, fedcbs and fedentopt are label oracles."""
 
 COMPARED: Final = ("random", "dubhe-paper", "dubhe", "greedy")
-"""Those that are compared where nothing else is asked for."""
+"""Methods of a comparison by default."""
 
 STUDIED: Final = ("random", "dubhe", "greedy")
-"""Those of a study, in which the settings say how Dubhe selects."""
+"""Methods of a study, whose settings say how Dubhe selects."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FederationSettings(CommandSettings):
-    """Who holds how much of what. They fix the federation to the sample."""
+    """The drawn federation: how many clients there are, and how their data is skewed."""
 
-    num_clients: int = option(1000, "N: clients of the federation.", least=1)
-    num_samples: int = option(128, "Samples of each client.", least=1)
-    rho: float = option(10.0, "Skew of all data: largest class divided by the smallest.")
-    emd: float = option(1.5, "How much clients differ: 0, all alike, to 2, nothing in common.")
-    generator: PartitionKind = option("dirichlet", "How clients differ: dirichlet or mixture.")
-    seed: int = option(0, "Fixes all chance: same seed, same sets, same accuracies.", least=0)
+    num_clients: int = option(1000, "N: number of clients in the federation.", least=1)
+    num_samples: int = option(128, "Samples per client.", least=1)
+    rho: float = option(10.0, "Global skew: size of the largest class over the smallest.")
+    emd: float = option(1.5, "How much clients differ, from 0 (all alike) to 2 (no overlap).")
+    generator: PartitionKind = option("dirichlet", "How clients are drawn: dirichlet or mixture.")
+    seed: int = option(0, "Seed of everything: same seed, same sets, same accuracies.", least=0)
 
     def draw(self, name: str, num_classes: int) -> Federation:
-        """Return the federation; `SettingsError` if its skew is out of reach."""
+        """Draw the federation. Raises `SettingsError` if its skew cannot be reached."""
         own = self.flat()
         kind, rng = own.pop("generator"), generator(own.pop("seed"), "federation")
         return Federation.draw(name, num_classes=num_classes, generator=rng, kind=kind, **own)
@@ -68,7 +75,7 @@ def _shares_or_own(name: str, text: str) -> tuple[float, ...] | str:
 
 
 KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {"rule": {"prices": Prices, "paper": Paper}}
-"""Settings of which there are several kinds, each with settings of its own."""
+"""Settings that come in several kinds, each with its own settings."""
 
 _TAKEN_OVER: Final = (
     "num_participants",
@@ -76,7 +83,7 @@ _TAKEN_OVER: Final = (
     "registration_interval",
     "key_bits",
 )
-"""Settings of the product that matter where nodes are simulated and never fail."""
+"""Settings of `dubhe_flwr` that matter in experiments, where nodes never fail."""
 
 
 @options_of(
@@ -91,30 +98,30 @@ _TAKEN_OVER: Final = (
     registration_interval={"default": None, "shown": "50, and fewer with many draws a round"},
 )
 class SelectionSettings(CommandSettings):
-    """How Dubhe selects: settings of the product, and those of its rules.
+    """How Dubhe selects: settings of `dubhe_flwr` and of its rules.
 
     Thresholds are shares in the order of the reference set, without the largest size.
     """
 
     determination: Literal["auto", "tries", "grouped"] = option(
-        "auto", "What an agent chooses from: tries, grouped, or auto, what suits the rule."
+        "auto", "What an agent chooses from: tries, grouped, or auto to let the rule decide."
     )
     tries: int | None = option(
         None,
-        "H: tentative selections of a round; with groups as many times K volunteers.",
+        "H: tries per round. With groups, the pool: H times K volunteers.",
         least=1,
         shown="20, with groups 5",
     )
-    group_size: int | None = option(None, "g: fewest clients in a group.", least=1, shown="4")
+    group_size: int | None = option(None, "g: smallest group, in clients.", least=1, shown="4")
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
     def flat(self) -> dict[str, Any]:
-        """Return all values, with what None stands for."""
+        """Return all values, with defaults in place of None."""
         interval = self.registration_interval
-        if interval is None:  # the more draws a round, the sooner their budget is spent
+        if interval is None:  # more draws per round use up the budget of draws sooner
             chosen = self.determined
             most = Settings.max_draws_per_epoch // (chosen.num_draws * chosen.pool)
             interval = max(1, min(Settings.registration_interval, most))
@@ -142,14 +149,14 @@ class SelectionSettings(CommandSettings):
         return rule.determination(self.num_participants)
 
     def _made(self, kind: type) -> Any:
-        """Return an object of a class whose settings these are."""
+        """Make an object of this class from the settings of the same names."""
         given = {own.name: getattr(self, own.name) for own in fields(kind) if own.name != "noise"}
         if isinstance(thresholds := given.get("thresholds"), tuple):
             sizes = tuple(size for size in self.reference_set if size != max(self.reference_set))
             if len(thresholds) != len(sizes):
                 raise SettingsError(
                     f"thresholds={thresholds} must give one share for each of the sizes {sizes} "
-                    "of reference_set, in that order."
+                    "of reference_set, in the same order."
                 )
             given["thresholds"] = dict(zip(sizes, thresholds, strict=True))
         return kind(**given)
@@ -157,20 +164,20 @@ class SelectionSettings(CommandSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(CommandSettings):
-    """How the clients train."""
+    """How the clients train, and how the server applies their updates."""
 
-    optimizer: Literal["sgd", "adam"] = option("sgd", "How clients train: sgd or adam.")
+    optimizer: Literal["sgd", "adam"] = option("sgd", "The clients' optimizer: sgd or adam.")
     learning_rate: float | None = option(
-        None, "Learning rate of the clients.", shown="0.05 for sgd, 1e-4 for adam"
+        None, "The clients' learning rate.", shown="0.05 for sgd, 1e-4 for adam"
     )
-    server_momentum: float = option(0.0, "Momentum of the server (FedAvgM); 0 is FedAvg.")
+    server_momentum: float = option(0.0, "Server momentum (FedAvgM); 0 is FedAvg.")
     local_loss: Literal["plain", "balanced", "adjusted"] = option(
-        "plain", "Loss of the clients: plain, class-balanced, or with adjusted logits."
+        "plain", "The clients' loss: plain, balanced (by class), or adjusted (logits)."
     )
     proximal: float = option(0.0, "mu of FedProx, which keeps clients near the model; 0 is FedAvg.")
-    batch_size: int = option(8, "Samples of a training step.", least=1)
-    epochs: int = option(1, "Passes of a client over its samples in a round.", least=1)
-    num_threads: int = option(1, "CPU threads of each training.", least=1)
+    batch_size: int = option(8, "Samples per training step.", least=1)
+    epochs: int = option(1, "Passes over a client's samples per round.", least=1)
+    num_threads: int = option(1, "CPU threads per training.", least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -180,23 +187,23 @@ class TrainingSettings(CommandSettings):
             raise SettingsError(f"proximal={self.proximal} must be at least 0.")
         if not 0 <= self.server_momentum < 1:
             raise SettingsError(
-                f"server_momentum={self.server_momentum} must be from 0 to below 1."
+                f"server_momentum={self.server_momentum} must be at least 0 and below 1."
             )
 
     @property
     def rate(self) -> float:
-        """The learning rate; that of Adam is the paper's where none is given."""
+        """The learning rate, by default 0.05 for SGD and the paper's 1e-4 for Adam."""
         usual = {"sgd": 0.05, "adam": 1e-4}[self.optimizer]
         return usual if self.learning_rate is None else self.learning_rate
 
     def flat(self) -> dict[str, Any]:
-        """Return all values, with what None stands for."""
+        """Return all values, with the default learning rate in place of None."""
         return super().flat() | {"learning_rate": self.rate}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings(CommandSettings):
-    """Where it runs. Results differ in the last digits only."""
+    """Where an experiment runs. This changes results in the last digits only."""
 
     data_dir: str | None = option(None, "Folder of the data sets.", shown="the user's cache")
     device: str = option("auto", "Where to train: auto, cpu or cuda.")
@@ -204,16 +211,14 @@ class MachineSettings(CommandSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentSettings(CommandSettings):
-    """What a comparison and a study have in common."""
+    """The settings that a comparison and a study share."""
 
     federation: FederationSettings = field(default_factory=FederationSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
-    num_rounds: int = option(
-        200, "Rounds of each method.", least=1, spelt=("--num-rounds", "--rounds")
-    )
+    num_rounds: int = option(200, "Rounds per method.", least=1, spelt=("--num-rounds", "--rounds"))
     encrypted: bool = option(
         default=False,
-        about="Encrypt, as real nodes do; plain selects the same sets sooner.",
+        about="Encrypt, as real nodes do; plain selects the same sets faster.",
         spelt=("--encrypted/--plain",),
     )
 
@@ -223,7 +228,7 @@ class ExperimentSettings(CommandSettings):
 
     @property
     def classes(self) -> int:
-        """C, the largest size of the reference set."""
+        """``C``, the largest size of the reference set."""
         largest: int = max(self.selection.reference_set)
         return largest
 
@@ -241,33 +246,33 @@ class ExperimentSettings(CommandSettings):
         )
 
     def protocol_settings(self, method: str = "dubhe") -> Settings:
-        """Return how one of the methods of `DUBHE` selects, in a federation of simulated nodes."""
+        """Return the protocol's settings for a method of `DUBHE` with simulated nodes."""
         selection = replace(self.selection, **DUBHE[method])
         return Settings(
             **selection.arguments(),
-            equal_weights=True,  # all clients have as many samples
+            equal_weights=True,  # all clients have the same number of samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
-            rounds_per_draw=1,  # what it costs is told as of real nodes
+            rounds_per_draw=1,  # the default for real nodes, so that costs are realistic
             simulation="encrypted" if self.encrypted else "plain",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySettings(ExperimentSettings):
-    """What a study of selection is made of."""
+    """The settings of a study, which selects without training."""
 
     num_classes: int | None = option(
-        None, "C: classes of the federation.", least=2, shown="10, or as --reference-set has it"
+        None, "C: number of classes.", least=2, shown="10, or as in --reference-set"
     )
 
     @property
     def classes(self) -> int:
-        """C."""
+        """``C``."""
         return super().classes if self.num_classes is None else self.num_classes
 
     def flat(self) -> dict[str, Any]:
-        """Return all values, without a number of classes that the reference set says."""
+        """Return all values; `num_classes` only if it was given."""
         return {
             name: of
             for name, of in super().flat().items()
@@ -281,20 +286,20 @@ class StudySettings(ExperimentSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(ExperimentSettings):
-    """What a comparison is made of; use `for_dataset`."""
+    """The settings of a comparison, which trains with each method; make them with `for_dataset`."""
 
     dataset: str = option(
         "digits", f"Data set: one of {', '.join(DATASETS)}.", choices=tuple(DATASETS)
     )
     methods: tuple[str, ...] = option(
         COMPARED,
-        f"Ways of selecting, separated by commas, of all these: {', '.join(METHODS)}.",
+        f"Selection methods, separated by commas. Choose from: {', '.join(METHODS)}.",
         choices=METHODS,
         parse=names,
     )
     training: TrainingSettings = field(default_factory=TrainingSettings)
     evaluate_every: int = option(
-        1, "Rounds between two evaluations; the last ones all have one.", least=1
+        1, "Rounds between evaluations; the last rounds are always evaluated.", least=1
     )
     engine: Literal["inprocess", "ray"] = option(
         "inprocess", "Simulator: inprocess, or ray (Flower's own)."
@@ -323,9 +328,10 @@ class CompareSettings(ExperimentSettings):
 
     @classmethod
     def for_dataset(cls, dataset: str, **given: Any) -> Self:
-        """Return settings whose sizes suit a data set, but for those given; None is the default.
+        """Return settings with defaults that suit a data set; None means the default.
 
-        ``digits`` gets a federation that trains in about a minute, all others that of the paper.
+        ``digits`` gets a federation that trains in about a minute, every other data set the
+        paper's federation.
         """
         own = {name: value for name, value in given.items() if value is not None}
         usual: dict[str, Any] = {"dataset": dataset.lower(), "num_rounds": 60}
@@ -335,6 +341,6 @@ class CompareSettings(ExperimentSettings):
         return cls.of(**usual | own)
 
     def is_evaluated(self, server_round: int) -> bool:
-        """Return whether the model after this round is tested; round 0 is the initial model."""
+        """Return whether to test the model after this round; round 0 is the initial model."""
         at_the_end = server_round > self.num_rounds - max(5, self.num_rounds / 4)
         return at_the_end or server_round % self.evaluate_every == 0

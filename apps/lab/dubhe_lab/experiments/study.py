@@ -1,4 +1,4 @@
-"""Study selection alone: who would train, round by round, without any model."""
+"""Study selection alone: which clients would train in each round, without training a model."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,11 +56,11 @@ StateT = TypeVar("StateT")
 
 
 def tell_nobody(*_what: object) -> None:
-    """Take what nobody asked for."""
+    """Ignore the progress: the default callback."""
 
 
 def selector_of(method: str, settings: ExperimentSettings, federation: Federation) -> Selector[Any]:
-    """Return what selects by one of `METHODS`; oracles see the federation's label shares."""
+    """Return the selector of one of `METHODS`; label oracles get the federation's label shares."""
     if method in DUBHE:
         return Coordinator(settings.protocol_settings(method))
     wanted, seed = settings.selection.num_participants, settings.federation.seed
@@ -83,15 +83,15 @@ def study(
     methods: Sequence[str] = STUDIED,
     on_method: Callable[[StudyResults], None] = tell_nobody,
 ) -> StudyResults:
-    """Select at random, by Dubhe and by a greedy oracle, or some of them, all in one federation.
+    """Select with each method in the same federation, and return the results.
 
-    `on_round` is told method and round after each selection; `on_answer` the method and what
-    `rounds_in_memory` tells; `on_method` the results after each method. The selected sets repeat
-    with the seed, encrypted or not.
+    `on_round` gets the method and the round after each selection, `on_answer` the method and the
+    arguments of `rounds_in_memory`'s callback, and `on_method` the results after each method. The
+    selected sets repeat with the seed, encrypted or not.
     """
     if seeing := [method for method in methods if method in SEEING_LOSSES]:
         raise SettingsError(
-            f"{seeing[0]} selects by the losses of a model, and a study trains none; give it to "
+            f"{seeing[0]} selects by the losses of a model, which a study does not train; use "
             "`dubhe compare`."
         )
     settings.protocol_settings().check_federation(settings.federation.num_clients)
@@ -141,7 +141,7 @@ def _result(
 
 
 def simulated_nodes(label_counts: NDArray[np.int64], key_bits: int) -> list[NodePolicy]:
-    """Return a node for each row of label counts, with its number as alias."""
+    """Return one node per row of label counts, with the row number as alias."""
     return [
         NodePolicy(
             label_counts=partial(np.array, own),
@@ -158,10 +158,10 @@ def rounds_in_memory(
     policies: Sequence[NodePolicy],
     on_answer: Callable[[str, int, int], None] = tell_nobody,
 ) -> Iterator[Plan]:
-    """Yield the plan of each round, without end, of the protocol as it is but without Flower.
+    """Run the real protocol without Flower, and yield the plan of each round, without end.
 
-    The nodes have the ids 0, 1, ..., N-1 and are always there. `on_answer` is told the stage, how
-    many nodes have answered and how many are asked, before each answer.
+    The nodes have the ids 0, 1, ..., N-1 and are always connected. Before each answer, `on_answer`
+    gets the stage, the number of nodes that have answered and the number asked.
     """
     sessions = [ClientSession(policy) for policy in policies]
     state = selector.initial_state()

@@ -1,1 +1,6 @@
-"""The paper, reproduced: cells that are measured once, and what each experiment makes of them."""
+"""The reproduction of the paper, and experiments that go past it.
+
+Each experiment lists the measurements it needs (`cells.Cell`) and turns their results into a
+`page.Section` of text, tables and pictures. `cells.run_cells` measures each cell once and stores it
+as a JSON file, so that an interrupted run can continue and experiments share cells.
+"""

@@ -1,4 +1,4 @@
-"""The ways of selecting beside each other: by K, by skew, and with many classes."""
+"""Past the paper: all selection methods side by side, by K, by skew and with many classes."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -25,7 +25,7 @@ from dubhe_lab.report.picture import picture
 from dubhe_lab.report.table import Table
 
 _METHODS: Final = tuple(Method(name) for name in METHODS if name not in SEEING_LOSSES)
-"""Studies train no model, so nobody has losses to tell."""
+"""Without loss-based methods, since a study trains no model."""
 _ROUNDS: Final = {"full": 200, "small": 20}
 _SEEDS: Final = (0, 1, 2)
 _PARTICIPANTS: Final = {"full": (10, 20, 50, 100, 200, 500, 1000), "small": (10, 50)}
@@ -42,19 +42,19 @@ _LAST: Final = 5
 
 
 def _selection(options: PaperSettings, method: Method) -> list[Cell]:
-    """Return the cells of the main table, one for each seed."""
+    """Return the cells of the main table, one per seed."""
     return study_cells(method, options, _SEEDS, num_rounds=_ROUNDS[options.scale])
 
 
 def _varied(options: PaperSettings, method: Method, **given: Any) -> Cell:
-    """Return the cell of another number of participants or another federation."""
+    """Return a cell with another number of participants or another federation."""
     scale = options.scale
     usual = {"num_clients": CLIENTS[scale], "num_rounds": _ROUNDS[scale] // 2}
     return study_cell(method, **{**SKEW, **usual, **given})
 
 
 def _variations(options: PaperSettings, method: Method) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells by the number of participants, and by skew."""
+    """Return the cells of other numbers of participants, and of other skews."""
     scale = options.scale
     by_number = [_varied(options, method, num_participants=n) for n in _PARTICIPANTS[scale]]
     return by_number, [_varied(options, method, **skew) for skew in _SKEWS[scale]]
@@ -82,7 +82,7 @@ def _cells(options: PaperSettings) -> list[Cell]:
         cells.append(_letters(options, method))
     for method in _METHODS:
         cells += _trainings(options, method)
-    # K = 20 in the usual federation is part of two tables.
+    # K = 20 in the usual federation belongs to two tables.
     return list({cell.key: cell for cell in cells}.values())
 
 
@@ -113,12 +113,12 @@ def _report(options: PaperSettings, found: Found) -> Section:
     number = _LETTERS[scale]["num_clients"]
     return Section(
         "ablation",
-        "The ways of selecting, beside each other",
+        "Selection methods side by side",
         [
             (
-                f"N = {CLIENTS[scale]}, rho = 10, EMD_avg = 1.5, K = 20 and H = 20 where nothing "
-                "else is said. EMD* is the mean distance of the selected data from uniform, bias "
-                "the distance of its mean; local EMD is the other label term of the bound."
+                f"N = {CLIENTS[scale]}, rho = 10, EMD_avg = 1.5, K = 20 and H = 20 unless noted. "
+                "EMD* is the selected data's mean distance from uniform, bias the distance of its "
+                "mean; local EMD is the other label term of the bound."
             )
         ],
         [
@@ -154,7 +154,7 @@ def _pictures(options: PaperSettings, found: Found) -> list[Picture]:
     }
     if not points:
         return []
-    caption = "Each way between balance (down) and spread over the clients (right), K = 20."
+    caption = "Balance (lower is better) against the share of clients reached (right), K = 20."
     panel = partial(
         draw_balance, points=points, num_rounds=_reached_in(options), title="Balance and spread"
     )
@@ -162,7 +162,7 @@ def _pictures(options: PaperSettings, found: Found) -> list[Picture]:
 
 
 def _reached_in(options: PaperSettings) -> int:
-    """Return the rounds within which it is counted how many clients were reached."""
+    """Return the number of rounds over which coverage is counted."""
     return min(100, _ROUNDS[options.scale])
 
 
@@ -187,7 +187,7 @@ def _accuracies(options: PaperSettings, method: Method, found: Found) -> list[fl
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: every way of selecting by K, skew and classes.",
+    "Past the paper: every selection method by K, skew and number of classes.",
     _cells,
     _report,
     needs_all=False,

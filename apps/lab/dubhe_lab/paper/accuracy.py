@@ -1,4 +1,9 @@
-"""What the trainings show: Figures 2, 7, 8 and 9 of the paper, and the letters of FEMNIST."""
+"""Accuracy in the paper's federations: Figures 2, 7, 8 and 9.
+
+The four experiments of this module share `trainings.training_cell`: motivation (random selection
+under skew), curves (accuracy over rounds), averages (accuracy in the federations of Table 1) and
+FEMNIST (handwritten letters). Cells that two of them need are measured once.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -36,7 +41,7 @@ def _cells(of_federations: Iterable[Trainings]) -> list[Cell]:
 
 
 def _datasets(options: PaperSettings) -> list[str]:
-    """Return which of the two to train on; at small scale the digits stand for both."""
+    """Return the data sets to train on; at small scale, the digits stand in for both."""
     wanted = [name for name in _CURVES if name in options.datasets]
     return wanted if options.is_full else wanted[:1]
 
@@ -62,7 +67,7 @@ def _report_motivation(options: PaperSettings, found: Found) -> Section:
         there = {name: cells for name, cells in by_skew.items() if cells[0].key in found}
         rows += [[title, name, spread(accuracies(c, found))] for name, c in there.items()]
         if there:
-            # A picture each, since the same colour stands for another federation in each of them.
+            # Separate pictures, since they use the same colours for different federations.
             results = {name: found[cells[0].key] for name, cells in there.items()}
             pictures.append(
                 Picture(
@@ -114,7 +119,7 @@ def _report_curves(options: PaperSettings, found: Found) -> Section:
     return Section("curves", "Accuracy over the rounds", [], [table], pictures)
 
 
-# Averages: accuracy over the last rounds in the federations of Table 1 (Figure 8).
+# Averages: final accuracy in the federations of Table 1 (Figure 8).
 
 
 def _averages(options: PaperSettings) -> dict[tuple[str, str, str], dict[str, list[Cell]]]:
@@ -141,8 +146,8 @@ def _report_averages(options: PaperSettings, found: Found) -> Section:
         "Accuracy in the federations of Table 1",
         [
             (
-                "The paper shows these as a figure without numbers. Where EMD_avg = 0 or rho = 1 "
-                "there is little to balance, and all ways of selecting should be close."
+                "The paper shows these as a figure without numbers. With EMD_avg = 0 or rho = 1 "
+                "there is little to balance, and all selection methods should be close."
             )
         ],
         [Table(_CAPTION, ("federation", *map(str, ALL)), rows)],
@@ -164,7 +169,7 @@ def _averages_picture(
             panels.append(partial(draw_averages, distances=distances, series=series, title=title))
     if not panels:
         return []
-    caption = "Accuracy over the last rounds, over the discrepancy of the clients."
+    caption = "Accuracy over the last rounds by the discrepancy between clients (EMD_avg)."
     return [Picture("averages", caption, picture(panels))]
 
 
@@ -186,7 +191,7 @@ def _report_femnist(options: PaperSettings, found: Found) -> Section:
     ]
     return Section(
         "femnist",
-        "Handwritten letters with their writers",
+        "Handwritten letters by writer",
         [] if results is None else [_federation(results)],
         [Table(_CAPTION, ("method", "paper", "accuracy"), rows)],
         [] if results is None else [_femnist_picture(results)],
@@ -221,7 +226,7 @@ MOTIVATION: Final = Experiment(
     needs_all=False,
 )
 CURVES: Final = Experiment(
-    "Accuracy over the rounds of each way of selecting, and the terms of the bound.",
+    "Accuracy of each selection method over the rounds, and the terms of the bound.",
     lambda options: _cells(_curves(options).values()),
     _report_curves,
     needs_all=False,

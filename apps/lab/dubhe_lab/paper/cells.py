@@ -1,4 +1,4 @@
-"""Cells: measurements that are known by their settings, made once, and kept in a folder."""
+"""Cells: measurements that are identified by their settings, made once, and stored in a folder."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ _PACKAGES: Final = ("dubhe-flwr", "numpy", "scipy", "phe", "flwr")
 _SPEED_OVER_SECONDS: Final = 1800
 
 Advance: TypeAlias = Callable[[float], None]
-"""Is told how large a share of a cell has been done since it was last told."""
+"""Callback with the share of a cell that was done since the last call."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a cell found, in terms of JSON, on which device, and with which further packages."""
+    """A cell's result as JSON values, the device it ran on, and further packages it used."""
 
     result: Mapping[str, Any]
     device: str = "cpu"
@@ -38,20 +38,20 @@ class Measured:
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement. Two experiments that need the same one share it.
+    """One measurement, which experiments can share.
 
     Parameters
     ----------
     kind : str
-        What is measured.
+        Kind of measurement.
     name : str
-        What a reader is to see, such as ``MNIST-10/1.5, greedy, seed 0``.
+        Display name, such as ``MNIST-10/1.5, greedy, seed 0``.
     config : mapping
-        All that decides the result, in terms of JSON.
+        Everything that decides the result, as JSON values.
     measure : callable (MachineSettings, Advance) -> Measured
-        Measures it.
+        Runs the measurement.
     work : float (default: 1)
-        How long it takes, relative to other cells; for the time left.
+        Duration relative to other cells, to estimate the remaining time.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Its identity: a path without an ending."""
+        """The cell's identity: a path without a suffix."""
         canonical = json.dumps([self.kind, self.config], sort_keys=True)
         digest = hashlib.sha256(canonical.encode()).hexdigest()[:8]
         readable = re.sub(r"[^a-z0-9.=]+", "-", self.name.lower()).strip("-")
@@ -71,16 +71,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellStore:
-    """Finished cells below a folder: a JSON file each, complete or not there at all."""
+    """Finished cells in a folder, one JSON file each, written completely or not at all."""
 
     folder: Path
 
     def path(self, cell: Cell) -> Path:
-        """Return where a cell is, or will be."""
+        """Return the path of a cell's file."""
         return self.folder / f"{cell.key}.json"
 
     def load(self, cell: Cell) -> dict[str, Any] | None:
-        """Return what `save` wrote, None if there is no file; `DataError` for something else."""
+        """Return the content that `save` wrote, or None without a file.
+
+        Raises `DataError` if the file holds anything else.
+        """
         path = self.path(cell)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -90,19 +93,19 @@ class CellStore:
         except (AttributeError, ValueError):
             complete = False
         if not complete:
-            raise DataError(f"{path} holds no finished cell; delete it, and it is measured again.")
+            raise DataError(f"{path} is not a finished cell; delete it to measure it again.")
         finished: dict[str, Any] = content
         return finished
 
     def load_all(self, cells: Iterable[Cell]) -> dict[str, Any]:
-        """Return what `load` gives for each cell that is finished, by `Cell.key`."""
+        """Load all finished cells, by `Cell.key`."""
         loaded = {cell.key: self.load(cell) for cell in cells}
         return {key: content for key, content in loaded.items() if content is not None}
 
     def save(self, cell: Cell, result: Mapping[str, Any], source: Mapping[str, Any]) -> None:
         """Write a finished cell with its source: versions, device, command, date and seconds.
 
-        Whoever reads meanwhile sees the old state or the new one.
+        The file is replaced in one step.
         """
         content = {
             "cell": {"kind": cell.kind, "name": cell.name, "config": cell.config},
@@ -120,10 +123,10 @@ def run_cells(
     machine: MachineSettings = MachineSettings(),  # noqa: B008 - frozen
     skip_missing_data: bool = False,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Measure what is not in the store yet, each cell once, and return all that are finished.
+    """Measure the cells that the store lacks, and return all finished cells by `Cell.key`.
 
-    They are what `CellStore.load` gives, by `Cell.key`. With `skip_missing_data` cells are left out
-    whose data set is not there; the second result has a sentence for each of these data sets.
+    With `skip_missing_data`, cells whose data set is missing are left out; the second result has a
+    sentence for each missing data set.
     """
     wanted = {cell.key: cell for cell in cells}
     finished = store.load_all(wanted.values())
@@ -155,7 +158,7 @@ def run_cells(
 
 @contextmanager
 def _bar(console: Console, waiting: Sequence[Cell]) -> Iterator[Callable[[Cell], Advance]]:
-    """Yield what is to be called with each cell that begins."""
+    """Yield a function to call when a cell begins."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -170,7 +173,7 @@ def _bar(console: Console, waiting: Sequence[Cell]) -> Iterator[Callable[[Cell],
 
     def begin(cell: Cell) -> Advance:
         nonlocal done
-        # Whatever the cell before told of itself, it is over.
+        # The previous cell is done, whatever progress it reported.
         bar.update(task, completed=done, description=f"[bold]{cell.name}")
         done += cell.work
         return lambda share: bar.update(task, advance=share * cell.work)

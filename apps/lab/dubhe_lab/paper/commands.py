@@ -1,4 +1,4 @@
-"""`dubhe paper`: the tables and figures of the paper, one command each."""
+"""`dubhe paper`: one command for each table or figure of the paper, and for experiments past it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -44,37 +44,37 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "instead": instead.EXPERIMENT,
     "when": when.EXPERIMENT,
 }
-"""In the order of the paper, and then what goes past it."""
+"""Experiments in the paper's order, followed by those past the paper."""
 
 _Finished: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""What `run_cells` returned."""
+"""Finished cells as returned by `run_cells`."""
 
 _ABOUT: Final = (
     "The tables and figures of Zhang et al., Dubhe: Towards Data Unbiasedness with Homomorphic "
     "Encryption in Federated Learning Client Selection (ICPP 2021), measured with dubhe-flwr. "
-    "Where the paper gives a number, it stands beside ours."
+    "Where the paper gives a number, it is shown next to ours."
 )
 _METHODS: Final = (
-    "random, dubhe-paper and greedy are the paper's three ways of selecting, H being the number "
-    "of tries; dubhe is the selection of this package as it comes."
+    "random, dubhe-paper and greedy are the paper's three selection methods, and H is the number "
+    "of tries; dubhe is this package's selection with its defaults."
 )
 _SMALL: Final = (
-    "Small scale: a small network on 8 x 8 digits and fewer clients stand for the paper's, for a "
-    "few rounds. The numbers show that everything runs; they are not comparable."
+    "Small scale: a few rounds with a small network on 8 x 8 digits and fewer clients than in the "
+    "paper. The numbers show that everything runs; do not compare them with the paper's."
 )
 _EPILOG: Final = (
     "Example: [bold]dubhe paper {name} --scale full --data-dir data --out results/paper[/bold]"
 )
 
 app = new_application(
-    help="Reproduce the paper: one command for each table or figure, and all.",
+    help="Reproduce the paper, one command for each table or figure.",
     epilog="Example, in a minute: [bold]dubhe paper registry[/bold]",
     no_args_is_help=True,
 )
 
 
 def sections(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[Section]:
-    """Return what the experiments make of the finished cells, where they make anything of them."""
+    """Return the sections of all experiments with enough finished cells."""
     found = {key: content["result"] for key, content in finished.items()}
     made = []
     for name in names:
@@ -86,14 +86,14 @@ def sections(names: Sequence[str], settings: PaperSettings, finished: _Finished)
 
 
 def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) -> list[str]:
-    """Return what a reader has to know before the numbers: their scale, and which are missing."""
+    """Return sentences to read before the numbers: their scale, and missing measurements."""
     sentences = [] if settings.is_full else [_SMALL]
     for name in names:
         keys = {cell.key for cell in EXPERIMENTS[name].cells(settings)}
         if missing := len(keys - finished.keys()):
             sentences.append(
-                f"Not measured yet: {missing} of {len(keys)} measurements of {name}; the same "
-                "command, without --report-only, goes on with them."
+                f"Not measured yet: {missing} of {len(keys)} measurements of {name}; run the "
+                "command without --report-only to continue."
             )
     return sentences
 
@@ -101,7 +101,7 @@ def remarks(names: Sequence[str], settings: PaperSettings, finished: _Finished) 
 def page(
     made: Sequence[Section], settings: PaperSettings, finished: _Finished, said: Sequence[str] = ()
 ) -> str:
-    """Return the page of some sections, with sentences on what is missing."""
+    """Return an HTML page of these sections, with remarks at the top."""
     sources = [content["provenance"] for content in finished.values()]
     dates = sorted(source["date"] for source in sources)
     facts = {
@@ -130,15 +130,15 @@ def _reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write to; what is finished there is not measured again.",
+            help="Folder to write to; finished measurements in it are not repeated.",
             show_default="results/reproduction-SCALE",
         ),
     ] = None,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Measure nothing; show what is finished.")
+        bool, typer.Option("--report-only", help="Measure nothing; show finished results.")
     ] = False,
 ) -> None:
-    """Measure what is not finished, and show what is."""
+    """Run the missing measurements, and show all finished ones."""
     folder = writable_folder(out or Path("results") / f"reproduction-{settings.scale}")
     console = Console()
     store = CellStore(folder / "cells")
@@ -156,7 +156,7 @@ def _reproduce(
                 or EXPERIMENTS[experiments[0]].skips_missing_data,
             )
         except KeyboardInterrupt:
-            console.print("Stopped; the same command goes on after what is finished.")
+            console.print("Stopped. Run the same command again to continue.")
             raise
     made = sections(experiments, settings, finished)
     said = [*remarks(experiments, settings, finished), *missing]
@@ -172,12 +172,12 @@ def _reproduce(
         console.print(escape(sentence), highlight=False, soft_wrap=True)
     report = folder / f"{name}.html"
     report.write_text(page(made, settings, finished, said), encoding="utf-8")
-    console.print(f"The page is {escape(str(report))}.", highlight=False, soft_wrap=True)
+    console.print(f"Open {escape(str(report))}.", highlight=False, soft_wrap=True)
 
 
 for _name, _about, _experiments in (
     *((name, experiment.about, (name,)) for name, experiment in EXPERIMENTS.items()),
-    ("all", "All of these; what lacks its data set is left out.", tuple(EXPERIMENTS)),
+    ("all", "Run all of these, except for those without their data set.", tuple(EXPERIMENTS)),
 ):
     app.command(_name, help=_about, epilog=_EPILOG.format(name=_name))(
         command(partial(_reproduce, _name, _experiments), PaperSettings)

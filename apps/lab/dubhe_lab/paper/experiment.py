@@ -1,4 +1,4 @@
-"""What the user decides about a reproduction, and what each of its experiments is made of."""
+"""The settings of a reproduction, and what an experiment and its methods consist of."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,14 +26,14 @@ def _datasets(field_name: str, text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperSettings(CommandSettings):
-    """What the user decides about a reproduction."""
+    """The settings of `dubhe paper`."""
 
     scale: str = option(
-        "small", "full: the paper's sizes; small: all of it in minutes.", choices=("small", "full")
+        "small", "full (the paper's sizes) or small (minutes).", choices=("small", "full")
     )
     datasets: tuple[str, ...] = option(
         _DATASETS,
-        "Data sets to train on, separated by commas, or none.",
+        "Data sets to train on, separated by commas, or the word none.",
         choices=_DATASETS,
         parse=_datasets,
     )
@@ -45,7 +45,7 @@ class PaperSettings(CommandSettings):
     )
     num_rounds: int | None = option(
         None,
-        "Rounds of each training.",
+        "Rounds per training.",
         least=1,
         spelt=("--num-rounds", "--rounds"),
         shown="by scale",
@@ -55,19 +55,19 @@ class PaperSettings(CommandSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if min(self.seeds or (), default=0) < 0:
-            raise SettingsError(f"seeds={','.join(map(str, self.seeds or ()))} must be from 0 up.")
+            raise SettingsError(f"seeds={','.join(map(str, self.seeds or ()))} must be at least 0.")
 
     @property
     def is_full(self) -> bool:
-        """Whether the paper's sizes are wanted."""
+        """Whether to use the paper's sizes."""
         return self.scale == "full"
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way of selecting: one of `METHODS`, with tries H or prices of its own.
+    """A selection method: one of `METHODS`, with its own tries H or prices.
 
-    The name tells the price of local skew, and not that of coverage.
+    The name shows the price of local skew, but not the price of coverage.
 
     Examples
     --------
@@ -82,12 +82,12 @@ class Method:
 
     @property
     def kind(self) -> str:
-        """The name by which a comparison or a study knows it, where `settings` are set."""
+        """The method's name in a comparison or a study, to combine with `settings`."""
         return "dubhe" if self.name in DUBHE else self.name
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the method sets; nothing for a baseline."""
+        """The settings that the method changes; none for a baseline."""
         if self.name not in DUBHE:
             return {}
         own = {"tries": self.tries, "local_skew": self.local_skew, "coverage": self.coverage}
@@ -106,26 +106,27 @@ _LATER: Final[Mapping[str, Any]] = {"local_loss": "plain", "proximal": 0.0}
 def identity(
     settings: CommandSettings, method: Method, without: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the config of a cell: the settings, without what the method does not depend on."""
+    """Return a cell's config: the settings that its method depends on."""
     unused = set(without)
     if method.kind != "dubhe":
         of_dubhe = {own.name for own in SelectionSettings.flat_fields()}
         unused |= of_dubhe - {"num_participants", "reference_set"}
-    # A setting that cells of earlier versions lack is part of the identity where it is used.
+    # Settings that are newer than the stored cells count only if they differ from their default.
     unused |= {name for name, usual in _LATER.items() if settings.flat().get(name) == usual}
     own = {name: value for name, value in settings.flat().items() if name not in unused}
     return own | {"method": method.kind}
 
 
 Found: TypeAlias = Mapping[str, Any]
-"""Results by `Cell.key`; cells whose data set is missing are not in it."""
+"""Results by `Cell.key`, without cells whose data set is missing."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper: what has to be measured for it, and what it makes of that.
+    """A table or figure: the cells it needs, and the section it makes of them.
 
-    Some can make nothing of a part of the cells, and some leave out what lacks its data set.
+    `needs_all` experiments cannot report a part of their cells; `skips_missing_data` experiments
+    leave out cells whose data set is missing.
     """
 
     about: str
@@ -136,12 +137,12 @@ class Experiment:
 
 
 def finished(cells: Sequence[Cell], found: Found) -> Iterator[Any]:
-    """Return the results of those cells that there are."""
+    """Yield the results of the finished cells."""
     return (found[cell.key] for cell in cells if cell.key in found)
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
-    """Return mean and, of more than one value, largest distance from it.
+    """Return the mean and, for several values, the largest distance from it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The letters of FEMNIST, as LEAF or Flower Datasets has them, and clients of their writers."""
+"""FEMNIST's handwritten letters, from LEAF or Flower Datasets, split into clients by writer."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,17 +20,16 @@ _HUB: Final = "flwrlabs/femnist"
 _TRAIN_SHARE: Final = 0.9
 
 _Writer: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64]]
-"""Images, 1 being white, and classes 0 to 61."""
+"""Images, in which 1 is white, and classes 0 to 61."""
 
 
 def load_femnist(data_dir: Path) -> tuple[Dataset, NDArray[np.int64]]:
     """Load the handwritten letters, upper case (classes 0 to 25) and lower case (26 to 51).
 
-    Beside the data set stands whose each training image is, numbered from 0 without gaps.
-
-    The test set holds as many images of each class, chosen once and for all. Ink is bright, as in
-    MNIST. In LEAF's files ``user_data`` has, for each writer, ``x`` (rows of 784 pixels, 1 is
-    white) and ``y`` (0 to 61; from 10 on they are letters).
+    Returns the data set and the writer of each training image, numbered from 0 without gaps. The
+    test set is a fixed choice with equally many images of each class. Ink is bright, as in MNIST.
+    In LEAF's files, ``user_data`` holds for each writer ``x`` (rows of 784 pixels, 1 is white) and
+    ``y`` (0 to 61; letters start at 10).
     """
     train, test = _parts(data_dir)
     train_images, train_labels, writers = _letters(train)
@@ -56,8 +55,8 @@ def _parts(data_dir: Path) -> tuple[Iterable[_Writer], Iterable[_Writer]]:
     if (rows := _download_rows()) is not None:
         return _split_rows(rows)
     raise DataError(
-        f"FEMNIST is not in {data_dir}; make it with LEAF (`./preprocess.sh -s niid --sf 1.0 -k 0 "
-        "-t sample` in data/femnist of github.com/TalwalkarLab/leaf) and put its folders "
+        f"FEMNIST is not in {data_dir}. Create it with LEAF (`./preprocess.sh -s niid --sf 1.0 "
+        "-k 0 -t sample` in data/femnist of github.com/TalwalkarLab/leaf) and put its folders "
         f"data/train and data/test into {data_dir / 'femnist'}, or install Flower Datasets with "
         "`pip install './apps/lab[hub]'` in a clone, which downloads it."
     )
@@ -76,7 +75,7 @@ def _letters(
             labels.append(characters[own] - _FIRST_LETTER)
             numbers.append(np.full(own.sum(), len(numbers)))
     if not images:
-        raise DataError("There is no letter in FEMNIST's files; make them anew with LEAF.")
+        raise DataError("FEMNIST's files contain no letters; create them again with LEAF.")
     return np.concatenate(images), np.concatenate(labels), np.concatenate(numbers)
 
 
@@ -90,13 +89,13 @@ def _writers(folder: Path) -> Iterator[_Writer]:
                 yield pixels.reshape(len(classes), 1, _SIDE, _SIDE), classes
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"{path} is not in the layout of LEAF ({type(error).__name__}: {error}); make "
-                "FEMNIST anew."
+                f"{path} does not have LEAF's layout ({type(error).__name__}: {error}); create "
+                "FEMNIST again."
             ) from error
 
 
 def _balanced(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of as many samples of each class, of those that there are."""
+    """Return the indices of a balanced subset, with equally many samples of each class."""
     by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     fewest = min(map(len, by_class))
     rng = generator(0, "balanced test")
@@ -104,7 +103,7 @@ def _balanced(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _download_rows() -> Iterable[Mapping[str, Any]] | None:
-    """Return the rows of Flower Datasets' table, downloaded where need be; None without it."""
+    """Return the rows from Flower Datasets, downloaded if needed, or None if not installed."""
     try:
         flower_datasets = import_module("flwr_datasets")
     except ImportError:
@@ -114,17 +113,17 @@ def _download_rows() -> Iterable[Mapping[str, Any]] | None:
         rows: Iterable[Mapping[str, Any]] = table.load_split("train")
     except Exception as error:
         raise DataError(
-            f"Flower Datasets could not load {_HUB} ({type(error).__name__}); look at the "
-            "network, or make FEMNIST with LEAF."
+            f"Flower Datasets could not load {_HUB} ({type(error).__name__}); check the "
+            "network, or create FEMNIST with LEAF."
         ) from error
     return rows
 
 
 def _split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[list[_Writer], list[_Writer]]:
-    """Split each writer's images at random: nine in ten for training, as LEAF does.
+    """Split each writer's images at random, nine in ten for training, as LEAF does.
 
-    A row has an ``image`` (28 x 28, 255 is white), ``writer_id`` and ``character`` (0 to 61). The
-    writers are in the order of their ids, and the same for the same rows.
+    A row has an ``image`` (28 x 28, 255 is white), ``writer_id`` and ``character`` (0 to 61).
+    Writers are in the order of their ids, and the same rows give the same split.
     """
     of_writer: dict[str, list[tuple[NDArray[np.uint8], int]]] = {}
     for row in rows:
@@ -147,13 +146,13 @@ def _split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[list[_Writer], list[
 def split_writers(
     writers: ArrayLike, num_clients: int, num_samples: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Split the samples of writers into virtual clients that hold equally many (FedVC).
+    """Split writers' samples into virtual clients of equal size (FedVC).
 
-    Every writer becomes at least one client, and those with more samples more. The shuffled samples
-    of a writer are dealt in a circle, so that none is used twice while another is unused.
+    Every writer becomes at least one client, and writers with more samples become more. A writer's
+    shuffled samples are dealt round robin, so that none is used twice while another is unused.
 
-    `writers` tells whose each of M samples is, numbered from 0 without gaps; `num_clients` is at
-    least their number. What is returned are indices into the samples, of shape (N, N_VC).
+    `writers` holds the writer of each of M samples, numbered from 0 without gaps. `num_clients`
+    must be at least the number of writers. Returns sample indices of shape (N, N_VC).
 
     Examples
     --------
@@ -166,7 +165,7 @@ def split_writers(
     if num_samples < 1 or not held.size or num_clients < held.size:
         raise SettingsError(
             f"num_clients={num_clients} and num_samples={num_samples} do not fit {held.size} "
-            "writers; give at least one client for each of them, and one sample."
+            "writers; give at least one client per writer, and one sample per client."
         )
     further = largest_remainder(held / held.sum(), num_clients - held.size)
     by_writer = np.split(np.argsort(owners, kind="stable"), np.cumsum(held)[:-1])

@@ -1,4 +1,4 @@
-"""Past the paper: what else a user might do against skewed labels, alone and beside Dubhe."""
+"""Past the paper: other remedies for skewed labels, alone and combined with Dubhe."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
@@ -29,7 +29,7 @@ _INSTEAD: Final[Mapping[str, Mapping[str, Any]]] = {
     "2 K, half the rounds": {"participants": 2, "rounds": 2},
     "4 K, a quarter": {"participants": 4, "rounds": 4},
 }
-"""What each changes: settings of the training, how many times the clients, by what the rounds."""
+"""Each remedy's changes: training settings, a factor on K, and a divisor of the rounds."""
 
 
 def _cell(name: str, method: Method, seed: int, options: PaperSettings) -> Cell:
@@ -76,11 +76,10 @@ def _report(options: PaperSettings, found: Found) -> Section:
         [
             (
                 "Digits as in dubhe compare: N = 150, rho = 10, EMD_avg = 1.5, SGD, 60 rounds of "
-                f"K = 20 clients. Random selection alone reaches: {accuracy}. Each row says how "
-                "many points of accuracy, over the last quarter of the rounds, something else "
-                "gains on that, and what Dubhe gains that does the same; client updates are those "
-                "of all rounds, relative to random selection alone. After the sign ± stands the "
-                "standard error of the mean over paired seeds."
+                f"K = 20 clients. Random selection alone reaches: {accuracy}. Each row shows the "
+                "points of accuracy, over the last quarter of the rounds, that another remedy "
+                "gains on that, without and with Dubhe. Client updates count all rounds, relative "
+                "to random selection alone. ± is the standard error of the mean over paired seeds."
             )
         ],
         [
@@ -96,7 +95,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 
 def _points(name: str, method: Method, options: PaperSettings, found: Found) -> dict[int, float]:
-    """Return the final accuracy in percent of each seed that is finished."""
+    """Return the final accuracy, in percent, of each finished seed."""
     cells = {seed: _cell(name, method, seed, options).key for seed in _seeds(options)}
     return {seed: 100 * final_accuracy(found[key]) for seed, key in cells.items() if key in found}
 
@@ -106,7 +105,7 @@ def _gain(points: Mapping[int, float], base: Mapping[int, float]) -> str:
 
 
 def paired_gain(differences: Sequence[float]) -> str:
-    """Return the mean of differences of pairs and its standard error.
+    """Return the mean of paired differences and its standard error.
 
     Examples
     --------
@@ -122,9 +121,9 @@ def paired_gain(differences: Sequence[float]) -> str:
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: local losses, FedProx, momentum and more clients in place of selection.",
+    "Past the paper: local losses, FedProx, momentum and more clients instead of selection.",
     _cells,
     _report,
     needs_all=False,
 )
-"""`dubhe paper instead`: what else users try against skewed labels."""
+"""`dubhe paper instead`: other remedies for skewed labels."""

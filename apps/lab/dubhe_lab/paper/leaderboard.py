@@ -1,4 +1,9 @@
-"""Past the paper: ways of selecting side by side, by labels or losses, on several data sets."""
+"""Past the paper: a leaderboard of selection methods on several data sets and optimizers.
+
+MNIST with three optimizers compares all methods; CIFAR-10, where a round takes far longer, compares
+a few; and rotated digits test clients that differ in more than their labels. The page shows a
+summary table, one table per setting, accuracy curves, and accuracy against coverage.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -37,31 +42,31 @@ _METHODS: Final = (
     *map(Method, ("flips", "fedcbs", "fedentopt", "greedy", "dubhe")),
 )
 _LIKE_CLIENTS: Final = Method("dubhe", local_skew=1.0, coverage=0.1)
-"""What the documentation advises for optimizers that keep the skew of single clients."""
+"""The documentation's advice for optimizers that suffer from the skew of single clients."""
 _LOOKS: Final = method_looks([str(method) for method in (*_METHODS, _LIKE_CLIENTS)])
-"""One look for each method in all panels of a picture, which have one legend."""
+"""One look per method, since all panels of a picture share a legend."""
 _SEEDS: Final = (0, 1, 2)
 
 _FEW_METHODS: Final = (
     *map(Method, ("random", "powd", "fedcbs", "greedy", "dubhe")),
     _LIKE_CLIENTS,
 )
-"""Where a round takes eight times as long: the ends of the scale, the best peers, and Dubhe."""
+"""Methods for CIFAR-10, where a round takes eight times as long: extremes, best peers, Dubhe."""
 _LONG_METHODS: Final = (*map(Method, ("random", "greedy")), _LIKE_CLIENTS)
-"""Those that are ahead after 100 rounds, and chance: whether the distances between them last."""
+"""Methods to train for twice as long: those ahead after 100 rounds, and random selection."""
 _FIRST_METHODS: Final = (
     Method("random"),
     *map(Method, SEEING_LOSSES),
     Method("dubhe-paper", 10),
     *map(Method, ("dubhe", "greedy")),
 )
-"""What the documentation shows first."""
+"""Methods in the documentation's first figure."""
 _TURNED: Final = "SGD, digits that each client turns by an angle of its own"
 _TURNED_SEEDS: Final = (0, 1, 2, 3, 4)
 
 
 def _target(title: str) -> float:
-    """Return the accuracy to which rounds are counted; 90 % is for MNIST."""
+    """Return the target accuracy for "rounds to target"; 90 % on MNIST."""
     return {_TURNED: 0.6, _CIFAR10: 0.25, _LONGER: 0.4}.get(title, 0.9)
 
 
@@ -90,8 +95,10 @@ def _trainings(options: PaperSettings) -> dict[str, dict[str, list[Cell]]]:
 def _of_dataset(
     name: str, title: str, seeds: tuple[int, ...], options: PaperSettings, **given: Any
 ) -> dict[str, list[Cell]]:
-    """Return the cells of a table; none where the data set is not wanted."""
-    is_another = name == "CIFAR10" and not options.is_full  # at small scale digits stand for all
+    """Return the cells of a table, or none if its data set was not asked for."""
+    is_another = (
+        name == "CIFAR10" and not options.is_full
+    )  # at small scale, digits stand in for all
     if is_another or name not in options.datasets:
         return {}
     given = {"learning_rate": None, "evaluate_every": 2, **given}
@@ -101,7 +108,7 @@ def _of_dataset(
 
 
 def _cells(options: PaperSettings) -> list[Cell]:
-    # Seed by seed, so that what is there after an interruption covers all methods.
+    # Seed by seed, so that an interrupted run covers all methods.
     return [
         cell
         for of_optimizer in _trainings(options).values()
@@ -118,18 +125,18 @@ def _report(options: PaperSettings, found: Found) -> Section:
     }
     return Section(
         "leaderboard",
-        "Ways of selecting clients, side by side",
+        "Selection methods side by side",
         [
             (
-                "MNIST-10/1.5, N = 1000, K = 20; the same federations, first models and batches "
-                "for all. Oracles show the labels of all clients to the server, in the clear; with "
-                "Power-of-Choice, Active FL and Oort clients tell it losses. "
-                "After the sign ± stands the largest distance of a seed from the mean of all; "
-                "seconds and KB are those of the selection in a round, for all clients together; "
-                "extra work is what clients do for it besides training. "
-                "CIFAR-10 has as many clients. "
-                "Digits that each client turns by an angle of its own, of up to 45 degrees, stand "
-                "for clients that differ in more than labels: N = 150, else as in dubhe compare."
+                "MNIST-10/1.5, N = 1000, K = 20; all methods share federations, initial models and "
+                "batches. With an oracle the server sees every client's labels in the clear; with "
+                "Power-of-Choice, Active FL and Oort clients report losses. "
+                "± is the largest distance of a seed from the mean; "
+                "seconds and KB are for the selection per round, all clients together; "
+                "extra work is the clients' work for the selection besides training. "
+                "CIFAR-10 also has 1000 clients. "
+                "Digits rotated by an angle per client, up to 45 degrees, model clients that "
+                "differ in more than labels: N = 150, otherwise as in dubhe compare."
             )
         ],
         [
@@ -143,7 +150,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 
 def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
-    """Return the accuracy of each method that is trained with each optimizer, with all seeds."""
+    """Return a table of the methods that finished all seeds with every optimizer."""
     by_optimizer = [trained[title] for title in _OPTIMIZERS if title in trained]
     if len(by_optimizer) < len(_OPTIMIZERS):
         return []
@@ -177,7 +184,7 @@ def _summary(trained: Mapping[str, Trainings], found: Found) -> list[Table]:
 
 
 def _headline(trained: Mapping[str, Trainings], found: Found) -> list[Picture]:
-    """Return a picture of a few methods with SGD, if one is trained."""
+    """Return a picture of a few methods with SGD, if any is finished."""
     with_sgd = trained.get("SGD", {})
     few = {str(method): with_sgd[str(method)] for method in _FIRST_METHODS if with_sgd}
     results = together(few, found)
@@ -194,7 +201,7 @@ def _headline(trained: Mapping[str, Trainings], found: Found) -> list[Picture]:
         ),
         partial(draw_shares, proportions=proportions, all_clients=everyone),
     ]
-    caption = "A few of the methods with SGD, first seed: accuracy, and the classes that trained."
+    caption = "Some methods with SGD, first seed: accuracy, and the selected data's classes."
     return [Picture("headline", caption, picture(panels))]
 
 
@@ -246,7 +253,7 @@ def _row(method: Method, cells: list[Cell], found: Found, target: float) -> list
 
 def _extra_work(method: Method, cells: Sequence[Cell], found: Found) -> str:
     results = _results(cells, found)
-    # Cells that were measured before anybody evaluated anything do not count evaluations.
+    # Cells that are older than loss-based methods have no count of evaluations.
     evaluations = fmean(of.get("evaluations", 0) / of["num_rounds"] for of in results)
     return extra_work(method.name, evaluations)
 
@@ -281,16 +288,16 @@ def _reach(trained: Mapping[str, Trainings], found: Found) -> Picture:
             title=title,
         )
         for title, cells in trained.items()
-        if len(cells) > 2  # two would look far apart, whatever they are
+        if len(cells) > 2  # with two points, the axes exaggerate any difference
     ]
     caption = "Accuracy over the last rounds against the share of the clients that trained."
     return Picture("leaderboard-coverage", caption, picture(panels))
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: all ways of selecting, with SGD, server momentum and Adam.",
+    "Past the paper: all selection methods, with SGD, server momentum and Adam.",
     _cells,
     _report,
     needs_all=False,
 )
-"""`dubhe paper leaderboard`: what users of other ways of selecting ask."""
+"""`dubhe paper leaderboard`: how Dubhe compares with other selection methods."""

@@ -1,4 +1,4 @@
-"""Past the paper: federations that nobody drew, whose skew is as it is."""
+"""Past the paper: natural federations, whose skew comes from real schools, users and writers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ _METRICS: Final = ("accuracy", "balanced_accuracy", "worst_recall")
 
 @dataclass(frozen=True)
 class _Federation:
-    """What a table is headed by, and the settings that a federation has of its own."""
+    """The title and the settings of a natural federation."""
 
     title: str
     num_classes: int
@@ -62,7 +62,7 @@ _WAYS: Final = {
     **{name: Method(name) for name in ("random", "powd", "greedy", "dubhe")},
     _OWN_MIX: Method("dubhe"),
 }
-"""The last one wants the federation's own mix of classes in place of a uniform one."""
+"""The methods; the last one aims at the federation's own class mix instead of uniform."""
 
 
 def _settings(name: str, seed: int, options: PaperSettings, method: str) -> CompareSettings:
@@ -81,7 +81,7 @@ def _settings(name: str, seed: int, options: PaperSettings, method: str) -> Comp
 
 
 def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
-    """Return the cell of a training; the federation is not drawn, so no skew is part of it."""
+    """Return the cell of a training; its identity has no skew, since the federation is given."""
     method = _WAYS[way]
     settings = _settings(name, seed, options, method.kind)
     cell = comparison_cell(_KIND, name, method, settings)
@@ -98,7 +98,7 @@ def _training(name: str, way: str, seed: int, options: PaperSettings) -> Cell:
 
 
 def _study(name: str, options: PaperSettings) -> Cell:
-    """Return the cell of a study of a federation, with the samples of the first seed."""
+    """Return the cell of a federation's study, with the samples of the first seed."""
     settings = _settings(name, 0, options, "dubhe")
     config = {
         "dataset": name,
@@ -121,7 +121,7 @@ def _scenario(settings: CompareSettings, machine: MachineSettings) -> Scenario:
 def _measure_own_mix(
     settings: CompareSettings, machine: MachineSettings, advance: Advance
 ) -> Measured:
-    """Train with Dubhe, which is to reach the mix that all clients have together."""
+    """Train with Dubhe, aiming at the class mix of all clients' data."""
     shares = _scenario(settings, machine).federation.global_distribution
     own: dict[str, Any] = {"target": tuple(shares.tolist())}
     selection = replace(settings.selection, **own)
@@ -167,15 +167,15 @@ def _cells(options: PaperSettings) -> list[Cell]:
 def _report(options: PaperSettings, found: Found) -> Section:
     return Section(
         _KIND,
-        "Federations that nobody drew",
+        "Natural federations",
         [
             (
-                "Clients are schools, lecturers, users and writers, each with as many samples of "
-                "its own. K = 20, SGD, two passes a round (letters: one), and a network with one "
-                "hidden layer (letters: two convolutions). The test has the federation's own mix "
-                "of classes, so that a rare class hardly counts in the accuracy; balanced "
-                "accuracy is the mean recall of all classes. After the sign ± stands the largest "
-                "distance of a seed from the mean of all."
+                "Clients are schools, lecturers, users and writers, with equally many of their own "
+                "samples each. K = 20, SGD, two epochs per round (letters: one), and a network "
+                "with one hidden layer (letters: two convolutions). The test data has the "
+                "federation's own class mix, so rare classes hardly affect the accuracy; balanced "
+                "accuracy is the mean recall over classes. ± is the largest distance of a seed "
+                "from the mean."
             )
         ],
         [table for name in _names(options) if (table := _table(name, options, found)).rows],
@@ -228,4 +228,4 @@ EXPERIMENT: Final = Experiment(
     needs_all=False,
     skips_missing_data=True,
 )
-"""`dubhe paper natural`: what balancing is worth where nobody drew the skew."""
+"""`dubhe paper natural`: what balancing is worth under natural skew."""

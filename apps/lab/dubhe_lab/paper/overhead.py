@@ -27,7 +27,7 @@ _PAPER: Final[dict[str, tuple[str, str, str, str]]] = {
 """Section 6.4: plaintext, ciphertext, encryption, decryption; keys of 2048 bits."""
 
 _GREEDY_IN_PAPER: Final[dict[int, float]] = {1000: 0.13, 8962: 1.69}
-"""Section 6.1: time of greedy selection beside all other time, by number of clients."""
+"""Section 6.1: time of greedy selection relative to everything else, by number of clients."""
 
 _VECTORS: Final = {
     "registry of 56": (1000, Slots(56, 1)),
@@ -35,7 +35,7 @@ _VECTORS: Final = {
     "p_l of 10 classes": (1000, Slots(10, FIXED_POINT_SCALE)),
     "p_l of 52 classes": (8962, Slots(52, FIXED_POINT_SCALE)),
 }
-"""What a client encrypts, and the number of clients for which it is laid out."""
+"""Vectors that a client encrypts, and the number of clients whose sum they must hold."""
 
 _FIELD: Final = "registry"
 _REPETITIONS: Final = {"full": 30, "small": 5}
@@ -44,7 +44,7 @@ _TIMED: Final = (Method("dubhe-paper", 10), Method("dubhe"), Method("greedy"))
 
 
 def encryption_cell(repetitions: int, key_bits: int = _KEY_BITS) -> Cell:
-    """Return the cell of the time and size of ciphertexts, medians of some repetitions."""
+    """Return the cell of the ciphertexts' times and sizes, as medians over repetitions."""
     return Cell(
         "encryption",
         f"encryption with {key_bits} bits",
@@ -86,7 +86,7 @@ def _packed(
 
 
 def _by_element(key: SecretKey, values: list[int], repetitions: int) -> dict[str, Any]:
-    """Do it in the paper's way: `phe`, one ciphertext for each element."""
+    """Encrypt and decrypt as in the paper, with `phe` and one ciphertext per element."""
     public = phe.PaillierPublicKey(key.public_key.n)
     p = int.from_bytes(key.to_bytes(), "big")
     secret = phe.PaillierPrivateKey(public, p, key.public_key.n // p)
@@ -130,8 +130,8 @@ def _report(options: PaperSettings, found: Found) -> Section:
         [
             (
                 f"Paillier keys of {_KEY_BITS} bits. The paper encrypts a vector element by "
-                "element; here one ciphertext carries many. All times are of one thread, by "
-                "element with gmpy2, by which phe is several times faster than without."
+                "element; here one ciphertext packs many elements. All times are for one thread. "
+                "phe uses gmpy2, which makes it several times faster."
             )
         ],
         [_ciphertexts(encryption), _times(options, found)],
@@ -156,9 +156,7 @@ def _ciphertexts(encryption: dict[str, Any]) -> Table:
         for what in ("size", "encrypt", "decrypt")
         for heading in (f"{what}, paper", "by element", "packed")
     )
-    return Table(
-        "What a client encrypts: size of the ciphertexts, and median times", ("", *columns), rows
-    )
+    return Table("A client's ciphertexts: sizes and median times", ("", *columns), rows)
 
 
 def _times(options: PaperSettings, found: Found) -> Table:

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: pictures are in it, no script, no network."""
+"""A report as one self-contained HTML page, with embedded pictures and without scripts."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from dubhe_lab.report.table import Table
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: a name for its file, without an ending, its caption in sentences, and a PNG."""
+    """A figure: a file name without suffix, a caption in sentences, and a PNG."""
 
     name: str
     caption: str
@@ -20,7 +20,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """What was found about one question; the name is short, and unique in a report."""
+    """The findings of one experiment; the name is short and unique within a report."""
 
     name: str
     title: str
@@ -59,7 +59,7 @@ def render_page(
     sections: Sequence[Section],
     settings: Mapping[str, str],
 ) -> str:
-    """Return a page of HTML that holds all it shows; the settings are shown at the end."""
+    """Return a self-contained HTML page, with `facts` about the run at the end."""
     links = " ".join(f'<a href="#{escape(s.name)}">{escape(s.title)}</a>' for s in sections)
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in settings.items()
@@ -68,7 +68,7 @@ def render_page(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            # An empty icon, or else a browser asks for one.
+            # Without an empty icon, browsers would request one.
             '<link rel="icon" href="data:,">',
             f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
             f"<h1>{escape(title)}</h1>",

@@ -1,4 +1,4 @@
-"""The panels that only the paper's figures have, drawn from plain numbers."""
+"""Panels for the figures of `dubhe paper`, drawn from plain numbers."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -45,9 +45,9 @@ def draw_unbiasedness(
 
 
 def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes: int) -> None:
-    """Draw the count of each category as a block: one class below, two classes as a triangle.
+    """Draw each category's count as a block: single classes in a row below a triangle of pairs.
 
-    Categories of more than two classes stand beside them.
+    Categories of more than two classes stand to the side.
     """
     highest = max(counts.values())
     blocks: dict[tuple[float, float], tuple[int, ...]] = {
@@ -82,7 +82,7 @@ def draw_registry(axes: Axes, counts: Mapping[tuple[int, ...], int], num_classes
 def draw_averages(
     axes: Axes, *, distances: Sequence[float], series: Mapping[str, Sequence[float]], title: str
 ) -> None:
-    """Draw the mean accuracy of the last rounds over EMD_avg for each method."""
+    """Draw each method's mean accuracy over the last rounds by EMD_avg."""
     for name, look in method_looks(series).items():
         style = {"color": look["color"], "label": method_label(name), "ms": 5, "lw": 1.8}
         axes.plot(distances, series[name], "o-", **style)
@@ -96,7 +96,7 @@ def draw_averages(
 def draw_balance(
     axes: Axes, *, points: Mapping[str, tuple[float, float]], num_rounds: int, title: str
 ) -> None:
-    """Draw the mean distance from uniform over the share of clients reached, for each method."""
+    """Draw each method's mean distance from uniform by the share of clients reached."""
     _draw_points(axes, points, method_looks(points), title)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(f"Clients that trained within {num_rounds} rounds")
@@ -106,7 +106,7 @@ def draw_balance(
 def draw_reach(
     axes: Axes, *, points: Mapping[str, tuple[float, float]], looks: Looks, title: str
 ) -> None:
-    """Draw the accuracy over the share of clients that trained, for each method."""
+    """Draw each method's accuracy by the share of clients that trained."""
     _draw_points(axes, points, looks, title)
     label_percents(axes.yaxis)
     axes.margins(y=0.15)
@@ -117,7 +117,7 @@ def draw_reach(
 def _draw_points(
     axes: Axes, points: Mapping[str, tuple[float, float]], looks: Looks, title: str
 ) -> None:
-    """Draw a point for each method, whose first number is a share of the clients."""
+    """Draw a point for each method; x is a share of the clients."""
     for name, point in points.items():
         look = {**looks[name], "linestyle": "none"}
         axes.plot(*point, **look, ms=9, label=method_label(name))

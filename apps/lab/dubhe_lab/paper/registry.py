@@ -1,4 +1,4 @@
-"""The overall registry and the class proportions that come of it (paper, 6.3.3)."""
+"""The overall registry and the resulting class proportions (paper, 6.3.3)."""
 
 from functools import partial
 from typing import Any, Final, get_args
@@ -69,9 +69,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
             partial(draw_shares, proportions=proportions, all_clients=everyone),
         ]
         caption = (
-            f"{kind} clients. Above: clients of each category, (0,1) being those in which classes "
-            "0 and 1 dominate. Below: class proportions of the selected data, with the standard "
-            "deviation over rounds."
+            f"{kind} clients. Above: number of clients in each category; in (0,1), classes 0 and 1 "
+            "dominate. Below: class proportions of the selected data, with the standard deviation "
+            "over rounds."
         )
         pictures.append(
             Picture(f"registry-{kind}", caption, picture(panels, width=8.0, height=5.2))
@@ -102,7 +102,7 @@ def _categories(counted: dict[str, dict[tuple[int, ...], int]]) -> Table:
     ]
     filled = [str(sum(count > 0 for count in of.values())) for of in counted.values()]
     return Table(
-        "The categories that the paper names, and how many have a client",
+        "The paper's empty categories, and the number of categories with clients",
         ("", "paper", *counted),
         [*rows, ["categories with clients, of 56", "", *filled]],
     )
@@ -126,5 +126,5 @@ def _shares(kind: str, everyone: list[float], selected: dict[str, dict[str, list
 
 
 EXPERIMENT: Final = Experiment(
-    "Clients of each category, and the class proportions that come of them.", _cells, _report
+    "Clients in each category, and the resulting class proportions.", _cells, _report
 )

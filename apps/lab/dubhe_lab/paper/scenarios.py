@@ -1,4 +1,4 @@
-"""Scenarios that only the reproduction has: tiles, writers, turned digits, natural clients."""
+"""Scenarios of `dubhe paper`: CIFAR-10 tiles, writers, rotated digits and natural clients."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -23,7 +23,7 @@ _DEGREES: Final = 45.0
 
 @lru_cache(maxsize=1)
 def scenario_of_letters(settings: CompareSettings) -> Scenario:
-    """Return clients that are the writers of FEMNIST: their skew is as it is, not drawn."""
+    """Return a scenario whose clients are FEMNIST's writers, with their natural skew."""
     of_clients = settings.federation
     dataset, writers = _letters(settings.machine.data_dir)
     rng = generator(of_clients.seed, "samples")
@@ -40,7 +40,7 @@ def _letters(data_dir: str | None) -> tuple[Dataset, NDArray[np.int64]]:
 
 @lru_cache(maxsize=1)
 def scenario_of_cifar10(settings: CompareSettings) -> Scenario:
-    """Return the usual scenario, on tiles where they are at hand."""
+    """Return the usual scenario, from tiles if they are present."""
     tiles = _tiles(settings.machine.data_dir)
     return scenario_of(settings) if tiles is None else scenario_on(tiles, settings)
 
@@ -52,10 +52,10 @@ def _tiles(data_dir: str | None) -> Dataset | None:
 
 @lru_cache(maxsize=1)
 def scenario_of_turned_digits(settings: CompareSettings) -> Scenario:
-    """Return clients who each hold a slant of their own: all their digits are turned by one angle.
+    """Return a scenario in which each client's digits are rotated by an angle of its own.
 
-    Angles are uniform from -45 to 45 degrees, those of the test images too. So what a client has
-    to teach is not in its labels alone, as with people who write by hand.
+    Angles are uniform from -45 to 45 degrees, for test images too. So clients differ in more than
+    their labels, as people's handwriting does.
     """
     usual = scenario_of(replace(settings, dataset="digits"))
     data, held = usual.dataset, usual.samples.ravel()
@@ -86,10 +86,10 @@ def _turned(images: NDArray[np.float32], degrees: NDArray[np.float64]) -> NDArra
 
 @lru_cache(maxsize=1)
 def scenario_of_natural(settings: CompareSettings) -> Scenario:
-    """Return clients who are schools, lecturers or users, each with as many samples of its own.
+    """Return a scenario whose clients are schools, lecturers or users, with equal sample sizes.
 
-    Of a client that holds more than `num_samples`, these are drawn at random; one that holds fewer
-    uses some of them again, each as often as any other or once more.
+    A client with more than `num_samples` samples uses a random subset. A client with fewer repeats
+    its samples, so that their counts differ by at most one.
     """
     of_clients = settings.federation
     dataset, owners = _natural(settings.dataset)

@@ -1,4 +1,4 @@
-"""Cells without training: who would be selected, and how the clients are registered."""
+"""Cells without training: the selected data, and the clients in each category."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -26,11 +26,11 @@ LETTERS: Final[Mapping[str, Any]] = {
     "reference_set": (1, 52),
     "thresholds": (0.06,),
 }
-"""A drawn federation like FEMNIST."""
+"""Settings of a drawn federation that resembles FEMNIST."""
 
 
 def study_cell(method: Method, **given: Any) -> Cell:
-    """Return the cell of a method's selections, with settings by the names of `StudySettings`.
+    """Return the cell of a method's selections; keywords are fields of `StudySettings`.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def study_cell(method: Method, **given: Any) -> Cell:
 
 
 def registry_cell(**given: Any) -> Cell:
-    """Return the cell of the overall registry of a federation.
+    """Return the cell of a federation's overall registry.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def registry_cell(**given: Any) -> Cell:
 def study_cells(
     method: Method, options: PaperSettings, seeds: tuple[int, ...] = (0,), **given: Any
 ) -> list[Cell]:
-    """Return a cell for each seed at rho = 10 and EMD_avg = 1.5; the user's seeds come first."""
+    """Return a cell per seed at rho = 10 and EMD_avg = 1.5; `options.seeds` override `seeds`."""
     return [
         study_cell(method, **{**SKEW, "num_clients": CLIENTS[options.scale], "seed": seed, **given})
         for seed in options.seeds or (seeds if options.is_full else (0,))
@@ -87,7 +87,7 @@ def _skew(settings: StudySettings) -> str:
 def _measure_study(
     settings: StudySettings, kind: str, _machine: MachineSettings, advance: Advance
 ) -> Measured:
-    """Select for as many rounds as the cell has."""
+    """Run the selections of a cell."""
     results = study(
         settings,
         lambda _method, _round: advance(1 / settings.num_rounds),
@@ -106,7 +106,7 @@ def _measure_study(
 def _measure_registry(
     settings: StudySettings, _machine: MachineSettings, _advance: Advance
 ) -> Measured:
-    """Count the clients of each category."""
+    """Count the clients in each category."""
     federation = draw_federation(settings)
     rule = settings.protocol_settings().rule
     assert isinstance(rule, Paper)  # noqa: S101 - as `registry_cell` sets it

@@ -17,7 +17,7 @@ _PAPER: Final[Mapping[str, Mapping[str, float]]] = {
     "MNIST": {"1": 0.9662, "2": 0.9668, "5": 0.9665, "10": 0.9684, "20": 0.9678, "opt": 0.9694},
     "CIFAR10": {"1": 0.4300, "2": 0.4518, "5": 0.4486, "10": 0.4441, "20": 0.4577, "opt": 0.5295},
 }
-"""Table 2: distance and accuracies for each number of tries H, and for greedy selection."""
+"""The paper's Table 2: distance and accuracies for each number of tries H, and for greedy."""
 
 _TRIES: Final = {"full": (1, 2, 5, 10, 20), "small": (1, 10)}
 _BASELINES: Final = (Method("random"), Method("greedy"), Method("dubhe"))
@@ -50,7 +50,7 @@ def _cells(options: PaperSettings) -> list[Cell]:
         for method in _methods(options)
         for cell in _selections(options, kind, method)
     ]
-    # Seed by seed, so that what is there after an interruption covers all methods.
+    # Seed by seed, so that an interrupted run covers all methods.
     trained = [
         cell
         for of_dataset in _trainings(options).values()
@@ -67,9 +67,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
         "Multi-time selection",
         [
             (
-                f"Federations of rho = 10 and EMD_avg = 1.5, N = {CLIENTS[options.scale]}, of "
-                "which K = 20 train. EMD* is the mean of ||p_o - p_u||_1 over the rounds. After "
-                "the sign ± stands the largest distance of a seed from the mean of all."
+                f"Federations with rho = 10, EMD_avg = 1.5, N = {CLIENTS[options.scale]} and "
+                "K = 20. EMD* is the mean of ||p_o - p_u||_1 over the rounds. ± is the largest "
+                "distance of a seed from the mean."
             )
         ],
         [
@@ -95,7 +95,7 @@ def _distances(options: PaperSettings, found: Found) -> Table:
             ]
         )
     return Table(
-        "EMD* of each way of selecting, the other label term of the bound, and the share of "
+        "EMD* of each selection method, the other label term of the bound, and the share of "
         f"clients selected within {_ROUNDS[options.scale]} rounds",
         (
             "method",
@@ -124,7 +124,7 @@ def _accuracies(
     ]
     return Table(
         f"{dataset}: accuracy over the last rounds. Share of greedy's gain: 0 % is random, 100 % "
-        "greedy selection. Beta, the paper's measure: 0 % is one try (H=1), 100 % greedy",
+        "is greedy. Beta, the paper's measure: 0 % is one try (H=1), 100 % is greedy",
         ("method", "accuracy, paper", "accuracy", "share of greedy's gain", "beta", "beta, paper"),
         rows,
     )
@@ -151,7 +151,7 @@ def _paper_share(dataset: str, method: Method) -> str:
 
 
 EXPERIMENT: Final = Experiment(
-    "Distance and accuracy for H tries; with --datasets none the distance alone.",
+    "Distance and accuracy for H tries; only the distance with --datasets none.",
     _cells,
     _report,
     needs_all=False,

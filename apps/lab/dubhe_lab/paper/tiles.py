@@ -1,4 +1,4 @@
-"""CIFAR-10 in a few pictures, each with rows of images."""
+"""CIFAR-10 as a few large pictures, each a grid of images."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +15,10 @@ _SIDE: Final = 32
 
 
 def load_tiles(data_dir: Path) -> Dataset | None:
-    """Load ``labels.npz`` (``y_train``, ``y_test``) and ``train_00.webp`` and so on.
+    """Load ``labels.npz`` (``y_train``, ``y_test``), ``train_00.webp`` and so on.
 
-    They are in the folder or in ``cifar10`` in it. It is None if they are not there, and a
-    `DataError` if they cannot be read.
+    Looks in the folder and in its subfolder ``cifar10``. Returns None if there are no tiles, and
+    raises `DataError` if they cannot be read.
     """
     folders = [each for each in (data_dir, data_dir / "cifar10") if (each / "labels.npz").is_file()]
     if not folders:

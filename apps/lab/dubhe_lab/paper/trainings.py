@@ -1,4 +1,4 @@
-"""Cells with training: one way of selecting in one federation, with one seed."""
+"""Cells with training: one selection method in one federation, with one seed."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,15 +19,15 @@ from dubhe_lab.report.picture import Panel, picture
 from dubhe_lab.report.results import ComparisonResults, FederationSummary, MethodResult
 
 ALL: Final = (Method("random"), Method("dubhe-paper", 1), Method("dubhe"), Method("greedy"))
-"""The paper's three ways of selecting and this package's own."""
+"""The paper's three selection methods and this package's default."""
 
 Trainings: TypeAlias = Mapping[str, list[Cell]]
-"""The cells of each method, one for each seed."""
+"""The cells of each method, one per seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCellSettings(CompareSettings):
-    """A comparison, also of methods and on data that only the reproduction has."""
+    """The settings of a comparison, with the further data sets of the reproduction."""
 
     dataset: str = same(
         CompareSettings, "dataset", choices=(*DATASETS, "femnist", "turned-digits", *NATURAL)
@@ -39,7 +39,7 @@ _SMALL: Final[Mapping[str, Any]] = {
     "num_samples": 32,
     "learning_rate": 3e-3,
     "epochs": 1,
-    # The sets are the same with any keys, and small ones take a tenth of the time.
+    # Selected sets do not depend on the key size, and small keys take a tenth of the time.
     "key_bits": 512,
 }
 _ROUNDS: Final = {"full": 200, "small": 12}
@@ -54,12 +54,12 @@ _SECONDS_PER_ROUND: Final = {
     "insteval": 0.3,
     "movielens": 0.5,
 }
-"""On one core, about, with 20 clients; only their ratios matter."""
+"""Rough seconds per round on one core with 20 clients; only their ratios matter."""
 _USUAL_PARTICIPANTS: Final = 20
 
 _LETTERS: Final = {**LETTERS, "epochs": 5}
 _FIXED: Final = {"norm": "batch", "precision": "float32"}
-"""Part of every key: how ResNet18 normalised, which others do not, and how numbers are kept."""
+"""Fixed parts of every cell's key, kept so that the keys of stored cells stay valid."""
 _GROUP_NORM: Final = {"norm": "group"}
 
 _NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "methods")
@@ -68,9 +68,10 @@ _NO_IDENTITY: Final = ("data_dir", "device", "engine", "evaluate_every", "method
 def training_cell(
     name: str, skew: str, method: Method, seed: int, options: PaperSettings, **given: Any
 ) -> Cell:
-    """Return the cell of a training in a data set with rho/EMD_avg, as the paper names them.
+    """Return the cell of a training on a data set with skew rho/EMD_avg, as the paper names them.
 
-    At small scale digits stand for all. Further settings are as in `CompareSettings.for_dataset`.
+    At small scale, digits stand in for every data set. Other keywords are as in
+    `CompareSettings.for_dataset`.
     """
     dataset = name.lower() if options.is_full else "digits"
     rho, emd = map(float, skew.split("/"))
@@ -82,10 +83,10 @@ def training_cell(
             "rho": rho,
             "emd": emd,
             "num_rounds": options.num_rounds or _ROUNDS[options.scale],
-            # Of the large ones an evaluation takes as long as the training of a dozen clients.
+            # On large test sets, an evaluation takes as long as training a dozen clients.
             "evaluate_every": 1 if dataset == "digits" else 5,
             "methods": (method.kind,),
-            # As in the paper; its learning rate is the usual one of Adam.
+            # As in the paper, with Adam's default learning rate.
             "optimizer": "adam",
             "seed": seed,
             **method.settings,
@@ -97,9 +98,9 @@ def training_cell(
 
 
 def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
-    """Return the cell of a training on digits that each client turns by an angle of its own.
+    """Return the cell of a training on digits rotated by an angle per client.
 
-    Sizes and training are those of `dubhe compare`.
+    Sizes and training settings are the defaults of `dubhe compare`.
     """
     given = {} if options.is_full else {**_SMALL, "num_rounds": _ROUNDS["small"]}
     own = {"learning_rate": 0.1, "num_clients": 150, "num_samples": 32, "seed": seed}
@@ -110,7 +111,7 @@ def turned_digits(method: Method, seed: int, options: PaperSettings) -> Cell:
 
 
 def comparison_cell(kind: str, name: str, method: Method, settings: CompareSettings) -> Cell:
-    """Return the cell of a training with one method, of a kind and with a name of its own."""
+    """Return the cell of a training with one method, under the given kind and name."""
     participants = settings.selection.num_participants
     return Cell(
         kind,
@@ -135,9 +136,9 @@ def trainings(
     seeds: tuple[int, ...] = (0,),
     **given: Any,
 ) -> dict[str, list[Cell]]:
-    """Return the cells of all methods in one federation; the seeds are those of full scale.
+    """Return the cells of all methods in one federation; `seeds` apply at full scale.
 
-    What else is given is as in `training_cell`.
+    Other keywords are as in `training_cell`.
     """
     wanted = options.seeds or (seeds if options.is_full else (0,))
     return {
@@ -147,9 +148,9 @@ def trainings(
 
 
 def final_accuracy(result: Mapping[str, Any]) -> float:
-    """Return the mean accuracy over the last 50 rounds, or the last quarter of fewer than 200.
+    """Return the mean accuracy over the last 50 rounds, or the last quarter if under 200 rounds.
 
-    All of these were evaluated.
+    All of these rounds were evaluated.
 
     Examples
     --------
@@ -160,19 +161,19 @@ def final_accuracy(result: Mapping[str, Any]) -> float:
 
 
 def final_mean(result: Mapping[str, Any], series: str) -> float:
-    """Return the mean of a series over the last rounds, as `final_accuracy` does."""
+    """Return the mean of a series over the same rounds as `final_accuracy`."""
     (method,) = result["methods"].values()
     values = method[series][1:]
     return fmean(values[-min(_LAST_ROUNDS, max(1, len(values) // 4)) :])
 
 
 def accuracies(cells: list[Cell], found: Found) -> list[float]:
-    """Return the final accuracy of each seed that is finished."""
+    """Return the final accuracy of each finished seed."""
     return [final_accuracy(result) for result in finished(cells, found)]
 
 
 def together(cells: Trainings, found: Found) -> ComparisonResults | None:
-    """Return the first seed of each finished method as one comparison, or None if none is."""
+    """Return the first seed of each finished method as one comparison, or None without any."""
     methods, federation = {}, None
     for name, of_seeds in cells.items():
         result = found.get(of_seeds[0].key)
@@ -186,7 +187,7 @@ def together(cells: Trainings, found: Found) -> ComparisonResults | None:
 
 
 def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> list[Picture]:
-    """Return a picture of the rounds of each federation, of the first seed, or none if none is."""
+    """Return a picture of each federation's first finished seed over the rounds."""
     panels = [
         panel
         for federation, cells in federations.items()
@@ -196,9 +197,9 @@ def curves_of(name: str, federations: Mapping[str, Trainings], found: Found) -> 
     if not panels:
         return []
     caption = (
-        "Test accuracy above both label terms of the bound of the weight divergence (eq. 3), "
-        "which rise with the distance of the selected data from uniform and with that of the "
-        "clients from the selected data."
+        "Test accuracy, above both label terms of the bound on the weight divergence (eq. 3): "
+        "the selected data's distance from uniform, and the clients' distance from the selected "
+        "data."
     )
     return [Picture(name, caption, picture(panels))]
 
@@ -213,14 +214,14 @@ def _curves(federation: str, results: ComparisonResults) -> list[Panel]:
 
 
 def measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
-    """Train with one way of selecting."""
-    # These need torch, an extra, and seconds to be imported.
+    """Train with one selection method."""
+    # Imported here, since they need torch, which is an extra and slow.
     from dubhe_lab.experiments.compare import compare  # noqa: PLC0415
     from dubhe_lab.experiments.scenario import scenario_of  # noqa: PLC0415
     from dubhe_lab.paper import scenarios  # noqa: PLC0415
 
     def on_round(_method: str, server_round: int, _accuracy: float | None) -> None:
-        # Round 0 is the initial model.
+        # Round 0 is the initial model and trains nobody.
         advance(min(server_round, 1) / settings.num_rounds)
 
     made = {
@@ -241,7 +242,7 @@ def measure(settings: CompareSettings, machine: MachineSettings, advance: Advanc
 
 
 def device_name(machine: MachineSettings) -> str:
-    """Return on what a machine trains."""
+    """Return the name of the device to train on."""
     import torch  # noqa: PLC0415 - an extra
 
     from dubhe_lab.training.loop import resolve_device  # noqa: PLC0415 - imports torch

@@ -1,4 +1,4 @@
-"""Unbiasedness for K = 10 ... N: how far the selected data is from uniform (paper, 6.3.1)."""
+"""Unbiasedness: the selected data's distance from uniform for K = 10 ... N (paper, 6.3.1)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,7 +15,7 @@ from dubhe_lab.report.picture import picture
 from dubhe_lab.report.table import Table
 
 _REDUCTION: Final = 0.644
-"""Section 6.3.1: by how much ``||p_o - p_u||_1`` falls against random selection, at 10/1.5."""
+"""Section 6.3.1: the reduction of ``||p_o - p_u||_1`` against random selection, at 10/1.5."""
 
 _METHODS: Final = (
     Method("random"),
@@ -87,12 +87,12 @@ def _report(options: PaperSettings, found: Found) -> Section:
         "Data unbiasedness",
         [
             (
-                f"Federations of rho = 10 and EMD_avg = 1.5, N = {CLIENTS[options.scale]}, "
+                f"Federations with rho = 10, EMD_avg = 1.5 and N = {CLIENTS[options.scale]}, "
                 f"{_ROUNDS[options.scale]} selections each. The paper says that Dubhe reduces the "
-                f"distance by {_REDUCTION:.1%} against random selection, without naming K."
+                f"distance by {_REDUCTION:.1%} against random selection, but not for which K."
             ),
             (
-                "The paper leaves its generator of clients open, so there are two: Dirichlet "
+                "The paper does not say how it draws clients, so we use two generators: Dirichlet "
                 "distributions, and mixtures of the global distribution with one or two dominating "
                 "classes."
             ),
@@ -101,7 +101,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
         [
             Picture(
                 "unbiasedness",
-                "Distance of the selected data from uniform over the number of clients that train: "
+                "The selected data's distance from uniform by the number of clients that train: "
                 "bars show the mean, dots the standard deviation over rounds.",
                 picture(panels),
             )

@@ -1,4 +1,4 @@
-"""Past the paper: is the verdict of `dubhe_lab.study` right? Trainings of random federations."""
+"""Past the paper: is the verdict of `dubhe_lab.study` right? Trains in random federations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,21 +24,21 @@ from dubhe_lab.report.table import Table
 
 _FEDERATIONS: Final = {"full": range(200), "small": range(3)}
 _KINDS: Final = {120: ((0.2, 1.6), 20, 40), 160: ((1.4, 1.7), 3, 10), 200: ((0.2, 1.7), 2.5, 40)}
-"""Range of EMD_avg, largest rho and most participants, of the federations below a number."""
+"""By upper limit of the federation's number: range of EMD_avg, largest rho, most participants."""
 _SMALL: Final = {"num_rounds": 12, "key_bits": 512}
 _FITTED: Final = {"full": {*range(60), *range(120, 140), *range(160, 180)}, "small": set[int]()}
-"""Those that were used to find out what the study foretells; they are not shown."""
+"""The federations that the study's formula was fitted to, which are not shown."""
 
 _COMPARED: Final = ("random", "dubhe")
 _LOOKS: Final = {"not": ("#D55E00", "x"), "little": ("#56B4E9", "s"), "much": ("#0072B2", "o")}
-"""How federations of each verdict are drawn."""
+"""Colour and marker of each verdict."""
 
 
 @cache
 def _settings(number: int, *, is_full: bool) -> CompareSettings:
-    """Return the comparison in a random federation of 25 to 300 clients.
+    """Return the comparison for a random federation of 25 to 300 clients.
 
-    Skew that such a federation cannot have is drawn anew.
+    Draws again until the federation can have the drawn skew.
     """
     rng = generator(number, "verdict")
     small = {} if is_full else _SMALL
@@ -82,9 +82,9 @@ def _cell(settings: CompareSettings) -> Cell:
 
 
 def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advance) -> Measured:
-    """Study the federation, and train in it at random and with Dubhe.
+    """Study the federation, and train in it with random selection and with Dubhe.
 
-    What the study makes of its distances may change, so these are kept.
+    Stores the study's distances rather than its verdict, whose formula may change.
     """
     from dubhe_lab.experiments.compare import compare  # noqa: PLC0415 - imports torch
 
@@ -112,20 +112,21 @@ def _report(options: PaperSettings, found: Found) -> Section:
     others = list(finished(cells, found))
     return Section(
         "verdict",
-        "Whether the verdict of a study is right",
+        "Is the verdict of a study right?",
         [
             (
-                "Random federations of 25 to 300 clients: of four three with rho up to 20, EMD_avg "
-                "up to 1.6, and K from 3 to half of the clients, at most 40; one with rho up to 3, "
-                "EMD_avg from 1.4 to 1.7, and K from 3 to 10. Each is studied, and trained in at "
-                "random and with Dubhe as it comes, on handwritten digits as in dubhe compare. "
-                "What the study foretells was fitted to 80 such federations, which are not shown."
+                "Random federations of 25 to 300 clients. Three in four have rho up to 20, EMD_avg "
+                "up to 1.6, and K from 3 to half of the clients, at most 40; the fourth has rho up "
+                "to 3, EMD_avg from 1.4 to 1.7, and K from 3 to 10. Each is studied, and trained "
+                "with random selection and with Dubhe's defaults, on handwritten digits as in "
+                "dubhe compare. The study's formula was fitted to 80 such federations, which are "
+                "not shown."
             )
         ],
         [
             Table(
                 "Points of accuracy that Dubhe gained, by the verdict of the study",
-                ("verdict", "federations", "foretold", "gained", "nine of ten"),
+                ("verdict", "federations", "predicted", "gained", "nine in ten"),
                 [row for verdict in _LOOKS if (row := _row(verdict, others))],
             )
         ]
@@ -134,7 +135,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
         [
             Picture(
                 "verdict",
-                "Points of accuracy that Dubhe gained over random selection, and those foretold.",
+                "Points of accuracy that Dubhe gained over random selection, by predicted points.",
                 picture([partial(_draw, results=others)]),
             )
         ]
@@ -144,7 +145,7 @@ def _report(options: PaperSettings, found: Found) -> Section:
 
 
 def _row(verdict: str, results: Sequence[Any]) -> list[str]:
-    """Return means and range of the points, or nothing where no federation is of the verdict."""
+    """Return the means and the range of points for a verdict, or nothing without federations."""
     own = [result for result in results if verdict_on(_foretold(result)) == verdict]
     if not own:
         return []
@@ -173,15 +174,15 @@ def _draw(axes: Axes, results: Sequence[Any]) -> None:
         points = [*map(_foretold, own)], [*map(_gained, own)]
         axes.scatter(*points, c=colour, marker=marker, label=verdict)
     axes.axline((0, 0), slope=1, color=UNIFORM_COLOUR, linewidth=1.2, linestyle="--")
-    axes.set_xlabel("Points of accuracy that the study foretells")
+    axes.set_xlabel("Points of accuracy that the study predicts")
     axes.set_ylabel("Points gained")
-    axes.set_title("What the study foretold, and what was gained")
+    axes.set_title("Predicted and actual gain")
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: points of accuracy against the verdict of a study.",
+    "Past the paper: points of accuracy gained, by the verdict of a study.",
     _cells,
     _report,
     needs_all=False,
 )
-"""`dubhe paper verdict`: what is gained where a study foretells much, little or nothing."""
+"""`dubhe paper verdict`: the gain where a study predicts much, little or nothing."""

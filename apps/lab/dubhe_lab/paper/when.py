@@ -1,4 +1,4 @@
-"""Past the paper: when balancing helps, by skew of the federation and share of its clients."""
+"""Past the paper: when balancing helps, by the federation's skew and the share K / N."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -26,9 +26,9 @@ _EMDS: Final = {"full": (0.5, 1.0, 1.5), "small": (0.5, 1.5)}
 _PARTICIPANTS: Final = {"full": (8, 20, 60), "small": (8,)}
 _METHODS: Final = ("random", "powd", "dubhe")
 _AGAINST: Final = {"random": ("random", "-"), "powd": ("Power-of-Choice", "--")}
-"""What Dubhe is compared with, and how it is drawn."""
+"""The methods to compare Dubhe with: label and line style."""
 _LOOKS: Final = {1.0: ("#E69F00", "s"), 3.0: ("#56B4E9", "^"), 10.0: ("#0072B2", "o")}
-"""How federations of each rho are drawn, in colours that show on light and dark pages."""
+"""Colour and marker of each rho, visible on light and dark pages."""
 
 _Place = tuple[float, float, int]
 """rho, EMD_avg and K."""
@@ -51,7 +51,7 @@ def _settings(place: _Place, method: str, seed: int, options: PaperSettings) -> 
 
 @cache
 def _can_be_drawn(rho: float, emd: float) -> bool:
-    """Return whether there are federations of such a skew."""
+    """Return whether a federation can have this skew."""
     settings = CompareSettings.for_dataset("digits", rho=rho, emd=emd, num_clients=_CLIENTS)
     try:
         settings.federation.draw("digits", 10)
@@ -92,7 +92,7 @@ def _cells(options: PaperSettings) -> list[Cell]:
 
 
 def _gains(place: _Place, options: PaperSettings, found: Found) -> dict[str, list[float]]:
-    """Return the points that Dubhe gained with each seed over each of the others."""
+    """Return the points that Dubhe gained over each other method, by seed."""
     reached: dict[str, dict[int, float]] = {}
     for method in _METHODS:
         cells = {seed: _cell(place, method, seed, options).key for seed in _seeds(options)}
@@ -115,9 +115,9 @@ def _report(options: PaperSettings, found: Found) -> Section:
         [
             (
                 f"Digits, N = {_CLIENTS}, SGD as in dubhe compare, 60 rounds: points of accuracy, "
-                "over the last quarter of the rounds, that Dubhe as it comes gains over random "
-                "selection and over Power-of-Choice. After the sign ± stands the standard error "
-                "of the mean over paired seeds."
+                "over the last quarter of the rounds, that Dubhe's defaults gain over random "
+                "selection and over Power-of-Choice. ± is the standard error of the mean over "
+                "paired seeds."
             )
         ],
         [_table(gains)] if gains else [],
@@ -147,8 +147,8 @@ def _picture(gains: Mapping[_Place, Mapping[str, Sequence[float]]]) -> Picture:
     panels = [partial(_draw, gains=gains, number=number, limits=limits) for number in numbers]
     caption = (
         "Points of accuracy that Dubhe gains over random selection (solid) and over "
-        "Power-of-Choice (dashed), by how much clients differ, how skewed all data is, and the "
-        "share of the clients that train in a round."
+        "Power-of-Choice (dashed), by the skew between clients, the global skew, and the share of "
+        "clients that train in a round."
     )
     return Picture("when", caption, picture(panels, width=8.0, height=2.8))
 
@@ -160,7 +160,7 @@ def _draw(
     number: int,
     limits: tuple[float, float],
 ) -> None:
-    """Draw the points over EMD_avg, a line for each rho and each of the others."""
+    """Draw the points by EMD_avg, with a line for each rho and each other method."""
     for rho, (colour, marker) in _LOOKS.items():
         own = {emd: of for (r, emd, k), of in gains.items() if (r, k) == (rho, number)}
         for other, (name, line) in _AGAINST.items():
@@ -173,13 +173,13 @@ def _draw(
     axes.set_xticks(sorted({emd for _, emd, _ in gains}))
     axes.set_xlabel(r"How much clients differ, $EMD^{avg}$")
     axes.set_ylabel("Points gained")
-    axes.set_title(f"{number} of {_CLIENTS} clients a round")
+    axes.set_title(f"{number} of {_CLIENTS} clients per round")
 
 
 EXPERIMENT: Final = Experiment(
-    "Past the paper: points that balancing gains, by rho, EMD_avg and K / N.",
+    "Past the paper: points gained by balancing, by rho, EMD_avg and K / N.",
     _cells,
     _report,
     needs_all=False,
 )
-"""`dubhe paper when`: where balancing is worth its price, and where it is not."""
+"""`dubhe paper when`: where balancing is worth its cost, and where it is not."""

@@ -1,1 +1,1 @@
-"""Results of experiments as JSON, and figures made from them."""
+"""Results of experiments: their JSON files, tables, figures and verdicts."""

@@ -1,4 +1,11 @@
-"""What a study of somebody's own federation found: tables, and a verdict in words."""
+"""The result of a study of one's own federation: tables, and a verdict in words.
+
+`dubhe_lab.study` selects clients without training and hands the distances to `FederationStudy`.
+The verdict rests on a formula that turns distances from uniform into points of accuracy
+(`points_of_digits`). It was fitted to trainings on handwritten digits in random federations, so
+other federations get a range in place of a number. `dubhe paper verdict` measures how well the
+verdict holds.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -15,12 +22,13 @@ from dubhe_lab.report.picture import method_label
 from dubhe_lab.report.table import Table
 
 _LEGEND: Final = (
-    "Distances go from 0, all classes alike, to 2. Of ten rounds: the data of ten rounds together, "
-    "most of what counts for a model. Skew of clients: how far single clients are from the mix of "
-    "their round. Clients trained: within the rounds of this study. kB: of all nodes together."
+    "Distances from uniform go from 0 (all classes equally frequent) to 2. Of ten rounds: the "
+    "pooled data of ten rounds, which matters most for the model. Skew of clients: how far each "
+    "client is from its round's mix. Clients trained: at least once in this study. kB: all nodes "
+    "together."
 )
 _VERDICTS: Final = {
-    "much": "Dubhe helps much here.",
+    "much": "Dubhe helps a lot here.",
     "little": "Dubhe helps a little here.",
     "not": "Dubhe hardly helps here.",
 }
@@ -30,16 +38,16 @@ _FITTED_CLASSES: Final = 10
 _FITTED_CLIENTS: Final = range(25, 301)
 _FITTED_PARTICIPANTS: Final = range(3, 41)
 _ELSEWHERE: Final = (1 / 3, 2)
-"""Smallest and largest share of the formula's points that was gained where it was not fitted."""
+"""Range of actual gain over predicted gain in federations unlike the fitted ones."""
 
 
 def points_of_digits(emd: float, lasting: Sequence[float], distance: Sequence[float]) -> float:
-    """Return about how many points of accuracy Dubhe gains with handwritten digits, at most 15.
+    """Return roughly the points of accuracy that Dubhe gains on handwritten digits, at most 15.
 
-    The distances, of ten rounds together and of one, are those at random and with Dubhe. Of ten
-    rounds their third powers count: the rarer a class is, the more it costs if it becomes rarer
-    still. Single rounds matter where clients hold few classes. Fitted; see
-    docs/howto/my_federation.md.
+    `lasting` (ten rounds pooled) and `distance` (one round) hold the distances from uniform with
+    random selection and with Dubhe. The formula cubes `lasting`, since losing more of a class costs
+    more the rarer it already is. Single rounds matter where clients hold few classes. The
+    coefficients are fitted; see docs/howto/my_federation.md.
 
     >>> round(points_of_digits(1.0, lasting=(0.5, 0.1), distance=(0.6, 0.2)), 1)
     7.0
@@ -55,7 +63,7 @@ def _points(points: float) -> str:
 
 
 def verdict_on(points: float) -> str:
-    """Return the verdict on so many points: "not" below half a point, where hardly one is gained.
+    """Return the verdict on predicted points: "much" from 5, "little" from 0.5, else "not".
 
     >>> [verdict_on(points) for points in (5.0, 4.9, 0.5, 0.4)]
     ['much', 'little', 'little', 'not']
@@ -65,11 +73,12 @@ def verdict_on(points: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """What a way of selecting reached: means over the rounds, and the share of clients selected.
+    """The balance that a selection method reached, as means over the rounds.
 
-    `distance` is ``||p_o - p_u||_1``, from 0 to 2, with p_o as the strategy averages the clients;
-    `lasting`, the same of the mean p_o of ten rounds in a row, most of what counts for a model;
-    `local_skew`, ``||p_l - p_o||_1`` of the selected clients.
+    `distance` is ``||p_o - p_u||_1``, from 0 to 2, with clients weighted as the strategy averages
+    them. `lasting` is the same for the mean p_o of ten consecutive rounds, which matters most for
+    the model. `local_skew` is ``||p_l - p_o||_1`` of the selected clients, and `coverage` the share
+    of clients selected at least once.
     """
 
     distance: float
@@ -80,9 +89,9 @@ class Reached:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What Dubhe costs in a round beside the training, for all nodes together.
+    """Dubhe's cost in a round besides training, for all nodes together.
 
-    `node_seconds` is what one node computes on this machine, with encryption.
+    `node_seconds` is the time that one node computes on this machine, encryption included.
     """
 
     exchanges: float
@@ -94,26 +103,26 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class FederationStudy:
-    """What `dubhe_lab.study` found; `helps` and `verdict` say whether Dubhe helps, and why.
+    """The result of `dubhe_lab.study`; `helps` and `verdict` say whether Dubhe helps, and why.
 
     Parameters
     ----------
     read : str
-        What was read: clients, classes and totals.
+        What was read from the table: clients, classes and totals.
     num_clients, num_classes : int
-        N and C.
+        ``N`` and ``C``.
     sizes : tuple of int
         Samples of the smallest, the median and the largest client.
     rho, emd : float
-        Largest class divided by the smallest, and EMD_avg: how much clients differ, from 0 to 2.
+        Size of the largest class over the smallest, and EMD_avg: how much clients differ, 0 to 2.
     methods : mapping of str to Reached
-        Random selection, Dubhe, and the greedy oracle, which sees all labels.
+        Results of random selection, Dubhe, and the greedy oracle, which sees all labels.
     costs : mapping of str to Cost
-        Those of a round with a registration, and of one without.
+        Costs of a round with a registration, and of one without.
     arguments : DubheArguments
-        How Dubhe selected.
+        The settings with which Dubhe selected.
     sweep : mapping of int to mapping of str to Reached
-        What random selection and Dubhe reach with other numbers of participants, and with this one.
+        Results of random selection and Dubhe for this and other numbers of participants.
     """
 
     read: str
@@ -129,7 +138,7 @@ class FederationStudy:
 
     @property
     def points(self) -> float:
-        """About how many points of accuracy Dubhe would gain if these were handwritten digits."""
+        """Points of accuracy that Dubhe would gain if the samples were handwritten digits."""
         return self._points_of(self.methods)
 
     def _points_of(self, methods: Mapping[str, Reached]) -> float:
@@ -138,7 +147,7 @@ class FederationStudy:
 
     @property
     def helps(self) -> str:
-        """The verdict in a word: "much" from five points on, "little" from a half, or "not"."""
+        """The verdict in a word: "much", "little" or "not"; see `verdict_on`."""
         return verdict_on(self.points)
 
     @property
@@ -148,30 +157,30 @@ class FederationStudy:
         is_near = 2 * self.arguments.num_participants > self.num_clients
         why = f" {self._reason()}" if is_near or self.helps != "much" else ""
         return (
-            f"{_VERDICTS[self.helps]}{why} The data of ten rounds together is {random.lasting:.2f} "
+            f"{_VERDICTS[self.helps]}{why} The pooled data of ten rounds is {random.lasting:.2f} "
             f"from uniform with random selection and {dubhe.lasting:.2f} with Dubhe; for a single "
             f"round it is {random.distance:.2f} and {dubhe.distance:.2f}. Clients differ by "
             f"{self.emd:.2f}. {self._worth()}{self._weights()}"
         )
 
     def _worth(self) -> str:
-        """Return the accuracy to expect: a number where the formula was fitted, else a range."""
+        """Return the expected gain: a number where the formula was fitted, else a range."""
         least, most = _NINE_OF_TEN[self.helps]
         if not (others := self._unlike_fitted()):
             return (
                 f"On handwritten digits that is worth {_points(self.points)} points of accuracy "
-                "after 60 rounds. Nine of ten such federations with this verdict gained "
+                "after 60 rounds. Nine in ten such federations with this verdict gained "
                 f"{least} to {most}."
             )
         less, more = (factor * self.points for factor in _ELSEWHERE)
         return (
             f"Expect {min(least, less):.1f} to {max(most, more):.1f} points of accuracy. This is a "
             "range because the formula was fitted to handwritten digits, with ten classes and 25 "
-            f"to 300 clients of one size; here there are {' and '.join(others)}."
+            f"to 300 clients of equal size, and you have {' and '.join(others)}."
         )
 
     def _unlike_fitted(self) -> list[str]:
-        """Return in what this federation differs from those to which the formula was fitted."""
+        """Return how this federation differs from the ones that the formula was fitted to."""
         smallest, _, largest = self.sizes
         unlike = {
             f"{self.num_classes} classes": self.num_classes != _FITTED_CLASSES,
@@ -194,10 +203,10 @@ class FederationStudy:
 
     @property
     def code(self) -> str:
-        """The settings, to be pasted into a server app."""
+        """The settings as code to paste into a server app."""
         rule = self.arguments.rule
         lines = ["from flwr.serverapp.strategy import FedAvg", ""]
-        given = _changed(self.arguments, without={"seed", "simulation"})  # those of any study
+        given = _changed(self.arguments, without={"seed", "simulation"})  # set by every study
         if "rule" in given:
             name, own = type(rule).__name__, _changed(rule).items()
             given["rule"] = f"{name}({', '.join(f'{key}={value}' for key, value in own)})"
@@ -207,7 +216,7 @@ class FederationStudy:
         return "\n".join([*lines, "", "strategy = Dubhe(", *values, ")"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that was found, as JSON takes it."""
+        """Return all results in a form that JSON can hold."""
         rho = self.rho if isfinite(self.rho) else None  # JSON has no infinity
         sweep = {str(wanted): of for wanted, of in asdict(self)["sweep"].items()}
         found = asdict(self) | {"arguments": self.code, "rho": rho, "sweep": sweep}
@@ -219,14 +228,14 @@ class FederationStudy:
         return page.getvalue()
 
     def __rich__(self) -> RenderableType:
-        """Return what a terminal shows."""
+        """Return the text for a terminal."""
         tables = (table.for_terminal() for table in self._tables())
         code = [Text(f"\n{self.code}\n")] if self.helps != "not" else []
         verdict = Text(self.verdict, style="bold")
         return Group(Text(self._facts()), "", *tables, Text(f"{_LEGEND}\n"), verdict, *code)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the HTML for a notebook."""
         tables = "".join(table.for_html() for table in self._tables())
         code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
         facts = "<br>".join(escape(self._facts()).splitlines())
@@ -237,7 +246,7 @@ class FederationStudy:
 
     def _facts(self) -> str:
         classes = (
-            f"The largest class has {self.rho:.3g} times the samples of the smallest (rho)"
+            f"The largest class has {self.rho:.3g} times as many samples as the smallest (rho)"
             if isfinite(self.rho)
             else "Some classes have no samples"
         )
@@ -250,17 +259,17 @@ class FederationStudy:
         number, wanted = self.num_clients, self.arguments.num_participants
         random, greedy = (self.methods[name].lasting for name in ("random", "greedy"))
         if 2 * wanted > number:
-            return f"{wanted} of {number} clients leave little to choose: select fewer in a round."
+            return f"Selecting {wanted} of {number} clients leaves little choice: select fewer."
         if number < 20:
-            transposed = " A row is a client: is the table transposed?"
-            few = f"{number} clients are few: there is little to choose from."
+            transposed = " Each row should be a client: is the table transposed?"
+            few = f"{number} clients leave little choice."
             return few + (transposed if number < self.num_classes else "")
         if random < 0.25:
-            return "Over ten rounds random selection is balanced enough by itself."
+            return "Over ten rounds, random selection is already balanced."
         if self.emd < 0.5:
-            return "Clients hold much the same mix: it matters less which of them train."
+            return "All clients hold a similar mix, so it matters little which of them train."
         if 2 * min(greedy, self.methods["dubhe"].lasting) > random:
-            return f"Greedy selection, which sees all labels, comes no closer than {greedy:.2f}."
+            return f"Even greedy selection, which sees all labels, only gets to {greedy:.2f}."
         return "Random selection is not far behind."
 
     def _tables(self) -> list[Table]:
@@ -306,14 +315,14 @@ class FederationStudy:
         )
         of_costs = ("exchanges", "messages", "kB up", "kB down", "seconds\nof a node")
         return [
-            Table(f"How uniform the data of {number} is", ("selection", *of_data), reached),
-            Table("What it gains with more or fewer clients", ("a round", *of_sweep), swept),
-            Table("What Dubhe costs besides training", ("a round", *of_costs), costs),
+            Table(f"Balance of the data of {number}", ("selection", *of_data), reached),
+            Table("Gain with more or fewer clients per round", ("a round", *of_sweep), swept),
+            Table("Dubhe's cost besides training", ("a round", *of_costs), costs),
         ]
 
 
 def _changed(settings: Any, without: Collection[str] = ()) -> dict[str, str]:
-    """Return what differs from the defaults, as Python writes it."""
+    """Return the settings that differ from their defaults, as Python source."""
     given = {own: getattr(settings, own.name) for own in fields(settings)}
     return {
         own.name: repr(value)

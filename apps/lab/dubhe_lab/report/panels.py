@@ -1,4 +1,8 @@
-"""The figures of an experiment, made from its results alone, and the panels they consist of."""
+"""The figures of a comparison or a study, drawn from its results, and the panels they consist of.
+
+`save_figures` and `save_study_figure` write the files. The ``draw_...`` functions each draw one
+panel into given axes, and are shared with the figures of `dubhe_lab.paper`.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -37,16 +41,16 @@ _MOST_BARS: Final = 20
 
 LabelTerm = Literal["emd", "local_emd"]
 _LABEL_TERMS: Final[Mapping[LabelTerm, tuple[str, str]]] = {
-    "emd": ("How far the selected data is from uniform", "Distance from uniform"),
-    "local_emd": ("How far single clients are from the selected data", "Mean distance"),
+    "emd": ("Distance of the selected data from uniform", "Distance from uniform"),
+    "local_emd": ("Distance of each client from the selected data", "Mean distance"),
 }
-"""Title and axis of the two label terms of the paper's bound."""
+"""Title and y label of the two label terms in the paper's bound."""
 
 
 def save_figures(results: ComparisonResults, folder: Path) -> None:
-    """Write the figures of a comparison as PNG, into a folder that is made if need be.
+    """Write the figures of a comparison as PNG files, and make the folder if needed.
 
-    ``accuracy.png`` and ``class_proportions.png`` show one finding each, ``comparison.png`` both,
+    ``accuracy.png`` and ``class_proportions.png`` show one panel each, ``comparison.png`` both,
     and ``emd.png`` the two label terms of the paper's bound (eq. 3).
     """
     accuracy = partial(draw_accuracy, methods=results.methods)
@@ -62,7 +66,7 @@ def save_figures(results: ComparisonResults, folder: Path) -> None:
 
 
 def save_study_figure(results: StudyResults, path: Path) -> None:
-    """Write the figure of a study as PNG: both label terms, and class proportions."""
+    """Write the figure of a study as PNG: both label terms and class proportions."""
     _save([*_label_terms(results), _shares(results)], _width_of_classes(results), path)
 
 
@@ -92,7 +96,7 @@ def draw_accuracy(
     title: str = "Accuracy over rounds",
     looks: Looks | None = None,
 ) -> None:
-    """Draw the test accuracy over the rounds, smoothed where there are many."""
+    """Draw the test accuracy over the rounds, smoothed if there are many."""
     _draw_by_round(axes, {name: of.accuracy for name, of in methods.items()}, 0, looks)
     label_percents(axes.yaxis)
     axes.set_ylabel("Test accuracy")
@@ -100,7 +104,7 @@ def draw_accuracy(
 
 
 def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd") -> None:
-    """Draw the distance of the selected data from uniform, or of the clients from that data."""
+    """Draw the distance of the selected data from uniform, or of clients from the selected data."""
     _draw_by_round(axes, {name: getattr(each, of) for name, each in methods.items()}, 1)
     axes.set_ylim(bottom=0)
     title, distance = _LABEL_TERMS[of]
@@ -111,9 +115,9 @@ def draw_emd(axes: "Axes", methods: Mapping[str, Selected], of: LabelTerm = "emd
 def draw_shares(
     axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float] = ()
 ) -> None:
-    """Draw the class proportions of the selected data, beside those of all clients' data if given.
+    """Draw the class proportions of the selected data, and of all clients' data if given.
 
-    As bars, or as lines where there are more classes than a reader tells bars apart.
+    Few classes get bars; many classes get lines.
     """
     num_classes = len(next(iter(proportions.values())).mean)
     if num_classes <= _MOST_BARS:
@@ -140,9 +144,9 @@ def _draw_by_round(
     first_round: int,
     looks: Looks | None = None,
 ) -> None:
-    """Draw a line over the rounds for each name, smoothed where there are many rounds.
+    """Draw a line over the rounds for each name, smoothed if there are many rounds.
 
-    Rounds without a value (None) lie on the line between their neighbours, and have no marker.
+    The line passes over rounds without a value (None); only rounds with one can have a marker.
     """
     looks = looks or method_looks(series)
     window = 1
@@ -169,7 +173,7 @@ def _draw_by_round(
 def _draw_bars(
     axes: "Axes", proportions: Mapping[str, ClassProportions], all_clients: Sequence[float]
 ) -> None:
-    """Draw a bar for each class and name, beside a grey one for all clients if there are any."""
+    """Draw a bar for each class and name, after a grey bar for all clients if given."""
     bar = 0.84 / (len(proportions) + bool(all_clients))
     left = np.arange(len(next(iter(proportions.values())).mean)) - 0.42 + bar / 2
     if all_clients:
@@ -185,7 +189,7 @@ def _draw_bars(
             bar,
             yerr=shares.sd,
             color=looks[name]["color"],
-            edgecolor="white",  # tells bars apart in black and white
+            edgecolor="white",  # separates bars in black and white
             error_kw={"elinewidth": 0.9, "ecolor": UNIFORM_COLOUR, "capsize": 0},
             label=method_label(name),
         )
@@ -206,7 +210,7 @@ def _draw_lines(
 
 
 def label_percents(axis: "Axis") -> None:
-    """Label an axis of shares in percent, at even steps and without rounding."""
+    """Label an axis of shares in percent, with ticks at even steps."""
     _step_evenly(axis)
     axis.set_major_formatter(lambda share, _position: f"{round(100 * share, 6):g}%")
 
@@ -218,9 +222,10 @@ def _step_evenly(axis: "Axis", **how: Any) -> None:
 
 
 def _trailing_mean(values: ArrayLike, window: int) -> NDArray[np.float64]:
-    """Return the mean of each value and those before it; the first one stays as it is.
+    """Return the mean over each value and up to ``window - 1`` values before it.
 
-    So curves that start together are seen to start together.
+    The first value stays as it is, and later means leave it out, so that curves which start
+    together are drawn that way.
     """
     series = np.asarray(values, dtype=np.float64)
     means = [series[max(1, i - window + 1) : i + 1].mean() for i in range(1, series.size)]

@@ -1,4 +1,4 @@
-"""Pictures: panels one above the other, for phones, in colours that everybody can tell apart."""
+"""Pictures: panels stacked to fit a phone, in colours that colour-blind readers can tell apart."""
 
 from collections.abc import Callable, Collection, Sequence
 from io import BytesIO
@@ -9,13 +9,13 @@ from typing import Any, Final, TypeAlias
 from dubhe_flwr.errors import DubheError
 
 Panel: TypeAlias = Callable[[Any], None]
-"""Draws one finding into the axes it is given."""
+"""Draws one panel into the given axes."""
 
 Looks: TypeAlias = dict[str, dict[str, Any]]
-"""What `Axes.plot` is to be given for each method."""
+"""Keyword arguments of `Axes.plot` for each method."""
 
-# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/). Lines and markers differ as well, for
-# print in black and white.
+# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/). Line styles and markers differ too,
+# for black-and-white print.
 _KNOWN_LOOKS: Final = {
     "random": ("#D55E00", "--", "x"),
     "dubhe-paper": ("#56B4E9", "-.", "s"),
@@ -80,9 +80,10 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def method_looks(methods: Collection[str]) -> Looks:
-    """Return how each method is drawn, the same in every figure.
+    """Return the look of each method, which is the same in every figure.
 
-    What follows a comma does not count, where no other has the name before it.
+    A variant such as ``dubhe-paper, H=10`` gets the look of the name before the comma, if that is
+    free.
 
     Examples
     --------
@@ -100,13 +101,13 @@ def method_looks(methods: Collection[str]) -> Looks:
 
 
 def method_label(method: str) -> str:
-    """Return what a reader is to see for a method; what follows a comma is kept."""
+    """Return a method's display name, followed by anything after a comma."""
     name, comma, setting = method.partition(",")
     return _LABELS.get(name, name) + comma + setting
 
 
 def require_matplotlib() -> ModuleType:
-    """Return matplotlib, which the base install does without, or say how to install it."""
+    """Return matplotlib. Raises `DubheError`, which says how to install it, if it is missing."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra, imported where it is needed
     except ImportError as error:
@@ -117,12 +118,12 @@ def require_matplotlib() -> ModuleType:
 
 
 def picture(panels: Sequence[Panel], width: float = 7.0, height: float = 3.4) -> bytes:
-    """Draw panels of a size in inches one above the other, as PNG."""
+    """Draw stacked panels, each of this size in inches, and return the PNG."""
     matplotlib = require_matplotlib()
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
 
     with matplotlib.rc_context(_STYLE):
-        # A Figure of its own draws with Agg and leaves the user's backend alone.
+        # A bare Figure draws with Agg and leaves the user's backend alone.
         figure = Figure(figsize=(width, 0.6 + height * len(panels)))
         axes = figure.subplots(len(panels), squeeze=False)
         for drawn, draw in zip(axes.flat, panels, strict=True):
@@ -137,7 +138,7 @@ def picture(panels: Sequence[Panel], width: float = 7.0, height: float = 3.4) ->
                 entries.values(),
                 entries.keys(),
                 loc="outside lower center",
-                # Three long names fit in a row of 7 inches.
+                # Three long names fit a width of 7 inches.
                 ncols=min(len(entries), max(1, int(0.45 * width))),
             )
         written = BytesIO()

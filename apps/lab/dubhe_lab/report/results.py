@@ -1,4 +1,10 @@
-"""What experiments find: the contents of their files, and the figures that sum them up."""
+"""The results of comparisons and studies: the contents of their JSON files, and summary figures.
+
+`ComparisonResults` and `StudyResults` describe a file: its config, its federation, and one entry
+per method, a `MethodResult` (training) or a `SelectionResult` (no training). Both entries extend
+`Selected`, which describes the selected data. Files name no client and hold no label of any single
+client. Names in a file never change, since users' scripts read them.
+"""
 
 import json
 import math
@@ -15,12 +21,12 @@ _FINAL_EVALUATIONS = 5
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON into a folder that is made if need be; the old file stays until it is complete."""
+    """Write JSON, and make the folder if needed; an old file is replaced in one step."""
     text = json.dumps(content, indent=1) + "\n"
     if path.exists() and not path.is_file():  # such as /dev/stdout
         path.write_text(text, encoding="utf-8")
         return
-    path = path.resolve()  # a link stays one
+    path = path.resolve()  # so that a symbolic link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -31,7 +37,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
-    """Return the first round after which the model was seen to be as accurate as the target.
+    """Return the first round whose evaluation reached the target accuracy, or None.
 
     Examples
     --------
@@ -43,7 +49,7 @@ def rounds_to(target: float, accuracy: Sequence[float | None]) -> int | None:
 
 
 def server_learns(method: str) -> str:
-    """Return in a phrase what a way of selecting shows the server; an oracle sees all labels.
+    """Return in a word or two what a selection method reveals to the server.
 
     Examples
     --------
@@ -59,9 +65,9 @@ def server_learns(method: str) -> str:
 
 
 def extra_work(method: str, evaluations: float) -> str:
-    """Return in a phrase what clients do for the selection in a round, besides training.
+    """Return in a word or two the clients' extra work for the selection.
 
-    It is given how many evaluations of the model a round takes, of all clients together.
+    `evaluations` is the number of model evaluations per round, over all clients.
 
     Examples
     --------
@@ -75,7 +81,7 @@ def extra_work(method: str, evaluations: float) -> str:
 
 @dataclass(frozen=True)
 class ClassProportions:
-    """Mean and standard deviation over the rounds of class proportions ``p_o`` of who trained."""
+    """Mean and standard deviation of the selected data's class proportions ``p_o`` over rounds."""
 
     mean: tuple[float, ...]
     sd: tuple[float, ...]
@@ -90,9 +96,9 @@ class FederationSummary:
     name : str
         Data set, ``rho`` and EMD_avg, as in the paper: ``mnist-10/1.5``.
     num_clients, num_classes, num_samples : int
-        ``N``, ``C`` and ``N_VC``, the samples of each client.
+        ``N``, ``C``, and ``N_VC``, the samples per client.
     rho, emd : float
-        Imbalance ratio of the classes, and EMD_avg of the clients.
+        Size of the largest class over the smallest, and EMD_avg of the clients.
     class_proportions : tuple of float, length C
         ``p_g``.
     """
@@ -108,7 +114,7 @@ class FederationSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Selected:
-    """The data that a way of selecting selected, round by round.
+    """The data that a method selected, round by round.
 
     Parameters
     ----------
@@ -121,9 +127,9 @@ class Selected:
     class_proportions : ClassProportions
         ``p_o``.
     notes : tuple of str
-        What did not go as planned, in sentences.
+        Sentences on anything that did not go as planned.
     fallback_rounds : tuple of int
-        Rounds that the method gave up and whose clients were chosen at random instead.
+        Rounds in which the method fell back to random selection.
     """
 
     emd: tuple[float, ...]
@@ -145,41 +151,41 @@ class Selected:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` told, also after JSON made lists of its tuples."""
-        # Files of earlier versions lack the newest fields, which have a default.
+        """Return the result that `to_dict` described, before or after a trip through JSON."""
+        # Files of earlier versions lack the newest fields, which have defaults.
         values = {own.name: told[own.name] for own in fields(cls) if own.name in told}
         shares = {name: tuple(of) for name, of in values.pop("class_proportions").items()}
         series = {name: tuple(of) for name, of in values.items() if isinstance(of, list)}
         return cls(**values | series, class_proportions=ClassProportions(**shares))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, headed by the figures that sum them up."""
+        """Return all fields, after the summary figures."""
         return {"mean_emd": self.mean_emd, "mean_local_emd": self.mean_local_emd} | asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodResult(Selected):
-    """How one way of selecting fared in a training, beside what is in `Selected`.
+    """The result of training with one selection method; extends `Selected`.
 
     Parameters
     ----------
     num_rounds : int
         Rounds of training.
     accuracy, loss : tuple of float or None, length num_rounds + 1
-        On the test set; the first value is that of the initial model. None stands for a round
-        without an evaluation.
+        On the test set, beginning with the initial model. None stands for a round without an
+        evaluation.
     balanced_accuracy, worst_recall : tuple of float or None, length num_rounds + 1
-        The same for the mean recall of the classes and the lowest one; empty in files that lack it.
+        The mean and the lowest recall of the classes, likewise; empty in files that lack them.
     selection_seconds, training_seconds : float
-        Time of all rounds.
+        Time over all rounds.
     bytes_up, bytes_down : int
-        From and to all clients in all rounds: selection and model updates.
+        Bytes from and to all clients in all rounds, for selection and model updates.
     selection_bytes_up, selection_bytes_down : int
-        The part of it that belongs to the selection.
+        The part of these bytes that belongs to the selection.
     messages : int, optional
-        Requests of the selection in all rounds, each with a reply; None in files that lack it.
+        Requests for the selection in all rounds, each with a reply; None in files that lack it.
     evaluations : int
-        How many of these ask a client to evaluate the current model on its own data.
+        The number of these requests that ask a client to evaluate the current model.
     """
 
     num_rounds: int
@@ -198,35 +204,35 @@ class MethodResult(Selected):
 
     @property
     def final_accuracy(self) -> float:
-        """Mean accuracy of the last five rounds that were evaluated."""
+        """Mean accuracy over the last five evaluated rounds."""
         return fmean(self.final_accuracies)
 
     @property
     def final_accuracies(self) -> list[float]:
-        """Accuracies of the last five rounds that were evaluated, or of all if they are fewer."""
+        """Accuracies of the last five evaluated rounds, or of all if there are fewer."""
         evaluated = [accuracy for accuracy in self.accuracy[1:] if accuracy is not None]
         return evaluated[-_FINAL_EVALUATIONS:]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, headed by the figures that sum them up."""
+        """Return all fields, after the summary figures."""
         return {"final_accuracy": self.final_accuracy} | super().to_dict()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionResult(Selected):
-    """How one way of selecting fared without any training, beside what is in `Selected`.
+    """The result of one selection method without training; extends `Selected`.
 
     Parameters
     ----------
     coverage_100 : float
         Share of all clients that were selected at least once in the first 100 rounds.
     effective_clients : float
-        ``1 / sum_k s_k^2`` with ``s_k`` the share of client k in all selections: as many clients,
-        each selected as often as any other, would be as varied.
+        ``1 / sum_k s_k^2``, where ``s_k`` is client k's share of all selections: the number of
+        equally often selected clients with the same diversity.
     seconds : float
-        Time of all rounds, of server and clients together.
+        Time over all rounds, of server and clients together.
     messages, bytes_up, bytes_down : int or None
-        Requests of all rounds, each with a reply, and what travelled; None if nothing did.
+        Requests in all rounds, each with a reply, and bytes sent; None without encryption.
     """
 
     coverage_100: float
@@ -238,7 +244,7 @@ class SelectionResult(Selected):
 
     @property
     def sd_emd(self) -> float:
-        """Standard deviation of `emd` over the rounds."""
+        """Standard deviation of `emd` over rounds."""
         return pstdev(self.emd)
 
     @property
@@ -247,23 +253,20 @@ class SelectionResult(Selected):
         return distance_to_uniform(self.class_proportions.mean)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, headed by the figures that sum them up."""
+        """Return all fields, after the summary figures."""
         return {"sd_emd": self.sd_emd, "bias": self.bias} | super().to_dict()
 
 
 @dataclass(frozen=True)
 class Results:
-    """All that an experiment found. It names no client, no label of one, and no secret.
-
-    The config holds settings, versions, command line and date.
-    """
+    """The results of an experiment; `config` holds settings, versions, command line and date."""
 
     config: Mapping[str, Any]
     federation: FederationSummary
     methods: Mapping[str, Selected]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `save` writes."""
+        """Return the content that `save` writes."""
         return {
             "config": dict(self.config),
             "federation": asdict(self.federation),
@@ -277,18 +280,18 @@ class Results:
 
 @dataclass(frozen=True)
 class ComparisonResults(Results):
-    """All that a comparison found; its config also names the device."""
+    """The results of a comparison; its config also names the device."""
 
     methods: Mapping[str, MethodResult]
 
     @property
     def target_accuracy(self) -> float:
-        """What all methods reach: the lowest `final_accuracy`, rounded down to a whole percent."""
+        """The lowest `final_accuracy` of any method, rounded down to a whole percent."""
         lowest = min(of.final_accuracy for of in self.methods.values())
-        return math.floor(round(100 * lowest, 6)) / 100  # of 0.29, which is 28.999..., 29
+        return math.floor(round(100 * lowest, 6)) / 100  # 100 * 0.29 is 28.999...
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `save` writes, with what follows from all methods together."""
+        """Return the content that `save` writes, with figures over all methods."""
         told, target = super().to_dict(), self.target_accuracy
         for name, of in self.methods.items():
             told["methods"][name]["rounds_to_target"] = rounds_to(target, of.accuracy)
@@ -298,6 +301,6 @@ class ComparisonResults(Results):
 
 @dataclass(frozen=True)
 class StudyResults(Results):
-    """All that a study found."""
+    """The results of a study."""
 
     methods: Mapping[str, SelectionResult]

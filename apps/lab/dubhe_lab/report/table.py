@@ -1,4 +1,4 @@
-"""A table of text, for a terminal and for a page of HTML."""
+"""A table of text, for a terminal and for an HTML page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from rich.table import Table as Grid
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text: a caption, headings, and rows whose first cell says what they are about."""
+    """A table of text: a caption, column headings, and rows that begin with their own heading."""
 
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def for_terminal(self) -> Grid:
-        """Return the table as `rich` prints it."""
+        """Return the table for `rich` to print."""
         grid = Grid(
             title=self.caption,
             box=SIMPLE_HEAD,
@@ -34,7 +34,7 @@ class Table:
         return grid
 
     def for_html(self) -> str:
-        """Return the table as HTML, which scrolls where a page is narrow."""
+        """Return the table as HTML that scrolls on a narrow page."""
         head, *body = (
             "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
             for tag, rows in (("th", [self.columns]), ("td", self.rows))

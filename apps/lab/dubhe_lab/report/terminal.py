@@ -1,4 +1,4 @@
-"""What experiments found, as a table and a sentence for the terminal."""
+"""The results of a comparison or a study for the terminal: one table and one sentence."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,10 +19,10 @@ _MEGABYTE = 1e6
 
 
 def summary_table(results: ComparisonResults) -> Table:
-    """Return a row for each method of a comparison.
+    """Return the table of a comparison, with one row per method.
 
-    Where clients evaluate models for the selection, their number stands in the place of the seconds
-    of training, which are the same for all methods.
+    If a method has clients evaluate models, the number of evaluations replaces the training time,
+    which is similar for all methods.
     """
     num_last = max(len(method.final_accuracies) for method in results.methods.values())
     target = results.target_accuracy
@@ -41,12 +41,12 @@ def summary_table(results: ComparisonResults) -> Table:
         "Select\n(KB)": lambda of: f"{_selection_bytes(of) / of.num_rounds / 1e3:.0f}",
     }
     table = _table(results, cells)
-    # The last column tells oracles from the others, so that their names need not.
+    # The last column shows which methods are oracles, so their names need not.
     rows = [
         (row[0].removesuffix(" (oracle)"), *row[1:], server_learns(name))
         for name, row in zip(results.methods, table.rows, strict=True)
     ]
-    caption = f"{table.caption}; seconds and KB of a round"
+    caption = f"{table.caption}; seconds and KB per round"
     return Table(caption, (*table.columns, "Server\nlearns"), rows)
 
 
@@ -64,23 +64,24 @@ def _table(results: Results, cells: Mapping[str, Callable[[Any], str]]) -> Table
 
 
 def summary_sentence(results: ComparisonResults) -> str:
-    """Return in one sentence how Dubhe fared beside random, or else which method was best."""
+    """Return a sentence that compares Dubhe with random selection, or names the best method."""
     methods = results.methods
     if {"dubhe", "random"} <= methods.keys():
         dubhe, random = methods["dubhe"], methods["random"]
         points = 100 * (dubhe.final_accuracy - random.final_accuracy)
         return (
-            f"With Dubhe the mean accuracy is {dubhe.final_accuracy:.1%} {_over_last(dubhe)}, "
-            f"with random selection {random.final_accuracy:.1%} ({points:+.1f} points); the mean "
-            f"distance of their training data from uniform was {dubhe.mean_emd:.2f} and "
-            f"{random.mean_emd:.2f}."
+            f"Dubhe's mean accuracy is {dubhe.final_accuracy:.1%} {_over_last(dubhe)}, random "
+            f"selection's {random.final_accuracy:.1%} ({points:+.1f} points); the selected data's "
+            f"mean distance from uniform was {dubhe.mean_emd:.2f} with Dubhe and "
+            f"{random.mean_emd:.2f} at random."
         )
     best, of = max(methods.items(), key=lambda each: each[1].final_accuracy)
-    return f"Best was {method_label(best)}: {of.final_accuracy:.1%} {_over_last(of)}."
+    label = method_label(best)
+    return f"The best method was {label}: {of.final_accuracy:.1%} {_over_last(of)}."
 
 
 def study_table(results: StudyResults) -> Table:
-    """Return a row for each method of a study."""
+    """Return the table of a study, with one row per method."""
     cells: dict[str, Callable[[SelectionResult], str]] = {
         "From\nuniform": lambda of: f"{of.mean_emd:.3f}",
         "s.d.": lambda of: f"{of.sd_emd:.3f}",
@@ -95,10 +96,10 @@ def study_table(results: StudyResults) -> Table:
 
 
 def study_sentence(results: StudyResults) -> str:
-    """Return what was found in one sentence, and what travelled for it if anything did."""
+    """Return a sentence on the balance of each method, and on the traffic if there was any."""
     dubhe, random, greedy = (results.methods[name] for name in ("dubhe", "random", "greedy"))
     found = (
-        f"Over {len(dubhe.emd)} rounds the mean distance of the selected data from uniform was "
+        f"Over {len(dubhe.emd)} rounds the selected data's mean distance from uniform was "
         f"{dubhe.mean_emd:.2f} with Dubhe, {random.mean_emd:.2f} at random and "
         f"{greedy.mean_emd:.2f} with the oracle; Dubhe selected {dubhe.coverage:.0%} of the "
         f"clients, the oracle {greedy.coverage:.0%}"
@@ -106,7 +107,7 @@ def study_sentence(results: StudyResults) -> str:
     if dubhe.messages is None or dubhe.bytes_up is None or dubhe.bytes_down is None:
         return f"{found}."
     return (
-        f"{found}; Dubhe took {dubhe.messages} messages with their replies, "
+        f"{found}; Dubhe took {dubhe.messages} messages and their replies, "
         f"{dubhe.bytes_up / _MEGABYTE:.1f} MB up and {dubhe.bytes_down / _MEGABYTE:.1f} MB down."
     )
 

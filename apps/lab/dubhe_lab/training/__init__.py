@@ -1,1 +1,1 @@
-"""Local training with torch: a Flower client, and the loop and models it is made of."""
+"""Local training with torch: a Flower client, and the training loop and models it uses."""

@@ -24,12 +24,13 @@ Samples: TypeAlias = tuple[NDArray[Any] | Tensor, NDArray[Any] | Tensor]
 
 
 class TorchClient(NumPyClient):
-    """Local training, the same whatever was computed before it.
+    """Trains and evaluates a torch model, independently of anything computed before.
 
-    Each training overwrites all of the model, makes a new optimizer and draws from (seed, alias,
-    round). So clients may share one model object, and results do not depend on their order. The
-    round is read from ``config["server-round"]``, or else ``config["server_round"]``; without both
-    a client sees its samples in the same order in every round.
+    Each training overwrites the whole model, makes a new optimizer and draws its randomness from
+    (seed, alias, round). So clients can share one model object, and results do not depend on the
+    order in which clients train. The round comes from ``config["server-round"]`` or
+    ``config["server_round"]``; without either, a client sees its samples in the same order in
+    every round.
 
     Parameters
     ----------
@@ -38,23 +39,22 @@ class TorchClient(NumPyClient):
     train_data : tuple of array or Tensor
         Images of shape (M, channels, height, width) and labels of shape (M,).
     epochs, batch_size : int
-        ``E``, passes over the samples (1), and ``B`` (8); a pass may end with a smaller batch.
-    optimizer : callable, optional
-        Makes the optimizer; `adam` of learning rate 1e-4 without it.
-    local_loss : callable, optional
-        Returns what is minimised, from the logits and labels of a batch; cross-entropy without it.
+        ``E``, passes over the samples (1), and ``B`` (8). The last batch of a pass may be smaller.
+    optimizer : callable, optional (default: `adam` with learning rate 1e-4)
+        Makes the optimizer.
+    local_loss : callable, optional (default: cross-entropy)
+        Returns the loss to minimise from a batch's logits and labels.
     proximal : float, default 0
-        ``mu`` of FedProx (https://arxiv.org/abs/1812.06127): the loss has a term
-        ``mu / 2 ||w - w_t||^2`` more, with w_t the parameters that the client received.
+        ``mu`` of FedProx (https://arxiv.org/abs/1812.06127): adds ``mu / 2 ||w - w_t||^2`` to the
+        loss, where w_t are the parameters that the client received.
     device : {"auto", "cpu", "cuda"}, default "auto"
-        Where to compute; ``auto`` takes the GPU if there is one.
+        Where to compute; ``auto`` uses the GPU if there is one.
     seed : int, default 0
         Seed of the run.
     alias : str, default ""
-        Name of the client that stays the same from run to run, such as its partition-id.
-    num_threads : int, optional
-        CPU threads, without which torch's present number is taken; with the same number, results
-        on a CPU repeat to the last bit.
+        The client's name, which stays the same from run to run, such as its partition-id.
+    num_threads : int, optional (default: torch's current number)
+        CPU threads. With the same number, results on a CPU repeat to the last bit.
 
     Examples
     --------
@@ -104,16 +104,16 @@ class TorchClient(NumPyClient):
         self.num_threads = num_threads
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:  # noqa: ARG002
-        """Return the present parameters and buffers of the model."""
+        """Return the model's current parameters and buffers."""
         return get_parameters(self.model)
 
     def fit(
         self, parameters: NDArrays, config: dict[str, Scalar]
     ) -> tuple[NDArrays, int, dict[str, Scalar]]:
-        """Return the parameters trained further, the number of samples, and the losses.
+        """Return the trained parameters, the number of samples, and the training losses.
 
-        These are the mean ``loss`` of the batches and the root mean squared ``rms-loss`` of single
-        samples, each under the model as it was when they were trained on.
+        The metrics are the batches' mean ``loss`` and the samples' root mean squared ``rms-loss``,
+        each taken just before the model trained on the batch.
         """
         server_round = int(config.get("server-round", config.get("server_round", 0)))
         draw = generator(self.seed, "training", self.alias, server_round)
@@ -129,7 +129,7 @@ class TorchClient(NumPyClient):
         parameters: NDArrays,
         config: dict[str, Scalar],  # noqa: ARG002
     ) -> tuple[float, int, dict[str, Scalar]]:
-        """Return the mean loss of the client's own samples under a model, and their number."""
+        """Return a model's mean loss on the client's samples, their number, and the accuracy."""
         with limited_threads(self.num_threads):
             self.model.to(self.device)
             set_parameters(self.model, parameters)

@@ -1,4 +1,4 @@
-"""Losses with which a client makes up for its own label skew, in place of plain cross-entropy."""
+"""Losses that correct for a client's own label skew, to use instead of plain cross-entropy."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
@@ -14,10 +14,10 @@ _TEMPERATURE: Final = 0.5  # tau
 
 
 def class_balanced(labels: Tensor, num_classes: int) -> LocalLoss:
-    """Return cross-entropy with weights ``M / (C' M_c)`` for class c, on M labels of a client.
+    """Return cross-entropy that weights class c by ``M / (C' M_c)``, for a client with M labels.
 
-    C' are the classes that the client has, so that each of them counts as much. A batch's loss is
-    the weighted mean.
+    C' is the number of classes that the client holds; each of them gets the same total weight. A
+    batch's loss is the weighted mean.
 
     Examples
     --------
@@ -37,11 +37,11 @@ def class_balanced(labels: Tensor, num_classes: int) -> LocalLoss:
 
 
 def logit_adjusted(labels: Tensor, num_classes: int) -> LocalLoss:
-    """Return cross-entropy of ``z_c + tau log p_c``, with p the label shares of a client.
+    """Return cross-entropy on logits ``z_c + tau log p_c``, where p are a client's label shares.
 
     After Menon et al., "Long-tail learning via logit adjustment", ICLR 2021
-    (https://arxiv.org/abs/2007.07314), with the client's own shares. Chosen here: tau = 0.5, and
-    one sample more of each class, so that the logarithm of a class without samples is finite.
+    (https://arxiv.org/abs/2007.07314), but with the client's own shares. We use tau = 0.5 and count
+    one extra sample per class, so that the logarithm is finite for classes without samples.
 
     Examples
     --------
@@ -62,4 +62,4 @@ LOCAL_LOSSES: Final[Mapping[str, Callable[[Tensor, int], LocalLoss]]] = {
     "balanced": class_balanced,
     "adjusted": logit_adjusted,
 }
-"""By the names that `TrainingSettings.local_loss` has for them."""
+"""Local losses by their name in `TrainingSettings.local_loss`."""

@@ -1,4 +1,9 @@
-"""Local training and evaluation of a classifier: where torch computes, and from which numbers."""
+"""The training loop and the evaluation of a classifier, repeatable on a CPU and on a GPU.
+
+Nothing here depends on torch's global state. The order of samples and dropout's masks come from
+the generator that the caller passes, and `isolated_rng` restores torch's own random state
+afterwards. `limited_threads` fixes the number of CPU threads, since it changes how sums round.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,10 +24,10 @@ OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], Optimizer]
 
 
 class Evaluation(NamedTuple):
-    """What a test found: loss and accuracy of all samples, and recalls of classes.
+    """The results of a test: loss and accuracy over all samples, and recalls over classes.
 
-    Balanced accuracy is the mean recall of the classes that are in the test, and the worst recall
-    the lowest one.
+    Balanced accuracy is the mean recall over the classes in the test data, and the worst recall is
+    the lowest.
     """
 
     loss: float
@@ -32,16 +37,16 @@ class Evaluation(NamedTuple):
 
 
 class TrainingLoss(NamedTuple):
-    """What a training tells of its losses: mean of its batches, and root mean square of samples."""
+    """The losses of a training: mean over batches, and root mean square over samples."""
 
     mean: float
     rms: float
 
 
 def adam(learning_rate: float = 1e-4) -> OptimizerFactory:
-    """Return a factory of Adam optimizers without weight decay, as the paper's clients use.
+    """Return a factory of Adam optimizers without weight decay, as in the paper.
 
-    Torch's fused implementation takes more than a quarter off a training step on a CPU.
+    Torch's fused implementation makes a training step on a CPU more than a quarter faster.
     """
     return partial(Adam, lr=learning_rate, fused=True)
 
@@ -63,11 +68,11 @@ def train(
     local_loss: LocalLoss | None = None,
     proximal: float = 0.0,
 ) -> TrainingLoss:
-    """Train a model in place, on the device of its parameters; return what its losses were.
+    """Train a model in place, on the device of its parameters, and return its losses.
 
-    The rest is as for `TorchClient`. Whatever is minimised, the losses that are returned are
-    cross-entropy. All randomness (order of the samples, dropout) comes from the
-    generator; torch's own random numbers are left as they were.
+    The other arguments are the same as for `TorchClient`. The returned losses are cross-entropy,
+    whichever loss is minimised. All randomness (sample order, dropout) comes from the generator;
+    torch's own random state stays as it was.
 
     >>> model = nn.Linear(2, 2)
     >>> points, classes = torch.eye(2).repeat(50, 1), torch.arange(2).repeat(50)
@@ -78,8 +83,8 @@ def train(
     """
     if min(len(labels), epochs, batch_size) < 1:
         raise SettingsError(
-            f"There are {len(labels)} samples, epochs={epochs}, batch_size={batch_size}; "
-            "training takes at least 1 of each."
+            f"Training needs at least one sample, one epoch and a batch_size of 1; got "
+            f"{len(labels)} samples, epochs={epochs}, batch_size={batch_size}."
         )
     device = next(model.parameters()).device
     images, labels = images.to(device), labels.to(device)
@@ -113,8 +118,8 @@ def evaluate(
 ) -> Evaluation:
     """Return mean cross-entropy loss, accuracy and recalls of a model that returns logits.
 
-    Images and labels are as in `train`, and `batch_size` of them are computed at a time; on a CPU
-    larger batches are slower.
+    Images and labels are as in `train`. The model sees `batch_size` of them at a time; larger
+    batches are slower on a CPU.
 
     Examples
     --------
@@ -125,10 +130,10 @@ def evaluate(
     (0.75, 0.5)
     """
     if not len(labels):
-        raise SettingsError("There are no samples to evaluate on; give at least 1.")
+        raise SettingsError("Evaluation needs at least one sample.")
     device = next((parameter.device for parameter in model.parameters()), images.device)
     loss = torch.zeros((), device=device)
-    held, hits = [], []  # by class, of each batch
+    held, hits = [], []  # for each batch, by class
     model.eval()
     for batch in torch.split(torch.arange(len(labels)), batch_size):
         logits, target = model(images[batch].to(device)), labels[batch].to(device)
@@ -163,10 +168,10 @@ def resolve_device(device: str = "auto") -> torch.device:
 
 @contextmanager
 def isolated_rng(device: torch.device, seed: int) -> Iterator[None]:
-    """Seed torch's own random numbers, such as dropout's, and put their state back afterwards."""
+    """Seed torch's own random numbers, such as dropout's, and restore their state afterwards."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if on_gpu else []):
-        # torch.manual_seed would seed every GPU, those not put back included.
+        # torch.manual_seed would seed every GPU, including those whose state is not restored.
         torch.default_generator.manual_seed(seed)
         if on_gpu:
             with torch.cuda.device(device):
@@ -176,10 +181,10 @@ def isolated_rng(device: torch.device, seed: int) -> Iterator[None]:
 
 @contextmanager
 def limited_threads(num_threads: int | None) -> Iterator[None]:
-    """Let torch compute with a number of CPU threads, and put the old number back afterwards.
+    """Run torch with this number of CPU threads, and restore the old number afterwards.
 
-    Sums are rounded in another order with another number of threads, so results repeat to the
-    last bit only with the same number. With None nothing changes.
+    Sums round differently with a different number of threads, so results repeat to the last bit
+    only with the same number. None changes nothing.
 
     Examples
     --------

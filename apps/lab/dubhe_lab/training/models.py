@@ -1,4 +1,4 @@
-"""The classifiers of the experiments, and their parameters as the arrays that Flower sends."""
+"""The experiments' classifiers, and the conversion between their parameters and Flower's arrays."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,14 +17,14 @@ _SMALLEST_FOR_CONVOLUTIONS: Final = 12
 
 
 def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) -> nn.Module:
-    """Return a new classifier for images of some channels, height and width, on the CPU.
+    """Return a new classifier on the CPU for images of shape (channels, height, width).
 
-    Images in colour get torchvision's ResNet18, normalised in 32 groups of channels: the statistics
-    of small, skewed batches do not fit other clients. Grey ones of at least 12 pixels get the
-    network of Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), with two convolutions.
-    Smaller ones, such as scikit-learn's digits and the rows of a table, get one hidden layer of 64.
-    All return `num_classes` logits. The seed fixes the parameters; torch's own random state stays
-    as it was.
+    Colour images get torchvision's ResNet18 with group normalisation (32 groups), since batch
+    statistics of small, skewed batches do not transfer between clients. Grey images of at least 12
+    by 12 pixels get the network with two convolutions from Reddi et al., "Adaptive Federated
+    Optimization" (ICLR 2021). Smaller inputs, such as scikit-learn's digits and rows of a table,
+    get one hidden layer of 64 units. All return `num_classes` logits. The seed fixes the
+    parameters; torch's own random state stays as it was.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) 
     channels, height, width = image_shape
     with isolated_rng(torch.device("cpu"), seed):
         if channels == _COLOURS:
-            # Torchvision takes long to be imported, and only this model needs it.
+            # Torchvision is slow to import, and only this model needs it.
             from torchvision.models import resnet18  # noqa: PLC0415
 
             norm_layer = partial(nn.GroupNorm, 32)
@@ -59,17 +59,17 @@ def build_model(image_shape: tuple[int, int, int], num_classes: int, seed: int) 
             nn.Dropout(0.5),
             nn.Linear(128, num_classes),
         )
-    # On a CPU this layout takes a tenth off a training step and half off an evaluation.
+    # On a CPU, this layout saves a tenth of a training step and half of an evaluation.
     return model.to(memory_format=torch.channels_last)
 
 
 def get_parameters(model: nn.Module) -> list[NDArray[Any]]:
-    """Return copies of all parameters and buffers, in the order of the model's state dict."""
+    """Return copies of all parameters and buffers, in state-dict order."""
     return [tensor.detach().cpu().numpy().copy() for tensor in model.state_dict().values()]
 
 
 def set_parameters(model: nn.Module, arrays: Sequence[NDArray[Any]]) -> None:
-    """Overwrite all parameters and buffers of a model, or leave it unchanged if they do not fit.
+    """Overwrite all parameters and buffers of a model; arrays that do not fit change nothing.
 
     Examples
     --------
