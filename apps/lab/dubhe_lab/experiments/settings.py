@@ -248,7 +248,7 @@ class ExperimentSettings(CommandSettings):
             equal_weights=True,  # all clients have as many samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
-            rounds_per_draw=1,  # what it costs is told as of real nodes
+            rounds_per_draw=1,  # what it costs is told of rounds that are drawn one by one
             simulation="encrypted" if self.encrypted else "plain",
         )
 
