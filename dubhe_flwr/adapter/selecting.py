@@ -176,11 +176,13 @@ class SelectionDriver:
 
     def _send_ahead(self, send: Send, batch: Batch, is_stopped: Callable[[], bool]) -> Replies:
         """Exchange a batch while clients train; time counts once they can answer."""
-        asked = self._num_sent
+        asked: int | None = None
         is_late: Callable[[], bool] | None = None
 
         def is_over() -> bool:
-            nonlocal is_late
+            nonlocal asked, is_late
+            if asked is None:  # the batch was pushed: what the app sends from now on comes later
+                asked = self._num_sent
             if is_late is None and self._num_answered >= asked:
                 is_late = after(self.options.stage_timeout)
             return is_stopped() or (is_late is not None and is_late())

@@ -195,8 +195,10 @@ class Coordinator(Selector[CoordinatorState]):
         """Return the plan with registered, willing nodes in the place of those that have left."""
         here = frozenset(present)
         may = here.intersection(eligible)
-        if state.epoch is None or may.issuperset(plan.participants):
+        if may.issuperset(plan.participants):
             return plan
+        if state.epoch is None:
+            return None
         context = Context(
             self.settings, state.run, replace(state.round, present=here, eligible=may)
         )

@@ -103,7 +103,7 @@ def _selection(settings: PresentSettings, number: int) -> Callable[[int], float]
         num_participants=settings.num_participants,
         registration_interval=settings.num_rounds,
         max_registered=settings.max_registered,
-        rounds_per_draw=1,  # as real nodes draw
+        rounds_per_draw=1,  # a draw in each round
         simulation="plain",
     )
     grid, arrays = _NodesApart(InProcessGrid(app, number)), ArrayRecord([np.zeros(1)])

@@ -35,7 +35,7 @@ from dubhe_lab.report.table import Table
 Kind = Literal["plain", "encrypted"]
 
 _KINDS: Final[tuple[Kind, ...]] = ("plain", "encrypted")
-_ROUNDS_PER_DRAW: Final = (20, 1)  # the defaults for simulated and for real nodes
+_ROUNDS_PER_DRAW: Final = (20, 1)  # many rounds at once, and each by itself
 _NUM_CLASSES: Final = 10
 _NUM_SAMPLES: Final = 128
 _CONCENTRATION: Final = 0.1

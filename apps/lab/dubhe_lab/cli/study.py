@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dubhe_flwr.errors import SettingsError
+from dubhe_flwr.protocol import Settings
 from dubhe_lab.cli.options import command, writable_file
 from dubhe_lab.experiments import StudySettings
 from dubhe_lab.experiments.my_federation import study as federation_study
@@ -144,7 +145,7 @@ def _study_own(
         raise SettingsError(f"{json} holds the label counts; give --json the name of another file.")
     protocol = settings.protocol_settings()
     arguments = {each.name: getattr(protocol, each.name) for each in fields(protocol)}
-    arguments |= {"rounds_per_draw": 1, "simulation": None, **own}
+    arguments |= {"rounds_per_draw": Settings.rounds_per_draw, "simulation": None, **own}
     console = Console()
     with console.status("Selecting clients for 200 rounds"):
         found = federation_study(label_counts, **arguments)

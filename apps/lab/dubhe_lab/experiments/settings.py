@@ -253,7 +253,7 @@ class ExperimentSettings(CommandSettings):
             equal_weights=True,  # all clients have the same number of samples
             max_registered=max(Settings.max_registered, self.federation.num_clients),
             seed=self.federation.seed,
-            rounds_per_draw=1,  # the default for real nodes, so that costs are realistic
+            rounds_per_draw=1,  # costs are those of rounds drawn one at a time
             simulation="encrypted" if self.encrypted else "plain",
         )
 
