@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from dubhe_flwr.adapter import DubheArguments
+from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_lab.report.picture import method_label
 from dubhe_lab.report.table import Table
 
@@ -112,6 +113,8 @@ class FederationStudy:
         Those of a round with a registration, and of one without.
     arguments : DubheArguments
         How Dubhe selected.
+    privacy : PrivacyBound, optional
+        What the noisy sums of Dubhe tell of one client at worst; None where sums are exact.
     sweep : mapping of int to mapping of str to Reached
         What random selection and Dubhe reach with other numbers of participants, and with this one.
     """
@@ -125,6 +128,7 @@ class FederationStudy:
     methods: Mapping[str, Reached]
     costs: Mapping[str, Cost]
     arguments: DubheArguments
+    privacy: PrivacyBound | None
     sweep: Mapping[int, Mapping[str, Reached]]
 
     @property
@@ -223,7 +227,8 @@ class FederationStudy:
         tables = (table.for_terminal() for table in self._tables())
         code = [Text(f"\n{self.code}\n")] if self.helps != "not" else []
         verdict = Text(self.verdict, style="bold")
-        return Group(Text(self._facts()), "", *tables, Text(f"{_LEGEND}\n"), verdict, *code)
+        legend = Text(f"{self._legend()}\n")
+        return Group(Text(self._facts()), "", *tables, legend, verdict, *code)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
@@ -231,7 +236,7 @@ class FederationStudy:
         code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
         facts = "<br>".join(escape(self._facts()).splitlines())
         return (
-            f"<p>{facts}</p>{tables}<p>{escape(_LEGEND)}</p>"
+            f"<p>{facts}</p>{tables}<p>{escape(self._legend())}</p>"
             f"<p><b>{escape(self.verdict)}</b></p>{code if self.helps != 'not' else ''}"
         )
 
@@ -245,6 +250,9 @@ class FederationStudy:
             f"{self.read}\nThe median client has {self.sizes[1]} samples. {classes}; clients "
             f"differ by {self.emd:.2f} (EMD_avg)."
         )
+
+    def _legend(self) -> str:
+        return _LEGEND if self.privacy is None else f"{_LEGEND} {self.privacy}"
 
     def _reason(self) -> str:
         number, wanted = self.num_clients, self.arguments.num_participants

@@ -122,6 +122,8 @@ class Selected:
         ``p_o``.
     notes : tuple of str
         What did not go as planned, in sentences.
+    privacy : str
+        What noisy sums tell of one client at worst, in words; empty where there is no noise.
     fallback_rounds : tuple of int
         Rounds that the method gave up and whose clients were chosen at random instead.
     """
@@ -131,6 +133,7 @@ class Selected:
     coverage: float
     class_proportions: ClassProportions
     notes: tuple[str, ...] = ()
+    privacy: str = ""
     fallback_rounds: tuple[int, ...] = ()
 
     @property
