@@ -390,6 +390,8 @@ def log_plan(plan: Plan, seconds: float) -> None:
     if Stage.REGISTER in stages and not plan.fallback:
         nodes = _counted(plan.num_registered, "node", "nodes")
         log(INFO, "dubhe: a new epoch: %s | %s", nodes, plan.rule)
+        if plan.privacy is not None:
+            log(INFO, "dubhe: privacy: %s", plan.privacy)
         if len(plan.participants) == plan.num_registered:
             log(WARNING, "dubhe: all %s train: there is nothing to choose", nodes)
     for report in plan.stages:

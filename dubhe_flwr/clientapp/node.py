@@ -5,10 +5,12 @@ Its session is kept in Flower's Context.
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache, cached_property, partial
 from logging import ERROR, INFO, WARNING
+from pathlib import Path
 from typing import Any, Final
 
 from flwr.app import Context, Error, Message
@@ -26,6 +28,7 @@ from dubhe_flwr.adapter.transport import (
     to_records,
 )
 from dubhe_flwr.clientapp.keys import SigningKey, TrustedKeysOfNode, pinned_keys
+from dubhe_flwr.clientapp.ledger_file import Save, StateDir, open_ledger
 from dubhe_flwr.errors import (
     DataError,
     MalformedMessageError,
@@ -36,6 +39,7 @@ from dubhe_flwr.errors import (
 )
 from dubhe_flwr.he.signing import PinnedKeys
 from dubhe_flwr.protocol import ClientSession, Fields, Limits, Memory, NodePolicy, Stage
+from dubhe_flwr.protocol.node.memory import Ledger
 from dubhe_flwr.protocol.node.policy import warn_once, where_raised
 
 LabelCounts = Callable[[Context], ArrayLike]
@@ -83,6 +87,10 @@ class Node(Limits):
         The public keys of all nodes, this one included, brought to the node past the server; see
         `load_trusted_keys`. With both, the node takes part only where every other one proves to
         hold a trusted key; with neither, a warning says once what is not protected.
+    state_dir : path-like or callable (Context) -> path-like, optional
+        A folder of this node alone, on its own host. What the node has spent of the day and how
+        many sums its label counts have entered then outlast a run; without it each run begins
+        anew. A simulated node keeps nothing there.
 
     Raises
     ------
@@ -99,6 +107,7 @@ class Node(Limits):
     simulated: bool | Callable[[Context], bool] = False
     signing_key: SigningKey | None = None
     trusted_keys: TrustedKeysOfNode | None = None
+    state_dir: StateDir | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -137,16 +146,34 @@ class Node(Limits):
                 (_tell_once if in_simulation() else warn_once)(_NOT_PINNED)
             if "opacus" in sys.modules:
                 warn_once(_OPACUS)
-        memory = _kept_memory(context)
-        session = ClientSession(policy, memory, today=int(time.time() // _DAY))
-        try:
-            reply = session.handle(fields)
-        finally:  # what was decrypted for a refused request counts too
-            if session.memory is not memory:
-                context.state[_RECORD] = config_record(session.memory.to_fields())
+        with self._spent(context, policy) as (ledger, save):
+            memory = _kept_memory(context)
+            memory = memory if ledger is None else memory.with_ledger(ledger)
+            session = ClientSession(policy, memory, today=int(time.time() // _DAY))
+            try:
+                reply = session.handle(fields)
+            finally:  # what was decrypted for a refused request counts too
+                if session.memory is not memory:
+                    context.state[_RECORD] = config_record(session.memory.to_fields())
+                    save(session.memory.ledger)
         if unfit and policy.simulated:  # its owner reads the server's log
             raise RefusedError(f"label_counts: {unfit[0]}")
         return reply
+
+    @contextmanager
+    def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger | None, Save]]:
+        """Give what the node has spent in all runs, and what keeps it; a simulation keeps none."""
+        if self.state_dir is None or policy.simulated:
+            yield None, lambda _ledger: None
+            return
+        found = self.state_dir
+        try:
+            folder = Path(found(context) if callable(found) else found).expanduser()
+        except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
+            log(ERROR, "dubhe: looking for state_dir raised %s.", where_raised(error))
+            raise RefusedError("This node cannot use its state_dir; its log says why.") from None
+        with open_ledger(folder) as kept:
+            yield kept
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
         """Find the node's keys; one that has none by mistake takes part in nothing."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.wire.codec import Fields, wire_size
 from dubhe_flwr.protocol.wire.envelope import Envelope
 from dubhe_flwr.protocol.wire.messages import Message
@@ -112,6 +113,8 @@ class Plan:
         The participation rule that holds, with what was found of it.
     finding : tuple of float
         What the rule found; the thresholds of the paper's rule.
+    privacy : PrivacyBound, optional
+        What the noisy sums of the epoch tell of one client at worst; None where sums are exact.
     notes : tuple of str
         What did not go as planned, in sentences.
     stages : tuple of StageReport
@@ -129,6 +132,7 @@ class Plan:
     chosen: tuple[int, ...] = (0,)
     rule: str | None = None
     finding: tuple[float, ...] = ()
+    privacy: PrivacyBound | None = None
     notes: tuple[str, ...] = ()
     stages: tuple[StageReport, ...] = ()
     fallback: bool = False

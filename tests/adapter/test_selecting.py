@@ -7,6 +7,7 @@ import pytest
 from apis import TRAIN
 
 from dubhe_flwr.adapter.selecting import log_plan
+from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol import NodeFailure, Plan, StageReport
 
 PLAN = Plan(
@@ -19,6 +20,7 @@ PLAN = Plan(
     stages=(StageReport("register", 4, 4, {}, bytes_down=0, bytes_up=0),),
 )
 LOSSES = {"no reply": [71], "late": [5, 6, 7, 8, 9]}
+BOUND = PrivacyBound.of(5, most_sums=64, num_classes=10, sigma=4.0)
 EPOCH = "dubhe: a new epoch: 4 nodes | the rule"
 LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or groups)"
 
@@ -28,6 +30,7 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or
     [
         ({}, [EPOCH, LAST]),
         ({"stages": ()}, [LAST]),
+        ({"privacy": BOUND}, [EPOCH, f"dubhe: privacy: {BOUND}", LAST]),
         (
             {"stages": (), "num_selections": 1},
             [LAST.replace("5 tentative selections or groups", "1 tentative selection")],

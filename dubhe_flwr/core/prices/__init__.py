@@ -40,6 +40,7 @@ functions of them. Newton's method ends far below 1e-9; prices are rounded to mu
 
 from dubhe_flwr.core.prices.design import PriceDesign
 from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, PriceNumbers, noise_scale
+from dubhe_flwr.core.prices.privacy import PrivacyBound
 from dubhe_flwr.core.prices.state import Position, PriceState
 
 __all__ = [
@@ -48,5 +49,6 @@ __all__ = [
     "PriceDesign",
     "PriceNumbers",
     "PriceState",
+    "PrivacyBound",
     "noise_scale",
 ]

@@ -97,6 +97,7 @@ def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Plann
         chosen=ready.chosen,
         rule=epoch.terms.rule.describe(epoch.finding),
         finding=epoch.finding,
+        privacy=epoch.privacy,
         notes=context.round.notes,
         stages=context.round.reports,
     )

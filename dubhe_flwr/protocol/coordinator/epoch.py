@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.protocol.coordinator.rounds import DeterminedRound
 from dubhe_flwr.protocol.wire.messages import JoinRequest, SettleRequest, sums_per_agent
 from dubhe_flwr.protocol.wire.terms import DISTRIBUTION, Terms, terms_of
@@ -69,6 +70,13 @@ class Epoch:
     def ids(self, indices: Iterable[int]) -> frozenset[int]:
         """Return the ids of some registered nodes, given by index."""
         return frozenset(self.registered[index] for index in indices)
+
+    @property
+    def privacy(self) -> PrivacyBound | None:
+        """What the noisy sums tell of one client at worst; None where sums are exact."""
+        volunteers = self.announced.num_volunteers(self.num_registered)
+        num_sums = self.last_sum.exchange + 1
+        return self.terms.rule.privacy(self.invitation.num_classes, volunteers, num_sums)
 
     @property
     def sums_per_agent(self) -> int:

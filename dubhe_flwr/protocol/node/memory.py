@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,23 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Ledger(_Hidden):
+    """What a node has spent that a new run does not give back: of the day, of its label counts."""
+
+    allowance: Allowance = Allowance()
+    account: Account = Account()
+
+    def to_fields(self) -> Fields:
+        """Return what the node keeps on its own host."""
+        return encode(self) | {_VERSION_KEY: _VERSION}
+
+    @classmethod
+    def from_fields(cls, kept: Mapping[str, object]) -> "Ledger":
+        """Return the ledger that was kept; `MalformedMessageError` if it cannot be read."""
+        return _decoded(cls, kept)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Memory(_Hidden):
     """All that a node keeps; before the first request, nothing. It never leaves the node."""
 
@@ -153,7 +170,26 @@ class Memory(_Hidden):
     @classmethod
     def from_fields(cls, kept: Mapping[str, object]) -> "Memory":
         """Return the memory that was kept; `MalformedMessageError` if it cannot be read."""
-        if kept.get(_VERSION_KEY) == _VERSION:
-            with suppress(TypeError, MalformedMessageError):
-                return decode(cls, kept, num_others=1)
-        raise MalformedMessageError("The kept session is not readable.")
+        return _decoded(cls, kept)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the node has spent, whatever the run."""
+        return Ledger(self.allowance, self.account)
+
+    def with_ledger(self, ledger: Ledger) -> "Memory":
+        """Return the memory after other runs spent as much as the ledger says."""
+        joined, account = self.joined, ledger.account
+        if joined is not None and joined.label_counts == account.label_counts:
+            joined = replace(joined, account=replace(joined.account, num_sums=account.num_sums))
+        return replace(self, allowance=ledger.allowance, account=account, joined=joined)
+
+
+KeptT = TypeVar("KeptT")
+
+
+def _decoded(kind: type[KeptT], kept: Mapping[str, object]) -> KeptT:
+    if kept.get(_VERSION_KEY) == _VERSION:
+        with suppress(TypeError, MalformedMessageError):
+            return decode(kind, kept, num_others=1)
+    raise MalformedMessageError("The kept session is not readable.")

@@ -38,9 +38,9 @@ class Limits:
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
-        How often the node registers and draws at most in a run within a day of UTC; more is refused
-        before any work. A simulated one does as often as it is asked. A draw for H times as many
-        volunteers counts as H.
+        How often the node registers and draws at most in a day of UTC, of a run or of all runs
+        (`state_dir`); more is refused before any work. A simulated one does as often as it is
+        asked. A draw for H times as many volunteers counts as H.
 
     Raises
     ------

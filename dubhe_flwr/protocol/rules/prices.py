@@ -20,6 +20,7 @@ from dubhe_flwr.core.prices import (
     PriceDesign,
     PriceNumbers,
     PriceState,
+    PrivacyBound,
     noise_scale,
 )
 from dubhe_flwr.errors import RefusedError, SettingsError
@@ -121,8 +122,18 @@ class Prices(Rule):
 
     def most_entries(self, num_volunteers: int) -> int | None:
         """Return ``4 sigma^2``: an attacker who knows all clients but one then learns little."""
-        sigma = noise_scale(num_volunteers) if self.noise is None else float(self.noise)
+        sigma = self._sigma(num_volunteers)
         return int(4.0 * sigma**2) if sigma else None
+
+    def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
+        """Return epsilon of an epoch and of the budget; None without noise, or without labels."""
+        most = self.most_entries(num_volunteers)
+        if most is None or self._drowns(num_volunteers):
+            return None
+        return PrivacyBound.of(num_sums, most, num_classes, self._sigma(num_volunteers))
+
+    def _sigma(self, num_volunteers: int) -> float:
+        return noise_scale(num_volunteers) if self.noise is None else float(self.noise)
 
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return a node's numbers at the opening, with its share of the noise."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.core.distribution import fixed_point_distribution
+from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
@@ -231,6 +232,11 @@ class Rule(ABC):
         The node counts them in all epochs, until its label counts change.
         """
         del num_volunteers
+        return None
+
+    def privacy(self, num_classes: int, num_volunteers: int, num_sums: int) -> PrivacyBound | None:
+        """Return what noise bounds after some sums of an epoch; None where sums are exact."""
+        del num_classes, num_volunteers, num_sums
         return None
 
     def announced(self) -> dict[str, Any]:

@@ -53,12 +53,12 @@ def test_the_names_in_a_file_stay() -> None:
     assert {field.name for field in fields(MethodResult)} == {
         "num_rounds", "accuracy", "loss", "emd", "local_emd", "coverage", "class_proportions",
         "selection_seconds", "training_seconds", "bytes_up", "bytes_down", "selection_bytes_up",
-        "selection_bytes_down", "notes", "fallback_rounds", "messages", "evaluations",
+        "selection_bytes_down", "notes", "privacy", "fallback_rounds", "messages", "evaluations",
         "balanced_accuracy", "worst_recall",
     }  # fmt: skip
     assert {field.name for field in fields(SelectionResult)} == {
         "emd", "local_emd", "class_proportions", "coverage", "coverage_100", "effective_clients",
-        "seconds", "messages", "bytes_up", "bytes_down", "notes", "fallback_rounds",
+        "seconds", "messages", "bytes_up", "bytes_down", "notes", "privacy", "fallback_rounds",
     }  # fmt: skip
 
 

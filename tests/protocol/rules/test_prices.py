@@ -20,7 +20,7 @@ from dubhe_flwr.core.randomness import generator
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Stage
 from dubhe_flwr.protocol.coordinator.context import CoordinatorState
-from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Unsettled
+from dubhe_flwr.rules import Frame, Own, Population, Prices, Settled, Tries, Unsettled
 
 Nodes = Federation[CoordinatorState]
 TARGET = (0.4, 0.3, 0.2, 0.1)
@@ -46,17 +46,20 @@ def test_nodes_find_the_same_prices(simulation: str) -> None:
     assert 1 <= epoch_of(nodes).last_sum.exchange <= 8
     assert len({joined(nodes, node_id).account.left for node_id in nodes.ids}) == 1
     assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids}) > 4
+    assert plan.privacy is not None
+    counted = {joined(nodes, node_id).account.num_sums for node_id in nodes.ids}
+    assert {plan.privacy.num_sums} == counted
 
 
 @pytest.mark.parametrize("num_participants", [4, 11])
 def test_with_a_pool_below_twelve_nodes_volunteer_alike(num_participants: int) -> None:
     """Noise would drown the sums; without noise there are prices all the same."""
-    nodes = federation(num_participants=num_participants)
-    nodes.play(1)
+    nodes = federation(num_participants=num_participants, determination=Tries(1))
+    assert nodes.play(1).privacy is None
     found = {reading_of(nodes, node_id).probability for node_id in nodes.ids}
     assert found == {num_participants / 60}
     nodes = federation(num_participants=num_participants, rule=Prices(noise=0.0))
-    nodes.play(1)
+    assert nodes.play(1).privacy is None
     assert len({reading_of(nodes, node_id).probability for node_id in nodes.ids}) > 4
 
 

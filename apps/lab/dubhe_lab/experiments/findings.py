@@ -33,12 +33,14 @@ def selected_data(plans: Sequence[Plan], federation: Federation) -> dict[str, An
     populations = [population_distribution(local) for local in locals_]
     by_class: NDArray[np.float64] = np.array(populations)
     mean, sd = by_class.mean(axis=0).tolist(), by_class.std(axis=0).tolist()
+    bounds = [plan.privacy for plan in plans if plan.privacy is not None]
     return {
         "emd": tuple(map(distance_to_uniform, populations)),
         "local_emd": tuple(map(average_emd, locals_, populations)),
         "coverage": coverage(rounds, federation.num_clients),
         "class_proportions": ClassProportions(mean=tuple(mean), sd=tuple(sd)),
         "notes": tuple(note for plan in plans for note in _notes(plan)),
+        "privacy": str(max(bounds, key=lambda bound: bound.epoch)) if bounds else "",
         "fallback_rounds": tuple(plan.server_round for plan in plans if plan.fallback),
     }
 

@@ -117,6 +117,11 @@ def study(label_counts: Any, **arguments: Any) -> FederationStudy:
         methods=methods,
         costs=_costs(plans["dubhe"], counts, simulated),
         arguments=settings,
+        privacy=max(
+            (plan.privacy for plan in plans["dubhe"] if plan.privacy is not None),
+            key=lambda bound: bound.epoch,
+            default=None,
+        ),
         sweep={
             settings.num_participants: {name: methods[name] for name in ("random", "dubhe")},
             **_swept(nodes, shares, weighted, simulated),

@@ -18,6 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from dubhe_flwr.adapter import DubheArguments
+from dubhe_flwr.core.prices import PrivacyBound
 from dubhe_lab.report.picture import method_label
 from dubhe_lab.report.table import Table
 
@@ -121,6 +122,8 @@ class FederationStudy:
         Costs of a round with a registration, and of one without.
     arguments : DubheArguments
         The settings with which Dubhe selected.
+    privacy : PrivacyBound, optional
+        What the noisy sums of Dubhe tell of one client at worst; None where sums are exact.
     sweep : mapping of int to mapping of str to Reached
         Results of random selection and Dubhe for this and other numbers of participants.
     """
@@ -134,6 +137,7 @@ class FederationStudy:
     methods: Mapping[str, Reached]
     costs: Mapping[str, Cost]
     arguments: DubheArguments
+    privacy: PrivacyBound | None
     sweep: Mapping[int, Mapping[str, Reached]]
 
     @property
@@ -232,7 +236,8 @@ class FederationStudy:
         tables = (table.for_terminal() for table in self._tables())
         code = [Text(f"\n{self.code}\n")] if self.helps != "not" else []
         verdict = Text(self.verdict, style="bold")
-        return Group(Text(self._facts()), "", *tables, Text(f"{_LEGEND}\n"), verdict, *code)
+        legend = Text(f"{self._legend()}\n")
+        return Group(Text(self._facts()), "", *tables, legend, verdict, *code)
 
     def _repr_html_(self) -> str:
         """Return the HTML for a notebook."""
@@ -240,7 +245,7 @@ class FederationStudy:
         code = f'<pre style="overflow-x: auto">{escape(self.code)}</pre>'
         facts = "<br>".join(escape(self._facts()).splitlines())
         return (
-            f"<p>{facts}</p>{tables}<p>{escape(_LEGEND)}</p>"
+            f"<p>{facts}</p>{tables}<p>{escape(self._legend())}</p>"
             f"<p><b>{escape(self.verdict)}</b></p>{code if self.helps != 'not' else ''}"
         )
 
@@ -254,6 +259,9 @@ class FederationStudy:
             f"{self.read}\nThe median client has {self.sizes[1]} samples. {classes}; clients "
             f"differ by {self.emd:.2f} (EMD_avg)."
         )
+
+    def _legend(self) -> str:
+        return _LEGEND if self.privacy is None else f"{_LEGEND} {self.privacy}"
 
     def _reason(self) -> str:
         number, wanted = self.num_clients, self.arguments.num_participants

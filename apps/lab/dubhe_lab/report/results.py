@@ -128,6 +128,8 @@ class Selected:
         ``p_o``.
     notes : tuple of str
         Sentences on anything that did not go as planned.
+    privacy : str
+        What noisy sums tell of one client at worst, in words; empty where there is no noise.
     fallback_rounds : tuple of int
         Rounds in which the method fell back to random selection.
     """
@@ -137,6 +139,7 @@ class Selected:
     coverage: float
     class_proportions: ClassProportions
     notes: tuple[str, ...] = ()
+    privacy: str = ""
     fallback_rounds: tuple[int, ...] = ()
 
     @property

@@ -73,7 +73,7 @@ def summary_sentence(results: ComparisonResults) -> str:
             f"Dubhe's mean accuracy is {dubhe.final_accuracy:.1%} {_over_last(dubhe)}, random "
             f"selection's {random.final_accuracy:.1%} ({points:+.1f} points); the selected data's "
             f"mean distance from uniform was {dubhe.mean_emd:.2f} with Dubhe and "
-            f"{random.mean_emd:.2f} at random."
+            f"{random.mean_emd:.2f} at random. {dubhe.privacy}".rstrip()
         )
     best, of = max(methods.items(), key=lambda each: each[1].final_accuracy)
     label = method_label(best)
@@ -105,10 +105,11 @@ def study_sentence(results: StudyResults) -> str:
         f"clients, the oracle {greedy.coverage:.0%}"
     )
     if dubhe.messages is None or dubhe.bytes_up is None or dubhe.bytes_down is None:
-        return f"{found}."
+        return f"{found}. {dubhe.privacy}".rstrip()
     return (
         f"{found}; Dubhe took {dubhe.messages} messages and their replies, "
-        f"{dubhe.bytes_up / _MEGABYTE:.1f} MB up and {dubhe.bytes_down / _MEGABYTE:.1f} MB down."
+        f"{dubhe.bytes_up / _MEGABYTE:.1f} MB up and {dubhe.bytes_down / _MEGABYTE:.1f} MB down. "
+        f"{dubhe.privacy}".rstrip()
     )
 
 

@@ -1,0 +1,99 @@
+"""What a node has spent, in a file on its own host: a new run does not reset it."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from logging import ERROR
+from pathlib import Path
+from typing import Any, Final
+
+from flwr.app import Context
+
+from dubhe_flwr.adapter.transport import log
+from dubhe_flwr.errors import MalformedMessageError, RefusedError
+from dubhe_flwr.protocol.node.memory import Ledger
+
+try:
+    import fcntl
+except ImportError:  # on Windows two runs at once may count too little
+    fcntl = None  # type: ignore[assignment]
+
+StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
+"""A folder of one node alone, or what finds it, for instance by the node-config."""
+
+_FILE: Final = "dubhe-node.json"
+_LOCK: Final = ".lock"
+_DAMAGED: Final = (OSError, ValueError, LookupError, AttributeError, TypeError)
+
+Save = Callable[[Ledger], None]
+
+
+@contextmanager
+def open_ledger(folder: Path) -> Iterator[tuple[Ledger, Save]]:
+    """Hold the folder while a request is answered; give the ledger in it and what replaces it.
+
+    Other runs at the same node wait. Nobody but the node's user can read the file.
+
+    Raises
+    ------
+    RefusedError
+        If the folder cannot be used, or its file is damaged: a node that has lost count answers
+        nothing.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+    try:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        before = _read(folder)
+
+        def save(ledger: Ledger) -> None:
+            if ledger != before:
+                _write(folder, ledger)
+
+        yield before, save
+    finally:
+        os.close(lock)
+
+
+def _read(folder: Path) -> Ledger:
+    try:
+        kept = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        packed = {key: bytes.fromhex(value) for key, value in kept["packed"].items()}
+        return Ledger.from_fields({**kept["plain"], **packed})
+    except FileNotFoundError:
+        return Ledger()
+    except (*_DAMAGED, MalformedMessageError) as error:
+        raise _unusable(folder, error) from None
+
+
+def _write(folder: Path, ledger: Ledger) -> None:
+    """Replace the file as a whole, on the disk before the node answers."""
+    fields = ledger.to_fields()
+    packed = {key: value.hex() for key, value in fields.items() if isinstance(value, bytes)}
+    plain: dict[str, Any] = {key: fields[key] for key in fields if key not in packed}
+    unfinished = folder / f".{_FILE}"
+    try:
+        with open(unfinished, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
+            json.dump({"plain": plain, "packed": packed}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(folder / _FILE)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+
+
+def _unusable(folder: Path, error: Exception) -> RefusedError:
+    """Log what is wrong, which is not for the server."""
+    log(
+        ERROR,
+        "dubhe: state_dir=%s cannot be used (%s); repair or remove what is in it.",
+        folder,
+        type(error).__name__,
+    )
+    return RefusedError("This node cannot use its state_dir; its log says why.")

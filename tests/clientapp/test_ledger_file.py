@@ -1,0 +1,72 @@
+"""What a node has spent outlasts a run, in a folder of its owner's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Context, RecordDict
+
+from dubhe_flwr.clientapp.ledger_file import open_ledger
+from dubhe_flwr.clientapp.node import Node
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol import Memory
+from dubhe_flwr.protocol.node.memory import Account, Ledger
+from dubhe_flwr.protocol.wire.envelope import Envelope
+from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.rules import Prices
+
+JOIN = JoinRequest("prices", Prices().to_json(), 20, 2048, 100, 3, 100)
+COUNTS = [10, 20, 30]
+
+
+def join_in_a_new_run(node: Node) -> Memory:
+    """Let a node that knows nothing of earlier runs join, and return what it keeps of this one."""
+    context = Context(
+        run_id=1, node_id=9, node_config={"partition-id": 3}, state=RecordDict(), run_config={}
+    )
+    node.handle(Envelope(b"e" * 16, "join", 1).seal(JOIN), context)
+    return Memory.from_fields(dict(context.state["dubhe"].items()))
+
+
+def test_a_limit_of_the_day_outlasts_a_run(tmp_path: Path) -> None:
+    """With a folder the second run is refused; without one each run begins anew."""
+    limits: dict[str, Any] = {"max_epochs_per_day": 1}
+    for _ in range(2):
+        join_in_a_new_run(Node(lambda _context: COUNTS, **limits))
+    node = Node(lambda _context: COUNTS, state_dir=lambda _context: tmp_path / "own", **limits)
+    join_in_a_new_run(node)
+    with pytest.raises(RefusedError, match="of this node's owner is reached"):
+        join_in_a_new_run(node)
+    kept = tmp_path / "own" / "dubhe-node.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 7), ([9, 20, 30], 0)])
+def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: int) -> None:
+    """As long as the label counts are the same ones, and in an epoch under way as well."""
+    spent = Ledger(account=Account("", tuple(COUNTS), num_sums=7))
+    with open_ledger(tmp_path) as (_, save):
+        save(spent)
+    memory = join_in_a_new_run(Node(lambda _context: counts, state_dir=tmp_path))
+    assert memory.joined is not None
+    assert (memory.account.num_sums, memory.joined.account.num_sums) == (counted, counted)
+    later = memory.with_ledger(Ledger(account=Account("", tuple(COUNTS), num_sums=9)))
+    assert later.joined is not None
+    assert later.joined.account.num_sums == (9 if counted else 0)
+
+
+def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:
+    """Its draws and its account repeat with the seed."""
+    join_in_a_new_run(Node(lambda _context: COUNTS, simulated=True, state_dir=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"plain": {}, "packed": {"x": "?"}}', "[]"])
+def test_a_node_that_lost_count_answers_nothing(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the folder, the server hears nothing of it."""
+    (tmp_path / "dubhe-node.json").write_text(damage)
+    with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
+        join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))
+    assert str(tmp_path) in caplog.text

@@ -1,0 +1,29 @@
+"""The bound on what noisy sums tell of one client."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from dubhe_flwr.core.prices.privacy import DELTA, PrivacyBound, epsilon
+
+
+@pytest.mark.parametrize(("num_sums", "num_classes", "sigma"), [(1, 2, 4.0), (5, 10, 1.0)])
+def test_epsilon_is_the_best_of_all_renyi_orders(
+    num_sums: int, num_classes: int, sigma: float
+) -> None:
+    """The closed form is the least over the order, of the Renyi divergence of two Gaussians."""
+
+    def at(log_excess: float) -> float:
+        order = 1.0 + np.exp(log_excess)
+        divergence = order * num_sums / (2.0 * (sigma / num_classes**0.5) ** 2)
+        return float(divergence + np.log(1.0 / DELTA) / (order - 1.0))
+
+    best = minimize_scalar(at, bounds=(-10.0, 10.0), method="bounded").fun
+    assert epsilon(num_sums, num_classes, sigma) == pytest.approx(best, rel=1e-6)
+
+
+def test_no_period_exceeds_the_budget() -> None:
+    """Sums after the last one of the budget hold no labels."""
+    bound = PrivacyBound.of(9, most_sums=4, num_classes=10, sigma=1.0)
+    assert (bound.num_sums, bound.epoch) == (4, bound.budget)
+    assert "epsilon 50 of one client" in str(bound)
