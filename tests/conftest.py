@@ -3,6 +3,7 @@
 import gc
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Neither Flower nor Ray calls home from a test.
@@ -15,6 +16,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No test depends on how fast the machine is.
 settings.register_profile("dubhe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dubhe")
+
+
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a study of one's own federation select for a tenth of its rounds."""
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", 20)
+    monkeypatch.setattr("dubhe_lab.experiments.my_federation._SWEPT_ROUNDS", 10)
 
 
 def pytest_collection_finish() -> None:

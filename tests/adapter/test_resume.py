@@ -26,7 +26,7 @@ from dubhe_flwr.rules import Groups, Paper, Prices
 from dubhe_flwr.simulation import run_on_grid
 from dubhe_lab.baselines import RandomSelector
 
-NUM_ROUNDS = 5
+NUM_ROUNDS = 4
 MANY_NODES = 36
 """Enough for the prices to settle in several exchanges."""
 MANY_COUNTS = skewed_label_counts(MANY_NODES)
@@ -72,7 +72,7 @@ def test_where_each_round_registers_a_pause_changes_nothing(
     check_same_as_uninterrupted(api, tmp_path / "kept", at_random if options is None else anew)
 
 
-@pytest.mark.parametrize("kind", ["FedAdam", "FedYogi", "FedAdagrad", "FedAvgM", "FedMedian"])
+@pytest.mark.parametrize("kind", ["FedAdam", "FedAvgM"])
 def test_what_the_wrapped_strategy_keeps_survives(api: Api, tmp_path: Path, kind: str) -> None:
     """Moments and momentum go on where they were."""
     options = {"server_momentum": 0.9} if kind == "FedAvgM" else {}
@@ -148,7 +148,7 @@ def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
     assert second.rounds_done == 2
     api.run(second, grid, NUM_ROUNDS)
     assert first.selected + second.selected == whole.selected
-    assert [plan.server_round for plan in second.plans] == [3, 4, 5]
+    assert [plan.server_round for plan in second.plans] == [3, 4]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import logging
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -223,18 +224,25 @@ def test_the_simulation_engine_is_waited_for_as_long_as_nodes_come(
 ) -> None:
     """It registers them in a row; then a wrong number fails soon, and not after a minute."""
     for module in ("server", "serverapp"):
-        monkeypatch.setattr(f"dubhe_flwr.{module}.patience", lambda _grid: 0.5)
-    began, real = time.monotonic(), WatchedGrid.get_node_ids
+        monkeypatch.setattr(f"dubhe_flwr.{module}.patience", lambda _grid: 3.0)
+    seconds, real = 0.0, WatchedGrid.get_node_ids
+
+    def sleep(longer: float) -> None:
+        nonlocal seconds
+        seconds += longer
 
     def some(self: Any) -> list[int]:
-        return list(real(self))[: max(0, int(8 * (time.monotonic() - began)))]
+        return list(real(self))[: int(2 * seconds)]
 
+    clock = SimpleNamespace(monotonic=lambda: seconds, perf_counter=lambda: seconds, sleep=sleep)
+    monkeypatch.setattr("dubhe_flwr.adapter.selecting.time", clock)
     monkeypatch.setattr(WatchedGrid, "get_node_ids", some)
     api.run(api.dubhe(num_participants=10), api.grid(), 1)  # comes a node at a time
-    began = time.monotonic()
+    assert seconds == pytest.approx(5, abs=0.3)
+    seconds = 0.0
     with pytest.raises(SettingsError, match="the number of nodes, 24"):
         api.run(api.dubhe(num_participants=30), api.grid(), 1)
-    assert 3 < time.monotonic() - began < 20
+    assert seconds == pytest.approx(15, abs=0.5)  # three after the last came
 
 
 @in_both_apis

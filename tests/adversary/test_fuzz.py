@@ -69,7 +69,7 @@ def test_spoilt_requests_to_nodes(api: Api, share: int, told: io.StringIO) -> No
     """Requests of a run come once more, spoilt, in any state of the node: it answers or refuses."""
     rng, grid = random.Random(7), grid_of(api)
     answer, texts, kinds = grid._answer, set(), Counter[str]()
-    number, wanted = 0, 500 * share
+    number, wanted = 0, 250 * share
 
     def hit(message: Message) -> Any:
         nonlocal number
@@ -111,7 +111,7 @@ def test_runs_with_lying_nodes(api: Api, share: int, told: io.StringIO) -> None:
     stages, num_trained = tuple(Stage)[1:], 0
     faults = [Fault("corrupt_reply", stages, 0.1), Fault("replay_reply", stages, 0.05)]
     tracemalloc.start()
-    for seed in range(5 * share):
+    for seed in range(3 * share):
         rule = Prices() if seed % 3 else Paper((1, 2, 4), "search")
         own = {"rule": rule, "seed": seed, "on_failure": ("raise", "random")[seed % 2]}
         strategy = api.dubhe(**SETTINGS | own)
@@ -124,5 +124,5 @@ def test_runs_with_lying_nodes(api: Api, share: int, told: io.StringIO) -> None:
         told.truncate(told.seek(0))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert num_trained > 2 * share
+    assert num_trained > share
     assert peak < 64 * MEGABYTES

@@ -34,7 +34,7 @@ LAST_CLIENT = 0.72
 LAW, RAREST = common_law(), NUM_CLASSES - 1
 HOLDER, OTHERS = holder_of_the_last(LAW), without_the_last(LAW)
 SLOW = pytest.mark.slow
-SIZES = [(20, 10), pytest.param(50, 12, marks=SLOW), pytest.param(100, 9, marks=SLOW)]
+SIZES = [(20, 6), pytest.param(50, 12, marks=SLOW), pytest.param(100, 9, marks=SLOW)]
 LARGE = [pytest.param(500, 5, marks=SLOW), pytest.param(2000, 4, marks=SLOW)]
 """N and the number of seeds."""
 

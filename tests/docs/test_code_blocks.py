@@ -22,6 +22,7 @@ SYSTEM |= {"ruff", "ssh-keygen"}
 """What belongs to the system, and is not looked at further."""
 
 
+@pytest.mark.usefixtures("few_rounds")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
 def test_the_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

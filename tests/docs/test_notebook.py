@@ -12,6 +12,7 @@ NOTEBOOK = ROOT / "docs" / "tutorial" / "first_hour.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 
 
+@pytest.mark.usefixtures("few_rounds")
 def test_it_runs_from_the_top(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

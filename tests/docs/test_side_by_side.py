@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from statistics import fmean
 
 import pytest
@@ -15,6 +16,7 @@ from dubhe_lab.paper.cells import CellStore
 from dubhe_lab.paper.commands import EXPERIMENTS, sections
 from dubhe_lab.paper.experiment import PaperSettings
 from dubhe_lab.report.picture import Panel
+from dubhe_lab.report.table import Table
 
 FOLDER = ROOT / "docs" / "side_by_side"
 PAGE = (ROOT / "docs" / "side_by_side.md").read_text(encoding="utf-8")
@@ -24,11 +26,17 @@ CELLS = EXPERIMENTS["leaderboard"].cells(OPTIONS)
 FOUND = CellStore(FOLDER / "cells").load_all(CELLS)
 
 
+@cache
+def tables() -> Sequence[Table]:
+    """Return what the leaderboard shows."""
+    (section,) = sections(["leaderboard"], OPTIONS, FOUND)
+    return section.tables
+
+
 def test_the_tables_are_those_of_the_measurements() -> None:
     """Each row, of each optimizer that was measured; no file is of another measurement."""
     assert len(FOUND) == len(list(FOLDER.glob("cells/training/*.json")))
-    (section,) = sections(["leaderboard"], OPTIONS, FOUND)
-    for table in section.tables:
+    for table in tables():
         assert markdown_of(table).partition("\n\n")[2] in PAGE
 
 
@@ -89,8 +97,7 @@ def test_where_there_is_little_to_gain(case: str) -> None:
 
 def test_the_readme_begins_with_the_leaderboard() -> None:
     """Its table is that of all optimizers, and its sentences say what is in it."""
-    (section,) = sections(["leaderboard"], OPTIONS, FOUND)
-    summary, *tables = section.tables
+    summary, *of_optimizers = tables()
     assert markdown_of(summary).partition("\n\n")[2].strip() in README
     mean = {row[0]: [float(value) for value in row[1:4]] for row in summary.rows}
     sgd, momentum, adam = (
@@ -99,14 +106,13 @@ def test_the_readme_begins_with_the_leaderboard() -> None:
     lead = f"{sgd:.0f} points with SGD, {momentum:.1f} with server momentum, {adam:.0f} with Adam."
     assert f"Dubhe's lead over random selection depends on the optimizer: {lead}" in README
     assert lead in PAGE
-    with_adam = {row[0]: row[1] for row in tables[2].rows}["Dubhe, local skew 1"]
+    with_adam = {row[0]: row[1] for row in of_optimizers[2].rows}["Dubhe, local skew 1"]
     assert f"{mean['Dubhe'][2]} % -> {with_adam.partition('±')[0]} %" in README
 
 
 def test_the_readme_tells_of_cifar_what_was_measured() -> None:
     """Accuracy over the last quarter of the rounds, of each method."""
-    (section,) = sections(["leaderboard"], OPTIONS, FOUND)
-    table, _longer = (table for table in section.tables if "CIFAR" in table.caption)
+    table, _longer = (table for table in tables() if "CIFAR" in table.caption)
     found = {row[0]: row[1] for row in table.rows}
     told = (
         f"random selection {found['random']} %, Dubhe {found['Dubhe']} %, with local skew 1 "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol.federation import Federation, decrypted, dubhe, joined, registered
@@ -155,12 +155,10 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@settings(max_examples=50)
-@example(Case((2,), {}, 12, 5, 2, 0, 1, group_size=3, equal_weights=False))
-@given(case=cases())
-def test_encryption_changes_nothing(case: Case) -> None:
+@pytest.mark.parametrize("num_cases", [15, pytest.param(200, marks=pytest.mark.slow)])
+def test_encryption_changes_nothing(num_cases: int) -> None:
     """Registry, probabilities, selections, the best and participants agree, bit for bit."""
-    check(case)
+    settings(max_examples=num_cases)(given(case=cases())(check))()
 
 
 PAPER: Any = {"reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1}}
@@ -170,13 +168,13 @@ PAPER: Any = {"reference_set": (1, 2, 10), "thresholds": {1: 0.7, 2: 0.1}}
     "case",
     [
         Case(**PAPER, num_clients=300, num_participants=30, tries=10, seed=1, style=1),
-        Case((1, 62), {1: 0.5}, 200, 20, 5, seed=2, style=1),
+        Case((1, 62), {1: 0.5}, 70, 20, 5, seed=2, style=1),
         Case((1, 2, 3, 28), {1: 0.5, 2: 0.25, 3: 0.125}, 60, 20, 5, seed=3, style=0),
         Case((2, 62), {2: 0.5}, 40, 39, 8, seed=4, style=2),
         Case((2,), {}, 100, 10, 100, seed=5, style=0),
+        Case((2,), {}, 12, 5, 2, 0, 1, group_size=3, equal_weights=False),
         Case((2,), {}, 5, 3, 2, seed=0, style=0),  # a sum over all but two is refused
         Case((1, 2, 10), "search", 90, 10, 4, seed=7, style=1),
-        Case((1, 2, 10), "search", 80, 20, 4, 6, style=1, group_size=4),
     ],
     ids=lambda case: f"N={case.num_clients}",
 )
@@ -189,7 +187,7 @@ def test_encryption_changes_nothing_in_larger_federations(case: Case) -> None:
 @pytest.mark.parametrize("thresholds", [{1: 0.6, 2: 0.3}, "search"])
 @pytest.mark.parametrize("group_size", [None, 3])
 def test_in_all_combinations(rounds_per_draw: int, thresholds: Any, group_size: int | None) -> None:
-    """A hundred clients with a choice of many groups: the same sets, however they are found."""
-    case = Case((1, 2, 5), thresholds, 100, 13, 6, seed=9, style=1, group_size=group_size)
+    """Forty clients with a choice of many groups: the same sets, however they are found."""
+    case = Case((1, 2, 5), thresholds, 40, 13, 6, seed=9, style=1, group_size=group_size)
     check(replace(case, registration_interval=3, rounds_per_draw=rounds_per_draw))
     check(replace(case, equal_weights=False, rounds_per_draw=rounds_per_draw))

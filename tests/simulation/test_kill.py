@@ -14,7 +14,7 @@ STAGES = ["join", "keygen", "register", "settle", "participate", "determine", "t
 POINTS = [*STAGES, "checkpoint", "evaluate"]
 
 
-@pytest.mark.parametrize("api", ["fit", "train"])
+@pytest.mark.parametrize("api", ["train", pytest.param("fit", marks=pytest.mark.slow)])
 def test_a_killed_server_app_resumes_every_time(api: str, tmp_path: Path) -> None:
     """After each stage of the second round, before its checkpoint is in place, and right after.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dubhe_flwr.errors import DataError
@@ -977,6 +977,7 @@ def tables_with_ids(draw: st.DrawFn) -> pd.DataFrame:
     return pd.DataFrame(counts, names, draw(st.sampled_from(CLASS_NAMES))[:num_classes])
 
 
+@settings(max_examples=30)
 @given(
     tables_with_ids(),
     st.sampled_from(STYLES),

@@ -123,8 +123,9 @@ def test_the_baselines_select_as_their_selectors_do() -> None:
 
 def test_early_coverage_counts_a_hundred_rounds() -> None:
     """`coverage_100` ignores rounds after the hundredth; `coverage` counts them."""
-    few = {"num_clients": 120, "num_participants": 3, "rule": "paper", "tries": 1}
-    found = small_study(num_rounds=110, **few).methods["random"]
+    few = {"num_clients": 120, "num_participants": 3}
+    settings = StudySettings.of(**SMALL | few | {"num_rounds": 110})
+    found = study(settings, methods=("random",)).methods["random"]
     aliases, lots = [str(row) for row in range(120)], RandomSelector(3, 0)
     sets = [lots.choose(aliases, Past(), generator(0, "baseline", r)) for r in range(1, 101)]
     assert found.coverage_100 == coverage(sets, 120) < found.coverage
@@ -157,7 +158,10 @@ def test_selected_data_is_as_uniform_as_it_used_to_be(
     assert mean_emd <= largest_emd
 
 
-@pytest.mark.parametrize(("num_participants", "largest_emd"), [(20, 0.46), (100, 0.22)])
+@pytest.mark.parametrize(
+    ("num_participants", "largest_emd"),
+    [(20, 0.46), pytest.param(100, 0.22, marks=pytest.mark.slow)],
+)
 def test_the_defaults_select_uniform_data_of_many_clients(
     num_participants: int, largest_emd: float
 ) -> None:

@@ -29,6 +29,7 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
     Returns how many sums each epoch took.
     """
     usual: dict[str, Any] = {"num_participants": 8, "registration_interval": 2, "tries": None}
+    usual |= {"simulation": "plain"}
     nodes, rows = dubhe(counts, **(usual | settings)), counts.tolist()
     rule = settings.get("rule", Prices())
     wanted = settings.get("num_participants", usual["num_participants"])
@@ -68,12 +69,13 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
     return lengths
 
 
-@pytest.mark.parametrize("simulation", ["plain", "encrypted"])
 @pytest.mark.parametrize(
     ("counts", "given"),
     [
         (skewed_counts(60), {}),
+        (skewed_counts(60), {"simulation": "encrypted"}),
         (skewed_counts(60), {"determination": Groups(4, 3)}),
+        (skewed_counts(60), {"determination": Groups(4, 3), "simulation": "encrypted"}),
         (skewed_counts(60), {"determination": Tries(5, 3)}),
         (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0)}),
         (skewed_counts(80, 10), {"rule": Prices(0.1, 1.0, "own", noise=0.0)}),
@@ -86,7 +88,9 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
     ],
     ids=[
         "usual",
+        "usual, encrypted",
         "groups",
+        "groups, encrypted",
         "tries",
         "ten classes",
         "own mix without noise",
@@ -99,10 +103,10 @@ def check_epochs(counts: NDArray[np.int64], *, num_rounds: int, **settings: Any)
     ],
 )
 def test_the_sets_are_those_of_plain_numbers(
-    counts: NDArray[np.int64], given: dict[str, Any], simulation: str
+    counts: NDArray[np.int64], given: dict[str, Any]
 ) -> None:
     """Bit for bit over three rounds, the last of which begins a second epoch."""
-    check_epochs(counts, num_rounds=3, simulation=simulation, **given)
+    check_epochs(counts, num_rounds=3, **given)
 
 
 @pytest.mark.parametrize(("equal_weights", "num_participants"), [(True, 8), (False, 20)])
@@ -114,7 +118,6 @@ def test_a_spent_account(equal_weights: bool, num_participants: int) -> None:
     lengths = check_epochs(
         counts,
         num_rounds=6,
-        simulation="plain",
         rule=rule,
         equal_weights=equal_weights,
         num_participants=num_participants,
@@ -125,7 +128,7 @@ def test_a_spent_account(equal_weights: bool, num_participants: int) -> None:
 
 def test_labels_that_enter_few_sums() -> None:
     """The prices hold on which a node settles with the last sum that its labels enter."""
-    lengths = check_epochs(skewed_counts(20), num_rounds=4, simulation="plain", num_participants=4)
+    lengths = check_epochs(skewed_counts(20), num_rounds=4, num_participants=4)
     assert lengths[0] == Prices().most_entries(12) == 4
 
 

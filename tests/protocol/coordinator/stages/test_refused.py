@@ -53,7 +53,7 @@ class TestLiars:
         assert (after.num_registered, after.notes) == (12, ())
 
     @pytest.mark.parametrize("settings", [PLAIN, GROUPS | PLAIN, SEARCH | PLAIN], ids=str)
-    @pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (9, 4), (12, 4), (24, 4)])
+    @pytest.mark.parametrize(("num_clients", "most"), [(9, 8), (9, 4), (24, 4)])
     def test_a_node_that_always_lies_ends_no_run(
         self, settings: dict[str, Any], num_clients: int, most: int
     ) -> None:
@@ -62,14 +62,14 @@ class TestLiars:
         nodes = federation(num_clients, **options)
         liar = nodes.ids[5]
         lies = with_liars(nodes, [liar], "registration", everywhere)
-        for server_round in range(1, 31):
+        for server_round in range(1, 13):
             plan = nodes.play(server_round)
             epoch = epoch_of(nodes)
             assert liar not in epoch.registered
             assert len(plan.participants) == min(most, len(epoch.registered)) >= 4
             assert len(epoch.invitation.asked) >= num_clients // 4
             assert lies.count(server_round) in {1, 2}
-        assert 30 < len(lies) < 60
+        assert 12 < len(lies) < 24
 
 
 def test_all_nodes_restarted_without_their_memory() -> None:
