@@ -11,7 +11,10 @@ import secrets
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+CLIP: Final = 6.0
+"""Standard deviations at which noise is clipped: two numbers in a thousand million."""
 
 _KEY_BYTES: Final = 16
 _TRIES_OF_A_KEY: Final = 32
@@ -56,6 +59,22 @@ def private_draws(tries: int) -> NDArray[np.float64]:
     """
     integers = np.frombuffer(secrets.token_bytes(8 * tries), dtype=np.uint64)
     return np.asarray((integers >> np.uint64(11)) * 2.0**-53)
+
+
+def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return rounded Gaussian noise, clipped at `CLIP` deviations.
+
+    Parameters
+    ----------
+    deviations : array_like of float, shape (n,)
+        Standard deviation of each number.
+    uniform : ndarray of float, shape (2, n)
+        Uniform in [0, 1): what the noise is made of.
+    """
+    radius, angle = uniform
+    normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+    noise = np.clip(normal, -CLIP, CLIP) * np.asarray(deviations)
+    return np.asarray(np.rint(noise), dtype=np.int64)
 
 
 def _generator_of(key: bytes, skip: int = 0) -> np.random.Generator:

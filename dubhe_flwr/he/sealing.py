@@ -65,6 +65,10 @@ class RecipientKey:
         """The public half as 32 bytes."""
         return self._private_key.public_key().public_bytes_raw()
 
+    def exchange(self, other: X25519PublicKey) -> bytes:
+        """Return the secret that both owners can compute; `ValueError` if anybody could."""
+        return self._private_key.exchange(other)
+
     def decrypt(self, sealed: bytes, info: bytes) -> bytes:
         """Open an HPKE message; if it does not open it is a `SealError` without a detail."""
         try:
@@ -118,9 +122,17 @@ def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext
     [42]
     """
     info = context.info(recipient_public, secret_key.public_key.digest())
+    return seal_bytes(secret_key.to_bytes(), recipient_public, info)
+
+
+def seal_bytes(secret: bytes, recipient_public: bytes, info: bytes) -> bytes:
+    """Seal a secret for one recipient and purpose; `RecipientKey.decrypt` opens it.
+
+    Raises `MalformedMessageError` if the recipient's public key is not usable.
+    """
     try:
         recipient = X25519PublicKey.from_public_bytes(recipient_public)
-        return SUITE.encrypt(secret_key.to_bytes(), recipient, info=info)
+        return SUITE.encrypt(secret, recipient, info=info)
     except ValueError:
         sentence = "A recipient's public key is not a usable X25519 key."
         raise MalformedMessageError(sentence) from None

@@ -12,15 +12,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dubhe_flwr.errors import SettingsError, UntrustedError
 
-_SIGNER_BYTES: Final = 32
-SIGNATURE_BYTES: Final = _SIGNER_BYTES + 64
+SIGNER_BYTES: Final = 32
+SIGNATURE_BYTES: Final = SIGNER_BYTES + 64
 
 
 class TrustedKeys:
     """The public keys whose signatures count.
 
-    They are one for each node, in any order. It is a `SettingsError` if there are none, one stands
-    twice, or one is not a public Ed25519 key.
+    They are one for each node; the first ones may be members of a committee. It is a
+    `SettingsError` if there are none, one stands twice, or one is not a public Ed25519 key.
     """
 
     __slots__ = ("_by_signer",)
@@ -44,18 +44,33 @@ class TrustedKeys:
     def __contains__(self, public_key: Ed25519PublicKey) -> bool:
         return public_key.public_bytes_raw() in self._by_signer
 
+    def rank(self, signer: bytes) -> int:
+        """Return the place of a trusted key, from 0, by its public bytes."""
+        return list(self._by_signer).index(signer)
+
     def signer(self, statement: bytes, signature: bytes | None) -> bytes:
         """Return the public bytes of the trusted key that signed; `UntrustedError` if none did."""
         if signature is None or len(signature) != SIGNATURE_BYTES:
             raise UntrustedError("There is no signature.")
-        key = self._by_signer.get(signature[:_SIGNER_BYTES])
+        key = self._by_signer.get(signature[:SIGNER_BYTES])
         if key is None:
             raise UntrustedError("The signature is by a key that is not trusted.")
         try:
-            key.verify(signature[_SIGNER_BYTES:], statement)
+            key.verify(signature[SIGNER_BYTES:], statement)
         except InvalidSignature:
             raise UntrustedError("The signature is of something else.") from None
-        return signature[:_SIGNER_BYTES]
+        return signature[:SIGNER_BYTES]
+
+
+def is_signed_by(signer: bytes, statement: bytes, signature: bytes) -> bool:
+    """Return whether the key with these public bytes signed a statement."""
+    if len(signature) != SIGNATURE_BYTES or signature[:SIGNER_BYTES] != signer:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(signer).verify(signature[SIGNER_BYTES:], statement)
+    except InvalidSignature:
+        return False
+    return True
 
 
 class PinnedKeys:
@@ -105,6 +120,11 @@ class PinnedKeys:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Signing keys are never pickled or copied: load them where they are used.")
+
+    @property
+    def rank(self) -> int:
+        """The place of the node's own key among the trusted ones, from 0."""
+        return self.trusted.rank(self._signing_key.public_key().public_bytes_raw())
 
     def sign(self, statement: bytes) -> bytes:
         """Return the public half of the node's key and its signature, `SIGNATURE_BYTES` bytes."""

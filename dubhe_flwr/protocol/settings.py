@@ -16,7 +16,7 @@ from dubhe_flwr.protocol.rules.prices import Prices
 from dubhe_flwr.protocol.rules.rule import Rule
 from dubhe_flwr.protocol.wire.codec import MAX_BYTES
 from dubhe_flwr.protocol.wire.messages import MAX_DRAWS, JoinRequest
-from dubhe_flwr.protocol.wire.terms import terms_of
+from dubhe_flwr.protocol.wire.terms import has_committee, terms_of
 
 OnFailure = Literal["raise", "random"]
 Simulation = Literal["plain", "encrypted"]
@@ -204,9 +204,16 @@ class Settings:
             group_size=group_size,
             weighted=not self.equal_weights,
             has_agent=determination.has_agent,
-            vault="plain" if self.simulation == "plain" else "paillier",
+            vault=self._vault(determination),
             simulation_seed=None if self.simulation is None else seed,
         )
+
+    def _vault(self, determination: Determination) -> str:
+        """Return how sums are formed."""
+        if self.simulation == "plain":
+            return "plain"
+        with_committee = has_committee(self.rule, determination.has_agent)
+        return "committee" if with_committee else "paillier"
 
     def _check_sizes(self) -> None:
         if self.min_cohort > self.num_participants:
@@ -245,7 +252,8 @@ class Settings:
         except ProtocolError as error:
             raise SettingsError(str(error)) from None
         most = most_registered(self.key_bits)
-        if self.simulation != "plain" and self.max_registered > most:
+        vault = self.announced(self.max_registered, seed=0).vault
+        if vault == "paillier" and self.max_registered > most:
             raise SettingsError(
                 f"max_registered={self.max_registered} sealed keys do not fit a message; at most "
                 f"{most} nodes can register with key_bits={self.key_bits}."

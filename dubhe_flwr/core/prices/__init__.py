@@ -39,12 +39,13 @@ functions of them. Newton's method ends far below 1e-9; prices are rounded to mu
 """
 
 from dubhe_flwr.core.prices.design import PriceDesign
-from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, PriceNumbers, noise_scale
+from dubhe_flwr.core.prices.numbers import LEAST_VOLUNTEERS, UNIT, PriceNumbers, noise_scale
 from dubhe_flwr.core.prices.privacy import PrivacyBound
 from dubhe_flwr.core.prices.state import Position, PriceState
 
 __all__ = [
     "LEAST_VOLUNTEERS",
+    "UNIT",
     "Position",
     "PriceDesign",
     "PriceNumbers",

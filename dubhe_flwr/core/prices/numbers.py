@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dubhe_flwr.core.prices.newton import Floats
+from dubhe_flwr.core.randomness import CLIP, gaussian
 from dubhe_flwr.errors import RefusedError, SettingsError
 
 Integers = NDArray[np.int64]
@@ -18,10 +19,7 @@ LEAST_VOLUNTEERS: Final = 12
 LEAST_NOISE: Final = 0.5
 """With less, label counts could not enter a single sum."""
 
-CLIP: Final = 6.0
-"""Standard deviations at which noise is clipped: two numbers in a thousand million."""
-
-_UNIT: Final = 2.0**18
+UNIT: Final = 2.0**18
 """Steps of a number in one client. Rounding moves a sum over 2000 by less than .004 clients."""
 
 _LARGEST_SHARE: Final = 0.64
@@ -92,7 +90,7 @@ class PriceNumbers:
 
     def max_value(self, *, opening: bool) -> int:
         """Return the largest number that a node may put in a slot."""
-        return int(np.ceil(self.largest_weight * _UNIT)) + 2 * self._room[opening]
+        return int(np.ceil(self.largest_weight * UNIT)) + 2 * self._room[opening]
 
     def sigma(self, num_volunteers: float) -> float:
         """Return the standard deviation of the noise on the sum of P, in clients."""
@@ -117,23 +115,20 @@ class PriceNumbers:
         (fewest nodes in the sum, at least half of all) for each node. Two uniform numbers of the
         rng make one of the noise.
         """
-        radius, angle = rng.random((2, deviations.size))
-        normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
-        units = np.clip(normal, -CLIP, CLIP) * deviations * (share**0.5 * _UNIT)
-        return np.asarray(np.rint(units), dtype=np.int64)
+        return gaussian(deviations * (share**0.5 * UNIT), rng.random((2, deviations.size)))
 
     @cached_property
     def _room(self) -> tuple[int, int]:
         """Offset of the numbers of an exchange and of the opening: room for a node's noise."""
-        of_class = CLIP * _UNIT / self.num_classes**0.5
+        of_class = CLIP * UNIT / self.num_classes**0.5
         share = _LARGEST_SHARE if self.noise is None else self.noise * 0.1**0.5  # N is 20 or more
-        later = (CLIP * _UNIT if self.weighted else of_class) * share
+        later = (CLIP * UNIT if self.weighted else of_class) * share
         part = (1.0 if self.noise is None else self.noise) / LEAST_VOLUNTEERS  # sigma / V
         return int(np.ceil(later)), int(np.ceil(of_class * part * (2.0 * self.max_clients) ** 0.5))
 
     def encode(self, values: Floats, noise: Integers | int = 0, *, opening: bool) -> Integers:
         """Return a node's numbers with its noise, shape (num_slots,), from 0 to `max_value`."""
-        units = np.rint(np.clip(values, 0.0, self.largest_weight) * _UNIT) + self._room[opening]
+        units = np.rint(np.clip(values, 0.0, self.largest_weight) * UNIT) + self._room[opening]
         limited = np.clip(units + noise, 0, self.max_value(opening=opening))
         return np.asarray(limited, dtype=np.int64)
 
@@ -146,7 +141,7 @@ class PriceNumbers:
         units = np.asarray(sums)
         if units.shape != slack.shape or units.dtype.kind not in "iu":
             raise refusal()
-        means = (units.astype(np.float64) / num_clients - self._room[opening]) / _UNIT
+        means = (units.astype(np.float64) / num_clients - self._room[opening]) / UNIT
         if np.any(means < -slack) or np.any(means > self.largest_weight + slack):
             raise refusal()
         return np.asarray(means)

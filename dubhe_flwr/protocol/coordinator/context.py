@@ -29,6 +29,8 @@ class Run:
     # The last known ones, by node id, of the nodes that were there at the last join.
     aliases: Mapping[int, str] = field(default_factory=dict)
     declined: frozenset[int] = frozenset()  # nodes whose last answer to a request to join was no
+    # Ids of the nodes that may be in a committee: by their pinned keys, as they said themselves.
+    candidates: frozenset[int] = frozenset()
     num_refused_epochs: int = 0  # in a row: each halves whom the next one asks
 
 
@@ -139,9 +141,9 @@ class Context:
         """End the round, with all that is known by then; the epoch may go on in the next one."""
         raise GivenUpError(sentence, self, epoch)
 
-    def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None) -> None:
+    def check_quorum(self, num_nodes: int, what: str, epoch: Epoch | None, least: int = 1) -> None:
         """Give up with too few nodes; say how many are needed, and why others were dropped."""
-        quorum = self.settings.least_nodes
+        quorum = max(least, self.settings.least_nodes)
         if num_nodes >= quorum:
             return
         reports = self.round.reports

@@ -11,20 +11,23 @@ outcome. The outcome's class alone says what comes next:
 |---|---|---|
 | rest | `RegistrationDue`: there is no epoch, or it is over | `Join` |
 | rest | `Epoch`: it goes on | `Participate` |
-| `Join` | `JoinedNodes` | `Keygen` |
-| `Keygen` | `KeyMade` | `Register` |
-| `Register` | `RegisteredNodes` | `Settle` |
+| `Join` | `JoinedNodes` | `Keygen`, or `Appoint` where a committee opens the sums |
+| `Keygen`, `Appoint` | `KeyMade` | `Register` |
+| `Register`, `Settle` | `RegisteredNodes`: there is a new sum | `Open` |
+| `Open` | `OpenedSum` | `Settle` |
+| `Appoint`, `Register`, `Open` | `CommitteeLost` | `Join`, once more in the same round |
 | `Settle` | `Epoch`: the rule is settled | `Participate` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
 | `Participate` | `RoundsDrawn` | `Determine` |
 | `Participate` | `Refused` | `Join`, once more in the same round |
 | `Determine` | `RoundDetermined` | the plan, and rest |
 
-A stage may come back to itself, as `Settle` does for the next sum and `Keygen` and `Determine` do
-for another agent; `Register` goes back to `Keygen` where a key opened for too few. A stage that has
-nothing to ask returns its outcome from ``begin``: `Keygen` in a simulation in the clear, `Settle`
-by a rule that needs a single sum, `Participate` in a round that was drawn ahead, and `Determine`
-where there is nothing to choose.
+A stage may come back to itself, as `Keygen` and `Determine` do for another agent, and `Appoint` and
+`Open` for a member of the committee that did not answer; `Register` goes back to `Keygen` where a
+key opened for too few. A stage that has nothing to ask returns its outcome from ``begin``: `Keygen`
+in a simulation in the clear, `Open` where there is no committee, `Settle` by a rule that needs a
+single sum, `Participate` in a round that was drawn ahead, and `Determine` where there is nothing to
+choose.
 
 A round that cannot go on raises an error; `random_fallback` then plans it, or ends the run.
 """
@@ -49,15 +52,22 @@ from dubhe_flwr.protocol.coordinator.context import (
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
 from dubhe_flwr.protocol.coordinator.random_fallback import planned_at_random
 from dubhe_flwr.protocol.coordinator.renewal import is_over
+from dubhe_flwr.protocol.coordinator.stages.appoint import Appoint
 from dubhe_flwr.protocol.coordinator.stages.determine import Determine
 from dubhe_flwr.protocol.coordinator.stages.join import Join, JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
+from dubhe_flwr.protocol.coordinator.stages.open import Open, OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.participate import (
     Participate,
     RoundDetermined,
     RoundsDrawn,
 )
-from dubhe_flwr.protocol.coordinator.stages.refused import Refused, begin_anew
+from dubhe_flwr.protocol.coordinator.stages.refused import (
+    CommitteeLost,
+    Refused,
+    appoint_anew,
+    begin_anew,
+)
 from dubhe_flwr.protocol.coordinator.stages.register import Register, RegisteredNodes
 from dubhe_flwr.protocol.coordinator.stages.settle import Settle
 from dubhe_flwr.protocol.plan import Batch, Plan, Replies
@@ -69,6 +79,12 @@ from dubhe_flwr.protocol.settings import Settings
 def _register(context: Context, _due: RegistrationDue) -> tuple[Context, Join]:
     """Ask the nodes to join a new epoch."""
     return Join.begin(context)
+
+
+def _make_key(context: Context, joined: JoinedNodes) -> tuple[Context, Any]:
+    """Ask for what the nodes need to hide their numbers."""
+    has_committee = joined.invitation.announced.vault == "committee"
+    return (Appoint if has_committee else Keygen).begin(context, joined)
 
 
 def _take(context: Context, answered: Answered) -> tuple[Context, Any]:
@@ -106,13 +122,15 @@ def _plan(context: Context, determined: RoundDetermined) -> tuple[Context, Plann
 
 _NEXT: Final[Mapping[type, Callable[[Context, Any], tuple[Context, Any]]]] = {
     RegistrationDue: _register,
-    JoinedNodes: Keygen.begin,
+    JoinedNodes: _make_key,
     KeyMade: Register.begin,
-    RegisteredNodes: Settle.begin,
+    RegisteredNodes: Open.begin,
+    OpenedSum: Settle.begin,
     Epoch: Participate.begin,
     RoundsDrawn: Determine.begin,
     RoundDetermined: _plan,
     Refused: begin_anew,
+    CommitteeLost: appoint_anew,
     Answered: _take,
 }
 """What goes on from each outcome: the last column of the table at the top of this module."""

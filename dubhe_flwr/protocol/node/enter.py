@@ -47,9 +47,12 @@ def join(
     if policy.pinned is not None:
         signature = policy.pinned.sign(join_statement(header.epoch, request, public_key))
     num_classes = None if counts is None else len(counts)
+    rank = None if policy.pinned is None else policy.pinned.rank
     examples = sum(counts) if request.weighted and counts is not None else None
     told = counts if request.in_the_clear and policy.willing is None else None
-    reply = JoinReply(int(status), policy.alias, num_classes, public_key, examples, signature, told)
+    reply = JoinReply(
+        int(status), policy.alias, num_classes, public_key, examples, signature, told, rank
+    )
     joined = None
     if counts is not None:
         account = memory.account.of(request, counts)
@@ -72,7 +75,7 @@ def make_key(
     """Make the key of the epoch, once."""
     if joined.has_made_key:
         raise RefusedError("This node has made a key in that epoch.")
-    reply = joined.terms.vault.make_key(_seat(policy, joined), request)
+    reply = joined.terms.vault.make_key(seat_of(policy, joined), request)
     keep(replace(joined, has_made_key=True))
     return reply
 
@@ -87,7 +90,7 @@ def register(
     if (request.mean_examples is not None) != announced.weighted:
         raise RefusedError("The mean number of samples is told if and only if nodes count by it.")
     keys = terms.vault.accept(
-        _seat(policy, joined), request, None if before is None else before.keys
+        seat_of(policy, joined), request, None if before is None else before.keys
     )
     weight = _weight(joined, request.mean_examples)
     registered = Registration(keys, weight, num_joined=request.num_joined)
@@ -96,6 +99,7 @@ def register(
         request.num_joined,
         announced.num_participants,
         announced.num_volunteers(request.num_joined),
+        terms.vault.num_members,
     )
     own, hide = own_of(policy, joined, registered, exchange=0), partial(terms.vault.hide, keys)
     reply = RegisterReply(
@@ -116,6 +120,6 @@ def _weight(joined: Membership, mean_examples: float | None) -> float:
     return min(max(weight, 1.0 / LARGEST_WEIGHT), LARGEST_WEIGHT)
 
 
-def _seat(policy: NodePolicy, joined: Membership) -> Seat:
+def seat_of(policy: NodePolicy, joined: Membership) -> Seat:
     """Return what the node brings to the vault of the epoch."""
     return Seat(joined.epoch, joined.delivery_key, policy.pinned)

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dubhe_flwr.errors import MalformedMessageError
+from dubhe_flwr.protocol.hidden import Hidden
+from dubhe_flwr.protocol.vaults.committee import Member
 from dubhe_flwr.protocol.wire.codec import Fields, decode, encode
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinRequest
@@ -21,20 +23,8 @@ _VERSION: Final = 8
 _VERSION_KEY: Final = "version"
 
 
-class _Hidden:
-    """Base of what shows nothing and is never pickled."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(<hidden>)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A session is never pickled or copied: keep its to_fields() locally.")
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class Reading(_Hidden):
+class Reading(Hidden):
     """What the node read of the rule's sums."""
 
     digests: bytes  # SHA-256 of each sum with the number of its clients, end to end
@@ -44,7 +34,7 @@ class Reading(_Hidden):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Registration(_Hidden):
+class Registration(Hidden):
     """What a node has once it registered."""
 
     keys: bytes = b""  # of the vault, to hide and to read
@@ -57,7 +47,7 @@ class Registration(_Hidden):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Account(_Hidden):
+class Account(Hidden):
     """What the sums have told of some label counts, in all epochs."""
 
     rule: str = ""  # the rule that left it: its name, settings, and whether nodes are weighted
@@ -85,7 +75,7 @@ class Account(_Hidden):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Membership(_Hidden):
+class Membership(Hidden):
     """A node's place in the epoch that it joined."""
 
     epoch: bytes  # its identity
@@ -96,6 +86,7 @@ class Membership(_Hidden):
     account: Account = Account()  # of the sums that these counts have entered
     has_made_key: bool = False  # whether it was the agent; it makes one key in an epoch
     registered: Registration | None = None
+    member: Member | None = None  # what it keeps as a member of the committee
 
     @property
     def terms(self) -> Terms:
@@ -127,7 +118,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Ledger(_Hidden):
+class Ledger(Hidden):
     """What a node has spent that a new run does not give back: of the day, of its label counts."""
 
     allowance: Allowance = Allowance()
@@ -144,7 +135,7 @@ class Ledger(_Hidden):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Memory(_Hidden):
+class Memory(Hidden):
     """All that a node keeps; before the first request, nothing. It never leaves the node."""
 
     sequence: int = 0  # number of the last request that was answered

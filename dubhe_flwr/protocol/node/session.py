@@ -7,6 +7,7 @@ from typing import Any, Final
 from dubhe_flwr.errors import DubheError, ProtocolError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol.node.enter import join, make_key, register
 from dubhe_flwr.protocol.node.guards import price_of, spend_day
+from dubhe_flwr.protocol.node.member import appoint, open_sum
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Memory
 from dubhe_flwr.protocol.node.policy import NodePolicy, is_willing, logger, where_raised
 from dubhe_flwr.protocol.node.round import determine, participate
@@ -14,12 +15,14 @@ from dubhe_flwr.protocol.node.settle import settle
 from dubhe_flwr.protocol.wire.codec import Fields
 from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
 from dubhe_flwr.protocol.wire.messages import (
+    AppointRequest,
     DetermineRequest,
     HelloReply,
     HelloRequest,
     JoinRequest,
     KeygenRequest,
     Message,
+    OpenRequest,
     ParticipateRequest,
     RegisterRequest,
     SettleRequest,
@@ -28,7 +31,9 @@ from dubhe_flwr.protocol.wire.messages import (
 _EMPTY: Final = Memory()
 _ANSWERS: Final[dict[type, Callable[[NodePolicy, Membership, Any, Keep], Message]]] = {
     KeygenRequest: make_key,
+    AppointRequest: appoint,
     RegisterRequest: register,
+    OpenRequest: open_sum,
     SettleRequest: settle,
     ParticipateRequest: participate,
     DetermineRequest: determine,

@@ -3,11 +3,12 @@
 import secrets
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dubhe_flwr.core.randomness import generator
+from dubhe_flwr.core.randomness import gaussian, generator
 from dubhe_flwr.errors import DubheError, RefusedError
 from dubhe_flwr.protocol.node.guards import IS_ANOTHER, read_before, registration_of
 from dubhe_flwr.protocol.node.memory import Keep, Membership, Reading, Registration
@@ -102,19 +103,45 @@ def _outcome(
     if request.exchange >= num_sums:
         return Settled(min(1.0, num_volunteers / num_registered))
     label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
+    vault = terms.vault
+    population = Population(
+        terms.frame,
+        request.num_clients,
+        announced.num_participants,
+        num_volunteers,
+        vault.num_members,
+    )
+    sums = decrypted_sum(vault, registered.keys, label, request.sums, request.num_clients).copy()
+    if announced.in_the_clear:
+        sums += noise_of_members(joined, population, request.exchange)
     outcome = terms.rule.settle(
         own_of(policy, joined, registered, request.exchange + 1),
-        Population(terms.frame, request.num_clients, announced.num_participants, num_volunteers),
+        population,
         None if reading is None else reading.memory,
-        decrypted_sum(
-            terms.vault, registered.keys, label, request.sums, request.num_clients
-        ).copy(),
+        sums,
     )
     if not 0.0 <= outcome.probability <= 1.0:
         logger.warning("dubhe: the probability of the rule %r is not 0 to 1.", announced.rule)
         raise RefusedError(IS_ANOTHER)
     is_last = request.exchange + 1 >= num_sums
     return Settled(outcome.probability) if is_last and isinstance(outcome, Unsettled) else outcome
+
+
+def noise_of_members(joined: Membership, population: Population, exchange: int) -> Any:
+    """Return what the members of a committee would add to a sum in a simulation in the clear."""
+    deviations = joined.terms.rule.deviations(population, exchange)
+    if deviations is None:
+        return 0
+    members = range(population.num_members)
+    return sum(simulated_noise(joined, deviations, exchange, place) for place in members)
+
+
+def simulated_noise(
+    joined: Membership, deviations: NDArray[np.float64], exchange: int, place: int
+) -> NDArray[np.int64]:
+    """Return the noise of one member of the committee in a simulation."""
+    seed, path = joined.announced.simulation_seed or 0, (joined.sequence, exchange, place)
+    return gaussian(deviations, generator(seed, "member", *path).random((2, deviations.size)))
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dubhe_flwr.core.prices import (
     LEAST_VOLUNTEERS,
+    UNIT,
     Position,
     PriceDesign,
     PriceNumbers,
@@ -37,9 +38,6 @@ from dubhe_flwr.protocol.rules.rule import (
 )
 
 _MOST_EXCHANGES: Final = 8
-
-_FEWEST: Final = 0.5
-"""Part of all nodes that a sum covers at least: each node adds its share of the noise by that."""
 
 
 @register_rule
@@ -81,6 +79,7 @@ class Prices(Rule):
     noise: float | None = None
 
     name: ClassVar[str] = "prices"
+    vault: ClassVar[str] = "committee"
 
     def __post_init__(self) -> None:
         for name in ("coverage", "local_skew", "noise")[: 2 if self.noise is None else 3]:
@@ -135,6 +134,14 @@ class Prices(Rule):
     def _sigma(self, num_volunteers: int) -> float:
         return noise_scale(num_volunteers) if self.noise is None else float(self.noise)
 
+    def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
+        """Return the deviation of the noise on each sum, in steps of a client."""
+        if self.noise == 0.0:
+            return None
+        numbers, volunteers = self._numbers(population.frame), float(population.num_volunteers)
+        opening = exchange == 0
+        return UNIT * numbers.deviations(population.num_clients, volunteers, opening=opening)
+
     def contribution(self, own: Own, population: Population) -> NDArray[np.int64]:
         """Return a node's numbers at the opening, with its share of the noise."""
         state = PriceState.first(self._numbers(population.frame))
@@ -153,7 +160,9 @@ class Prices(Rule):
             return Settled(min(1.0, volunteers / num_clients))
         numbers, design = self._numbers(population.frame), self._design_for(population)
         state = PriceState.first(numbers) if memory is None else _state_of(numbers, memory)
-        state = advanced(design, numbers, state, sums.tobytes(), num_clients, 1.0 / _FEWEST)
+        state = advanced(
+            design, numbers, state, sums.tobytes(), num_clients, population.noise_in_sum
+        )
         most, most_entries = 1 + _MOST_EXCHANGES, self.most_entries(volunteers)
         if most_entries is not None:  # what comes later has no labels in it
             most = min(most, most_entries)
@@ -185,7 +194,7 @@ class Prices(Rule):
         num_clients = population.num_clients
         opening = not state.num_sums
         deviations = numbers.deviations(num_clients, design.num_volunteers, opening=opening)
-        noise = numbers.draw_noise(deviations, 1.0 / (_FEWEST * num_clients), own.rng)
+        noise = numbers.draw_noise(deviations, population.noise_share, own.rng)
         if own.frozen is not None or self._drowns(population.num_volunteers):
             return numbers.encode(np.zeros(noise.size), noise, opening=opening)
         return design.contribution(numbers, state, self._position(own, population), noise)

@@ -86,12 +86,26 @@ class Population:
         ``K``, clients that train in a round.
     num_volunteers : int
         ``V``, clients that shall volunteer for a draw on average.
+    num_members : int (default: 0)
+        Members of a committee, each of which adds all of the noise that the rule asks for. With
+        none, each node adds a share of it.
     """
 
     frame: Frame
     num_clients: int
     num_participants: int
     num_volunteers: int
+    num_members: int = 0
+
+    @property
+    def noise_share(self) -> float:
+        """Share of the variance that a node adds itself: sums cover half of the nodes at least."""
+        return 0.0 if self.num_members else 2.0 / self.num_clients
+
+    @property
+    def noise_in_sum(self) -> float:
+        """Variance of the noise in a sum over all nodes, in multiples of what the rule asks for."""
+        return float(self.num_members) or 2.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # the probability tells of the labels
@@ -141,6 +155,9 @@ class Rule(ABC):
 
     name: ClassVar[str]
     """How the rule is called on the wire."""
+
+    vault: ClassVar[str] = "paillier"
+    """How its sums are formed where no agent reads others: "paillier" or "committee"."""
 
     @property
     def local_skew(self) -> float:
@@ -220,6 +237,15 @@ class Rule(ABC):
         """Return what an agent chooses from where the operator sets nothing."""
         del num_participants
         return Tries()
+
+    def deviations(self, population: Population, exchange: int) -> NDArray[np.float64] | None:
+        """Return the standard deviation of the noise on each sum of an exchange; None for none.
+
+        It is in the units of the numbers that nodes add up, shape (Slots.number,). Where there is
+        no committee, nodes add it to their `contribution`, each `Population.noise_share` of it.
+        """
+        del population, exchange
+        return None
 
     def remark(self, num_volunteers: int) -> str | None:
         """Return what the operator should know of an epoch, or None."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dubhe_flwr.he.layout import Slots
+from dubhe_flwr.protocol.vaults.committee import Committee
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.vaults.plain import Plain
 from dubhe_flwr.protocol.vaults.vault import Adder, Label, Seat, Vault
@@ -11,7 +12,11 @@ from dubhe_flwr.protocol.wire.messages import JoinRequest
 
 __all__ = ["Adder", "Label", "Seat", "Vault", "vault_of"]
 
-_VAULTS: Final[Mapping[str, type[Vault]]] = {"plain": Plain, "paillier": Paillier}
+_VAULTS: Final[Mapping[str, type[Vault]]] = {
+    "plain": Plain,
+    "paillier": Paillier,
+    "committee": Committee,
+}
 
 
 def vault_of(announced: JoinRequest, fields: Mapping[str, Slots]) -> Vault:

@@ -26,7 +26,7 @@ from dubhe_flwr.protocol.wire.messages import (
     KeygenRequest,
     RegisterRequest,
 )
-from dubhe_flwr.protocol.wire.statements import check_recipients, key_statement, split
+from dubhe_flwr.protocol.wire.statements import check_roster, key_statement, split
 
 _MAX_CIPHERTEXTS: Final = 256
 
@@ -53,7 +53,13 @@ class Paillier(Vault):
         if not announced.min_cohort <= len(recipients) <= announced.max_clients:
             raise RefusedError(f"{len(recipients)} recipients are too few or too many.")
         if seat.pinned is not None:
-            check_recipients(seat.pinned, seat.epoch, announced, request)
+            check_roster(
+                seat.pinned,
+                seat.epoch,
+                announced,
+                request.public_keys,
+                request.signatures or b"",
+            )
         secret_key = generate_secret_key(announced.key_bits)
         public_key, context = secret_key.public_key, self.sealing_context(seat.epoch, own)
         sealed = b"".join(_seal_or_fill(secret_key, each, context) for each in recipients)
@@ -71,7 +77,7 @@ class Paillier(Vault):
         A second agent may be asked, whose key has another modulus.
         """
         delivered = request.key
-        if delivered is None:
+        if delivered is None or request.committee is not None:
             raise RefusedError("A key is delivered where the epoch is encrypted.")
         if before is not None and before.startswith(delivered.modulus):
             raise RefusedError("This node has registered in that epoch before.")

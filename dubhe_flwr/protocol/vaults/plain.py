@@ -14,12 +14,16 @@ _BYTES = 8  # of a number
 
 
 class Plain(Vault):
-    """Hides nothing: simulated nodes have nothing to hide."""
+    """Hides nothing: simulated nodes have nothing to hide.
+
+    Where a committee would open the sums, `num_members` is the number of its members: nodes then
+    add their noise to a sum when they read it, so that both simulations select the same clients.
+    """
 
     def accept(self, seat: Seat, request: RegisterRequest, before: bytes | None) -> bytes:
         """Return no keys."""
         del seat
-        if request.key is not None:
+        if request.key is not None or request.committee is not None:
             raise RefusedError("A key is delivered only if the epoch is encrypted.")
         if before is not None:
             raise RefusedError("This node has registered in that epoch before.")

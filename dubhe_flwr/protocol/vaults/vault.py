@@ -79,6 +79,9 @@ class Vault(ABC):
         If it cannot hold such vectors.
     """
 
+    num_members: int = 0
+    """Members of a committee, each of which adds noise to a sum; without one all nodes add some."""
+
     def __init__(self, announced: JoinRequest, fields: Mapping[str, Slots]) -> None:
         self.announced = announced
         self.fields = fields

@@ -8,7 +8,7 @@ from dubhe_flwr.core.determination import expected_volunteers
 from dubhe_flwr.protocol.determination import Determination, Groups, Tries
 from dubhe_flwr.protocol.wire.codec import Message, require
 
-VAULTS: Final = ("plain", "paillier")
+VAULTS: Final = ("plain", "paillier", "committee")
 """How the vaults are called on the wire."""
 
 _MAX_RULE_BYTES: Final = 2**16
@@ -61,6 +61,8 @@ class JoinRequest(Message):
         require(1 <= self.pool < 2**31, "Fewer than K clients would volunteer.")
         require(self.vault in VAULTS, "The vault is not known.")
         require(self.simulated or not self.in_the_clear, "A real node sends nothing in the clear.")
+        fits = self.vault != "committee" or not self.has_agent
+        require(fits, "A committee opens sums for all nodes, and none for an agent.")
         require(self.max_draws >= 0, "A budget is negative.")
 
     @property

@@ -21,6 +21,9 @@ MAX_DRAWS: Final = 2**20
 DAY_IS_SPENT: Final = "max_epochs_per_day or max_draws_per_day of this node's owner is reached."
 """The one sentence of a refusal that the server understands: the epoch itself is not refused."""
 PUBLIC_KEY_BYTES: Final = 32
+COMMITTEE: Final = 3
+"""Members of a committee."""
+_DIGEST_BYTES: Final = 32
 _MAX_ALIAS_BYTES: Final = 256
 _MAX_FINDING: Final = 64
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
@@ -32,7 +35,9 @@ class Stage(StrEnum):
     HELLO = "hello"
     JOIN = "join"
     KEYGEN = "keygen"
+    APPOINT = "appoint"
     REGISTER = "register"
+    OPEN = "open"
     SETTLE = "settle"
     PARTICIPATE = "participate"
     DETERMINE = "determine"
@@ -84,6 +89,7 @@ class JoinReply(Message):
     num_examples: int | None = None  # its samples, where nodes count by them
     signature: bytes | None = None  # of the key, by a node with pinned keys
     label_counts: tuple[int, ...] | None = None  # of a simulated node, where nothing is encrypted
+    rank: int | None = None  # place of its key in its file of trusted keys, if it has one
 
     def __post_init__(self) -> None:
         require(self.status in set(JoinStatus), f"{self.status} is not a join status.")
@@ -145,14 +151,65 @@ class DeliveredKey:
 
 
 @dataclass(frozen=True, slots=True)
+class AppointRequest(Message):
+    """Asks a node to be a member of the committee, and shows it who joined.
+
+    The signatures are those with which the nodes joined, in the order of their keys.
+    """
+
+    public_keys: bytes
+    members: tuple[int, ...]  # their places among the keys
+    signatures: bytes | None = None
+
+    def __post_init__(self) -> None:
+        require(len(self.public_keys) % PUBLIC_KEY_BYTES == 0, "Public keys have 32 bytes each.")
+        _require_signatures(self.signatures)
+
+
+@dataclass(frozen=True, slots=True)
+class AppointReply(Message):
+    """A member's consent; from the first one also the group key, sealed to each node.
+
+    A member with pinned keys signs the roster, the committee and the digest of the group key.
+    """
+
+    group_digest: bytes  # empty but for the first member
+    sealed_keys: bytes
+    signature: bytes | None = None
+
+    def __post_init__(self) -> None:
+        require(len(self.group_digest) in {0, _DIGEST_BYTES}, "A digest has 32 bytes.")
+        _require_signature(self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Committee:
+    """Tells a node who opens the sums of its epoch, with the group key sealed for it."""
+
+    member_keys: bytes  # public halves of the members' keys for delivery
+    roster: bytes  # digest of the keys of all who joined
+    group_digest: bytes
+    sealed_key: bytes
+    signatures: bytes | None = None  # of the members, in their order
+
+    def __post_init__(self) -> None:
+        fits = len(self.member_keys) == COMMITTEE * PUBLIC_KEY_BYTES
+        require(fits, "A committee has three members.")
+        digests = {len(self.roster), len(self.group_digest)}
+        require(digests == {_DIGEST_BYTES}, "A digest has 32 bytes.")
+        _require_signatures(self.signatures)
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterRequest(Message):
-    """Asks a node to register: under a key, unless a simulation does not encrypt.
+    """Asks a node to register: under a key or for a committee, or in the clear.
 
     Where nodes count by their samples, it tells the mean number of the nodes that joined.
     """
 
     num_joined: int
     key: DeliveredKey | None = None
+    committee: Committee | None = None
     mean_examples: float | None = None
 
     def __post_init__(self) -> None:
@@ -169,6 +226,29 @@ class RegisterReply(Message):
 
     registration: bytes
     distribution: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest(Message):
+    """Asks a member of the committee to open a sum over some nodes."""
+
+    exchange: int
+    covered: bytes  # a bit for each node that joined
+    total: bytes  # of what these nodes sent
+
+    def __post_init__(self) -> None:
+        require(self.exchange >= 0, "Exchanges are numbered from 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReply(Message):
+    """The member's pads of these nodes with its noise, sealed to all nodes, and its signature."""
+
+    sealed: bytes
+    signature: bytes | None = None
+
+    def __post_init__(self) -> None:
+        _require_signature(self.signature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +338,9 @@ _BODIES: Final[dict[Stage, tuple[type[Message], type[Message]]]] = {
     Stage.HELLO: (HelloRequest, HelloReply),
     Stage.JOIN: (JoinRequest, JoinReply),
     Stage.KEYGEN: (KeygenRequest, KeygenReply),
+    Stage.APPOINT: (AppointRequest, AppointReply),
     Stage.REGISTER: (RegisterRequest, RegisterReply),
+    Stage.OPEN: (OpenRequest, OpenReply),
     Stage.SETTLE: (SettleRequest, SettleReply),
     Stage.PARTICIPATE: (ParticipateRequest, ParticipateReply),
     Stage.DETERMINE: (DetermineRequest, DetermineReply),

@@ -16,7 +16,7 @@ from dubhe_flwr.he.sealing import prefixed
 from dubhe_flwr.he.signing import SIGNATURE_BYTES, PinnedKeys
 from dubhe_flwr.protocol.wire.codec import encode
 from dubhe_flwr.protocol.wire.envelope import PROTOCOL_TAG
-from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest, KeygenRequest
+from dubhe_flwr.protocol.wire.messages import PUBLIC_KEY_BYTES, JoinRequest
 
 
 @lru_cache(maxsize=16)
@@ -68,28 +68,79 @@ def key_statement(  # noqa: PLR0917 - what the key is for, and whose it is
     )
 
 
-def check_recipients(
-    pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, request: KeygenRequest
-) -> None:
-    """Check, as agent, that each key to seal to was signed by another of the trusted nodes.
+def appointment_statement(  # noqa: PLR0917 - who is a member of what
+    epoch: bytes,
+    announced: JoinRequest,
+    roster: bytes,
+    num_joined: int,
+    member_keys: bytes,
+    place: int,
+    group_digest: bytes,
+) -> bytes:
+    """Return what a member of a committee signs: who joined, who opens sums, and its own place.
 
-    It is an `UntrustedError` if a key is not signed, or two by one node.
+    Its key for delivery is the one at its place. Only the first member makes a group key.
     """
-    keys = list(split(request.public_keys, PUBLIC_KEY_BYTES))
-    signatures = list(split(request.signatures or b"", SIGNATURE_BYTES))
-    if len(keys) != len(signatures):
-        raise UntrustedError("There is not one signature for each key to seal to.")
-    signers = set()
-    for position, (key, signature) in enumerate(zip(keys, signatures, strict=True), start=1):
+    return prefixed(
+        b"appointment",
+        PROTOCOL_TAG.encode(),
+        epoch,
+        parameters_digest(announced),
+        roster,
+        struct.pack(">qq", num_joined, place),
+        member_keys,
+        group_digest,
+    )
+
+
+def release_statement(  # noqa: PLR0917 - what is released of what
+    epoch: bytes,
+    announced: JoinRequest,
+    exchange: int,
+    covered: bytes,
+    num_clients: int,
+    total: bytes,
+    sealed: bytes,
+) -> bytes:
+    """Return what a member signs when it opens a sum: over whom, of what, and its part of it.
+
+    The nodes in the sum are told by the digest of their bits.
+    """
+    return prefixed(
+        b"release",
+        PROTOCOL_TAG.encode(),
+        epoch,
+        parameters_digest(announced),
+        struct.pack(">qq", exchange, num_clients),
+        covered,
+        hashlib.sha256(total).digest(),
+        hashlib.sha256(sealed).digest(),
+    )
+
+
+def check_roster(
+    pinned: PinnedKeys, epoch: bytes, announced: JoinRequest, public_keys: bytes, signatures: bytes
+) -> list[bytes]:
+    """Return who signed each key of a roster: as many trusted nodes as there are keys.
+
+    Raises `UntrustedError` if a key is not signed, or two by one node.
+    """
+    keys = list(split(public_keys, PUBLIC_KEY_BYTES))
+    signed = list(split(signatures, SIGNATURE_BYTES))
+    if len(keys) != len(signed):
+        raise UntrustedError("There is not one signature for each key.")
+    signers = []
+    for position, (key, signature) in enumerate(zip(keys, signed, strict=True), start=1):
         try:
-            signers.add(pinned.trusted.signer(join_statement(epoch, announced, key), signature))
+            signers.append(pinned.trusted.signer(join_statement(epoch, announced, key), signature))
         except UntrustedError as error:
             raise UntrustedError(
-                f"Key {position} of {len(keys)} to seal to is not of a trusted node that joined "
-                f"this epoch under these parameters: {error}"
+                f"Key {position} of {len(keys)} is not of a trusted node that joined this epoch "
+                f"under these parameters: {error}"
             ) from None
-    if len(signers) < len(keys):
-        raise UntrustedError("A node signed more than one of the keys to seal to.")
+    if len(set(signers)) < len(keys):
+        raise UntrustedError("A node signed more than one of the keys.")
+    return signers
 
 
 def split(joined: bytes, size: int) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Rule, announced_rule
 from dubhe_flwr.protocol.vaults import Vault, vault_of
-from dubhe_flwr.protocol.wire.messages import JoinRequest
+from dubhe_flwr.protocol.wire.messages import COMMITTEE, JoinRequest
 
 REGISTRATION: Final = "registration"
 DISTRIBUTION: Final = "distribution"
@@ -50,6 +50,8 @@ class Terms:
             }
             fields = {name: shape for name, shape in slots.items() if shape is not None}
             self.vault: Vault = vault_of(announced, fields)
+            if announced.in_the_clear and has_committee(self.rule, announced.has_agent):
+                self.vault.num_members = COMMITTEE
         except SettingsError as error:
             raise RefusedError(f"The terms of the epoch cannot work: {error}") from None
 
@@ -63,6 +65,11 @@ class Terms:
         least = round(FIXED_POINT_SCALE / self.frame.largest_weight**2)
         total = int(sums[:-1].sum())
         return num_clients * least <= total <= num_clients * FIXED_POINT_SCALE
+
+
+def has_committee(rule: Rule, has_agent: bool) -> bool:
+    """Return whether a committee opens the sums of a rule: its parts are for all nodes alike."""
+    return rule.vault == "committee" and not has_agent
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubhe_flwr.core.prices import Position, PriceDesign, PriceNumbers, PriceState, noise_scale
-from dubhe_flwr.core.prices.numbers import CLIP
+from dubhe_flwr.core.randomness import CLIP
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.he.layout import Layout, Slots
 

@@ -18,6 +18,7 @@ from dubhe_flwr.protocol.coordinator.epoch import Invitation
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import ALIAS_OF_ANOTHER, accept_replies, alias_order
 from dubhe_flwr.protocol.settings import Settings
+from dubhe_flwr.protocol.vaults.committee import CANDIDATES
 from dubhe_flwr.protocol.wire.envelope import EPOCH_ID_BYTES
 from dubhe_flwr.protocol.wire.messages import JoinReply, JoinRequest, JoinStatus, Stage
 from dubhe_flwr.protocol.wire.statements import join_statement
@@ -75,7 +76,9 @@ class Join(Awaiting):
         *before, number = _nums_asked(context.settings, len(present), num_refused)
         lots = generator(context.run.seed, "sample", context.server_round).permutation(len(present))
         # Next to those of the refused epochs: a node that lies is in one of two parts.
-        asked = sorted(present[lot] for lot in np.roll(lots, -sum(before))[:number])
+        drawn = {present[lot] for lot in np.roll(lots, -sum(before))[:number]}
+        # Whoever may open the sums is always asked.
+        asked = sorted(drawn | (context.run.candidates & context.round.present))
         if num_refused:
             context = context.noted(
                 f"Epochs refused in a row: {num_refused}; the next one is of {number} of "
@@ -122,6 +125,11 @@ class Join(Awaiting):
         run = replace(
             context.run,
             aliases={**{n: known[n] for n in known if n in present}, **aliases},
+            candidates=context.run.candidates.union(
+                n
+                for n, reply in accepted.items()
+                if reply.rank is not None and reply.rank < CANDIDATES
+            ),
             declined=(context.run.declined & present).difference(aliases) | declined,
         )
         context = replace(context, run=run)

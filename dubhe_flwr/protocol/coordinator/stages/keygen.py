@@ -28,6 +28,7 @@ class KeyMade:
     agents: tuple[int, ...]  # whom to ask next, if it does not open
     public: bytes  # what the server needs to add up
     requests: Mapping[int, RegisterRequest]
+    committee: tuple[int, ...] = ()  # its members, where one opens the sums
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Keygen(Awaiting):
         """Ask the first agent; nobody in a simulation that does not encrypt."""
         if joined.invitation.announced.in_the_clear:
             requests = dict.fromkeys(
-                joined.members, RegisterRequest(len(joined.members), None, joined.mean_examples)
+                joined.members,
+                RegisterRequest(len(joined.members), mean_examples=joined.mean_examples),
             )
             # It takes a number as with encryption, for the next request to join to have the same.
             return context.counted(), KeyMade(joined, (), b"", requests)
@@ -87,7 +89,7 @@ class Keygen(Awaiting):
             node_id: RegisterRequest(
                 num_members,
                 DeliveredKey(reply.modulus, of_agent, key, next(signed, None)),
-                mean_examples,
+                mean_examples=mean_examples,
             )
             for node_id, key in zip(joined.members, sealed, strict=True)
         }

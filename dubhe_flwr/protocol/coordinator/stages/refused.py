@@ -23,6 +23,13 @@ class Refused:
     was_drawn: bool
 
 
+@dataclass(frozen=True)
+class CommitteeLost:
+    """Members of the committee do not answer, or nodes do not accept it."""
+
+    members: tuple[int, ...]
+
+
 def is_refused(context: Context, report: StageReport) -> bool:
     """Return whether the nodes refuse the epoch itself, so that only another one helps.
 
@@ -34,6 +41,17 @@ def is_refused(context: Context, report: StageReport) -> bool:
         return False
     too_few = report.accepted < context.settings.least_nodes <= report.accepted + report.num_errors
     return 2 * report.num_errors > report.sent or too_few
+
+
+def appoint_anew(context: Context, lost: CommitteeLost) -> tuple[Context, Join]:
+    """Register anew in the same round; the members of this committee come last in the next one."""
+    names = ", ".join(context.run.aliases.get(n, str(n)) for n in lost.members)
+    if context.round.num_renewals >= _MAX_RENEWALS:
+        context.give_up(f"No committee opens the sums; the last one failed at {names}.", None)
+    context = context.with_used_agents(lost.members)
+    context = context.noted(f"The committee failed at {names}; all register anew.")
+    this_round = replace(context.round, num_renewals=context.round.num_renewals + 1)
+    return Join.begin(replace(context, round=this_round))
 
 
 def begin_anew(context: Context, refused: Refused) -> tuple[Context, Join]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.stages.join import JoinedNodes
 from dubhe_flwr.protocol.coordinator.stages.keygen import Keygen, KeyMade
+from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
 from dubhe_flwr.protocol.plan import Replies
 from dubhe_flwr.protocol.replies import accept_replies
 from dubhe_flwr.protocol.wire.messages import RegisterReply, SettleRequest, Stage
@@ -22,6 +23,7 @@ class RegisteredNodes:
     distributions: Mapping[int, bytes]
     num_registered: int  # clients that the sum of the registrations covers
     last_sum: SettleRequest  # what the nodes are given next: the sum of what they told last
+    committee: tuple[int, ...] = ()  # its members, where one opens the sums
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Register(Awaiting):
         )
         return context, cls(batch, made)
 
-    def take(self, context: Context, replies: Replies) -> tuple[Context, RegisteredNodes | Keygen]:
+    def take(
+        self, context: Context, replies: Replies
+    ) -> tuple[Context, RegisteredNodes | Keygen | CommitteeLost]:
         """Add up the registrations; ask another agent if its key opened for too few."""
         joined, public = self.made.joined, self.made.public
         terms = joined.invitation.terms
@@ -58,6 +62,8 @@ class Register(Awaiting):
             context = context.reported(report)
             context = context.noted("The key of an agent did not open; another one is asked.")
             return Keygen.ask(context, joined, self.made.agents)
+        if num_joined - report.num_errors < enough and self.made.committee:
+            return context.reported(report), CommitteeLost(self.made.committee)
         # Both in one vector, so that a node counts with both or with none.
         vectors = {
             n: reply.registration + (reply.distribution or b"") for n, reply in accepted.items()
@@ -73,4 +79,5 @@ class Register(Awaiting):
             distributions={n: accepted[n].distribution or b"" for n in members},
             num_registered=len(members),
             last_sum=SettleRequest(total[:size], len(members), exchange=0),
+            committee=self.made.committee,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
 from dubhe_flwr.protocol.coordinator.epoch import Epoch
+from dubhe_flwr.protocol.coordinator.stages.open import OpenedSum
 from dubhe_flwr.protocol.coordinator.stages.refused import Refused, is_refused
 from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
 from dubhe_flwr.protocol.plan import Replies
@@ -21,10 +22,9 @@ class Settle(Awaiting):
     registered: RegisteredNodes
 
     @classmethod
-    def begin(
-        cls, context: Context, registered: RegisteredNodes
-    ) -> tuple[Context, "Settle | Epoch"]:
+    def begin(cls, context: Context, opened: OpenedSum) -> tuple[Context, "Settle | Epoch"]:
         """Ask the nodes to go on, unless the rule needs no further sum."""
+        registered = opened.registered
         terms, last = registered.joined.invitation.terms, registered.last_sum
         num_sums = terms.rule.num_sums(terms.frame, registered.num_registered)
         # The only sum is read by whoever draws. Of several, the last one is read here as well: the
@@ -39,7 +39,7 @@ class Settle(Awaiting):
 
     def take(
         self, context: Context, replies: Replies
-    ) -> tuple[Context, "Settle | Epoch | Refused"]:
+    ) -> tuple[Context, RegisteredNodes | Epoch | Refused]:
         """Add up what the nodes told; a node that missed an exchange is out of the epoch."""
         registered = self.registered
         terms = registered.joined.invitation.terms
@@ -51,6 +51,9 @@ class Settle(Awaiting):
 
         accepted, report = accept_replies(self.batch, replies, refuse)
         if is_refused(context, report):
+            names = [registered.joined.members[n].alias for n in registered.committee]
+            if names:
+                context = context.noted(f"The committee was {', '.join(names)}.")
             return context.reported(report), Refused(report, was_drawn=False)
         vectors = {
             node_id: reply.contribution
@@ -70,7 +73,7 @@ class Settle(Awaiting):
             "registered and went on with the rule",
         )
         last = SettleRequest(total, len(members), registered.last_sum.exchange + 1)
-        return self.begin(context, replace(_of(registered, members), last_sum=last))
+        return context, replace(_of(registered, members), last_sum=last)
 
 
 def _of(registered: RegisteredNodes, node_ids: Collection[int]) -> RegisteredNodes:

@@ -1,0 +1,91 @@
+"""The stage `open`: the members of the committee open a sum for all nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dubhe_flwr.protocol.coordinator.context import Awaiting, Context
+from dubhe_flwr.protocol.coordinator.stages.refused import CommitteeLost
+from dubhe_flwr.protocol.coordinator.stages.register import RegisteredNodes
+from dubhe_flwr.protocol.plan import Replies
+from dubhe_flwr.protocol.replies import accept_replies
+from dubhe_flwr.protocol.vaults.committee import Committee
+from dubhe_flwr.protocol.wire.messages import OpenReply, OpenRequest, Stage
+from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
+
+
+@dataclass(frozen=True)
+class OpenedSum:
+    """The last sum of the registered nodes can be read by them."""
+
+    registered: RegisteredNodes
+
+
+@dataclass(frozen=True)
+class Open(Awaiting):
+    """Members were asked to open a sum."""
+
+    registered: RegisteredNodes
+    replies: Mapping[int, OpenReply]  # of the members that have answered
+    is_repeated: bool
+
+    @classmethod
+    def begin(
+        cls, context: Context, registered: RegisteredNodes
+    ) -> tuple[Context, "Open | OpenedSum"]:
+        """Ask the committee; nobody where there is none."""
+        invitation = registered.joined.invitation
+        if not registered.committee:
+            # A simulation in the clear counts what a committee would be asked.
+            with_committee = invitation.terms.vault.num_members > 0
+            return context.counted(int(with_committee)), OpenedSum(registered)
+        return cls.ask(context, registered, {}, is_repeated=False)
+
+    @classmethod
+    def ask(
+        cls,
+        context: Context,
+        registered: RegisteredNodes,
+        replies: Mapping[int, OpenReply],
+        *,
+        is_repeated: bool,
+    ) -> tuple[Context, "Open"]:
+        """Ask the members that have not answered."""
+        last = registered.last_sum
+        request = OpenRequest(last.exchange, _covered(registered), last.sums)
+        asked = dict.fromkeys([n for n in registered.committee if n not in replies], request)
+        identity = registered.joined.invitation.identity
+        context, batch = context.batch(identity, Stage.OPEN, asked)
+        return context, cls(batch, registered, replies, is_repeated)
+
+    def take(
+        self, context: Context, replies: Replies
+    ) -> tuple[Context, "OpenedSum | Open | CommitteeLost"]:
+        """Put the members' parts behind the total; ask once more who did not answer."""
+        registered = self.registered
+        vault, last = registered.joined.invitation.terms.vault, registered.last_sum
+        assert isinstance(vault, Committee)  # noqa: S101 - others have no such stage
+        field = SETTLEMENT if last.exchange else REGISTRATION
+
+        def refuse(_node_id: int, reply: OpenReply) -> str | None:
+            return None if vault.is_release(field, reply) else "wrong size of a part"
+
+        accepted, report = accept_replies(self.batch, replies, refuse)
+        context = context.reported(report)
+        told = {**self.replies, **accepted}
+        lost = [node_id for node_id in registered.committee if node_id not in told]
+        if lost and not self.is_repeated:
+            context = context.noted("A member of the committee did not answer; it is asked again.")
+            return self.ask(context, registered, told, is_repeated=True)
+        if lost:
+            return context, CommitteeLost(tuple(lost))
+        parts = [told[node_id] for node_id in registered.committee]
+        opened = replace(last, sums=vault.opened(last.sums, _covered(registered), parts))
+        return context, OpenedSum(replace(registered, last_sum=opened))
+
+
+def _covered(registered: RegisteredNodes) -> bytes:
+    """Return a bit for each node that joined: whether it is in the last sum."""
+    bits = [node_id in registered.distributions for node_id in registered.joined.members]
+    return np.packbits(bits).tobytes()

@@ -1,0 +1,68 @@
+"""What a node does as a member of the committee: it checks who joined, and opens sums."""
+
+from dataclasses import replace
+
+from dubhe_flwr.errors import RefusedError
+from dubhe_flwr.protocol.node.enter import seat_of
+from dubhe_flwr.protocol.node.guards import registration_of
+from dubhe_flwr.protocol.node.memory import Keep, Membership
+from dubhe_flwr.protocol.node.policy import NodePolicy
+from dubhe_flwr.protocol.node.settle import simulated_noise
+from dubhe_flwr.protocol.rules.rule import Population
+from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults.committee import Committee, Member
+from dubhe_flwr.protocol.vaults.vault import Numbers
+from dubhe_flwr.protocol.wire.messages import AppointReply, AppointRequest, OpenReply, OpenRequest
+from dubhe_flwr.protocol.wire.terms import REGISTRATION, SETTLEMENT
+
+
+def appoint(
+    policy: NodePolicy, joined: Membership, request: AppointRequest, keep: Keep
+) -> AppointReply:
+    """Become a member of the committee, unless the node has registered already."""
+    if joined.registered is not None:
+        raise RefusedError("This node has registered in that epoch before.")
+    reply, member = _vault(joined).appoint(seat_of(policy, joined), request, joined.member)
+    keep(replace(joined, member=member))
+    return reply
+
+
+def open_sum(policy: NodePolicy, joined: Membership, request: OpenRequest, keep: Keep) -> OpenReply:
+    """Open a sum, once; a repeated request gets the same answer."""
+    vault, registered, rule = _vault(joined), registration_of(joined), joined.terms.rule
+    if joined.member is None:
+        raise RefusedError("This node is no member of the committee.")
+    if request.exchange >= rule.num_sums(joined.terms.frame, joined.member.num_joined):
+        raise RefusedError("The rule needs no such sum.")
+    label = Label(SETTLEMENT if request.exchange else REGISTRATION, request.exchange)
+    member = vault.check_open(joined.member, label, request)
+    keep(replace(joined, member=member))
+    noise = _noise(policy, joined, member, request)
+    return vault.release(member, registered.keys, policy.pinned, label, request, noise)
+
+
+def _noise(
+    policy: NodePolicy, joined: Membership, member: Member, request: OpenRequest
+) -> Numbers | None:
+    """Return the member's noise on a sum."""
+    announced, vault = joined.announced, _vault(joined)
+    population = Population(
+        joined.terms.frame,
+        sum(byte.bit_count() for byte in request.covered),
+        announced.num_participants,
+        announced.num_volunteers(member.num_registered),
+        vault.num_members,
+    )
+    deviations = joined.terms.rule.deviations(population, request.exchange)
+    if deviations is None:
+        return None
+    if policy.simulated and announced.simulated:
+        return simulated_noise(joined, deviations, request.exchange, member.place)
+    return vault.own_noise(member, request, deviations)
+
+
+def _vault(joined: Membership) -> Committee:
+    """Return the committee's vault; refuse in an epoch without one."""
+    if not isinstance(joined.terms.vault, Committee):
+        raise RefusedError("No committee opens the sums of this epoch.")
+    return joined.terms.vault

@@ -1,0 +1,345 @@
+"""The committee: what an active server, any nodes and two of the three members learn together.
+
+N = 20 nodes of four classes with K = 10 and a pool of 12, so that sigma is 1.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from protocol.federation import Federation, joined, node_policies, reading_of, skewed_counts
+from protocol.nodes import set_policy, signing_key
+
+from dubhe_flwr.errors import ProtocolError, RefusedError, UntrustedError
+from dubhe_flwr.he import pads
+from dubhe_flwr.he.sealing import prefixed, seal_bytes
+from dubhe_flwr.he.signing import PinnedKeys
+from dubhe_flwr.protocol import Batch, Coordinator, Fields, Settings, Stage
+from dubhe_flwr.protocol.coordinator.context import CoordinatorState
+from dubhe_flwr.protocol.node.settle import own_of
+from dubhe_flwr.protocol.rules.rule import Population
+from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
+from dubhe_flwr.protocol.wire.messages import OpenReply, OpenRequest
+from dubhe_flwr.protocol.wire.statements import split
+from dubhe_flwr.protocol.wire.terms import REGISTRATION
+from dubhe_flwr.rules import Prices, Tries
+
+N, K = 20, 10
+Nodes = Federation[CoordinatorState]
+KEYS = [signing_key(row) for row in range(N)]
+TRUSTED = [key.public_key() for key in KEYS]
+
+
+def federation(*, pinned: bool = True, **overrides: Any) -> Nodes:
+    """Return real nodes and a server; node of row k is the k-th of the trusted keys."""
+    options: dict[str, Any] = {
+        "num_participants": K, "rule": Prices(), "determination": Tries(1, pool=5),
+        "equal_weights": True, "seed": 7, "max_registered": N, "registration_interval": 1,
+    }  # fmt: skip
+    coordinator = Coordinator(Settings(**options | overrides))
+    nodes = Federation(coordinator, node_policies(skewed_counts(N), simulated=False))
+    for node_id, key in zip(nodes.ids, KEYS, strict=True):
+        if pinned:
+            set_policy(nodes, node_id, pinned=PinnedKeys(key, TRUSTED))
+    return nodes
+
+
+def vault_of(nodes: Nodes) -> Committee:
+    """Return the vault of the epoch."""
+    vault = joined(nodes, nodes.ids[0]).terms.vault
+    assert isinstance(vault, Committee)
+    return vault
+
+
+def members_of(nodes: Nodes) -> list[int]:
+    """Return the members of the committee, in their order."""
+    places = {m.place: n for n in nodes.ids if (m := joined(nodes, n).member) is not None}
+    return [places[place] for place in sorted(places)]
+
+
+def open_with(nodes: Nodes, batch: Batch, node_id: int, **changes: Any) -> Fields:
+    """Ask a member to open another sum in the place of the one of a batch."""
+    return nodes.handle(node_id, {**batch.fields[node_id], **changes})
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_all_but_the_victim_and_one_member_learn_one_noisy_number(pinned: bool) -> None:
+    """They take off what they know of a sum; what is left has the noise of the honest member."""
+    nodes = federation(pinned=pinned)
+    batch = nodes.until(Stage.OPEN)
+    honest, *others = reversed(members_of(nodes))
+    victim = next(n for n in nodes.ids if n not in members_of(nodes))
+    label, vault = Label(REGISTRATION), vault_of(nodes)
+    requests: Any = batch.requests
+    outcome: Any = nodes.step(nodes.deliver(batch))
+    own = joined(nodes, others[0])
+    assert own.registered is not None
+    sums = vault.read(own.registered.keys, label, outcome.fields[others[0]]["sums"], N)
+    left = np.array(sums, dtype=np.float64)
+    population = Population(own.terms.frame, N, K, own.announced.num_volunteers(N), 3)
+    deviations = own.terms.rule.deviations(population, 0)
+    assert deviations is not None
+    for node_id in nodes.ids:
+        place = joined(nodes, node_id)
+        assert place.registered is not None
+        told = place.terms.rule.contribution(
+            own_of(nodes.policies[node_id], place, place.registered, 0), population
+        )
+        left -= told
+    for node_id in others:
+        member = joined(nodes, node_id).member
+        assert member is not None
+        left -= vault.own_noise(member, requests[node_id], deviations)
+    # What is left beyond the victim's own numbers is noise of sigma, as if nobody colluded.
+    of_one = left / deviations
+    assert 0.3 < float(np.sqrt(np.mean(of_one**2))) < 2.5
+    last = joined(nodes, honest).member
+    assert last is not None
+    assert left == pytest.approx(vault.own_noise(last, requests[honest], deviations))
+    # Of the victim's own message one pad is missing, without which it is any number.
+    row, number = nodes.ids.index(victim), vault.fields[REGISTRATION].number + 1
+    sent: Any = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
+    vector = pads.read(sent[row]["registration"], number)
+    name = prefixed(REGISTRATION.encode(), bytes(8))
+    for node_id in others:
+        member = joined(nodes, node_id).member
+        assert member is not None
+        key = list(split(member.pad_keys, pads.KEY_BYTES))[row]
+        vector = pads.difference(vector, pads.pad(key, name, number))
+    assert int(np.median(vector)) > 2**50
+
+
+class TestAMember:
+    """What a member opens, whatever the server asks."""
+
+    def test_it_opens_one_sum_of_each_exchange(self) -> None:
+        """Another total or set is refused; the same request gets the same bytes."""
+        nodes = federation()
+        batch = nodes.until(Stage.OPEN)
+        node_id, request = next(iter(batch.requests.items()))
+        assert isinstance(request, OpenRequest)
+        first = open_with(nodes, batch, node_id)
+        again = open_with(nodes, batch, node_id, sequence=100)
+        assert {**again, "sequence": 0} == {**first, "sequence": 0}
+        fewer = bytes([request.covered[0] & 0x7F]) + request.covered[1:]
+        changed = bytes([request.total[0] ^ 1]) + request.total[1:]
+        for change in ({"covered": fewer}, {"total": changed}):
+            with pytest.raises(RefusedError, match="another sum"):
+                open_with(nodes, batch, node_id, sequence=101, **change)
+
+    @pytest.mark.parametrize(
+        ("exchange", "rows", "reason"),
+        [
+            (0, range(9), "9 of 20"),
+            (1, range(N), "before this one"),
+            (9, range(N), "needs no such sum"),
+        ],
+    )
+    def test_what_it_refuses(self, exchange: int, rows: range, reason: str) -> None:
+        """A sum over fewer than half, one out of turn, and one too many."""
+        nodes = federation()
+        batch = nodes.until(Stage.OPEN)
+        covered = np.packbits([row in rows for row in range(N)]).tobytes()
+        field = "settlement" if exchange else "registration"
+        change: Any = {"exchange": exchange, "total": bytes(vault_of(nodes).vector_bytes(field))}
+        with pytest.raises(RefusedError, match=reason):
+            open_with(nodes, batch, next(iter(batch.requests)), covered=covered, **change)
+
+    def test_a_set_never_grows(self) -> None:
+        """Whoever is missing in one sum is in none of the later ones."""
+        nodes = federation()
+        batch = nodes.until(Stage.OPEN)
+        node_id = next(iter(batch.requests))
+        most = np.packbits([row > 0 for row in range(N)]).tobytes()
+        all_of_them = np.packbits([True] * N).tobytes()
+        total = bytes(vault_of(nodes).vector_bytes("settlement"))
+        open_with(nodes, batch, node_id, covered=most)
+        more = {"sequence": 100, "exchange": 1, "total": total}
+        with pytest.raises(RefusedError, match="not in the one before"):
+            open_with(nodes, batch, node_id, covered=all_of_them, **more)
+        open_with(nodes, batch, node_id, covered=most, **more)
+
+    def test_who_is_no_member_opens_nothing(self) -> None:
+        """Whatever it is asked."""
+        nodes = federation()
+        batch = nodes.until(Stage.OPEN)
+        other = next(n for n in nodes.ids if n not in batch.requests)
+        with pytest.raises(RefusedError, match="no member"):
+            nodes.handle(other, next(iter(batch.fields.values())))
+
+
+class TestTheRoster:
+    """Who joined and who opens sums, as members and nodes check it."""
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            (lambda r: {"members": numbers(0, 1, 6)}, UntrustedError),
+            (lambda r: {"members": numbers(2, 1, 0)}, UntrustedError),
+            (lambda r: {"members": numbers(0, 1, 1)}, RefusedError),
+            (lambda r: {"members": numbers(0, 1, 20)}, RefusedError),
+            (lambda r: {"public-keys": r["public-keys"][:64] * 2}, RefusedError),
+            (lambda r: {"public-keys": r["public-keys"] + bytes(32)}, RefusedError),
+            (lambda r: {"public-keys": bytes(32) + r["public-keys"][32:]}, ProtocolError),
+            (lambda r: {"signatures": r["signatures"][:96] * 20}, ProtocolError),
+        ],
+        ids=["beyond the first six", "out of order", "one twice", "nobody", "keys twice",
+             "more than allowed", "a key of the server", "a signature of another"],
+    )  # fmt: skip
+    def test_what_a_member_refuses(
+        self, change: Callable[[Any], Fields], error: type[ProtocolError]
+    ) -> None:
+        """A committee that the key file does not give, and keys that trusted nodes did not sign."""
+        nodes = federation()
+        batch = nodes.until(Stage.APPOINT)
+        request = next(iter(batch.fields.values()))
+        with pytest.raises(error):
+            nodes.handle(nodes.ids[0], {**request, **change(request)})
+
+    def test_what_a_node_refuses(self) -> None:
+        """A Sybil's group key, another roster or number of nodes, and what another epoch signed."""
+        nodes = federation()
+        old = nodes.until(Stage.REGISTER)
+        nodes.finish(nodes.step(nodes.deliver(old)))
+        batch = nodes.until(Stage.REGISTER, server_round=2)
+        victim = nodes.ids[12]
+        request: Any = batch.fields[victim]
+        before: Any = old.fields[victim]
+        of_before = {name: before[name] for name in before if name.startswith("committee.")}
+        sybil = seal_bytes(bytes(32), request["committee.member-keys"][:32], b"")
+        for change in (
+            of_before,
+            {"committee.roster": bytes(32)},
+            {"committee.group-digest": bytes(32)},
+            {"committee.sealed-key": sybil},
+            {"committee.member-keys": before["committee.member-keys"]},
+            {"committee.signatures": bytes(288)},
+            {"num-joined": N - 1},
+        ):
+            with pytest.raises((UntrustedError, RefusedError)):
+                nodes.session(victim).handle({**request, **change})
+        assert nodes.handle(victim, request)
+
+    def test_another_order_of_keys_is_noticed(self) -> None:
+        """A node whose file lists the members behind the first six registers with nobody."""
+        nodes = federation()
+        moved = PinnedKeys(KEYS[12], TRUSTED[CANDIDATES:] + TRUSTED[:CANDIDATES])
+        set_policy(nodes, nodes.ids[12], pinned=moved)
+        batch = nodes.until(Stage.REGISTER)
+        with pytest.raises(UntrustedError, match="first 6 trusted keys"):
+            nodes.handle(nodes.ids[12], batch.fields[nodes.ids[12]])
+
+
+class TestALie:
+    """A server, member or node that lies costs an epoch, never the run."""
+
+    def test_a_total_that_the_server_changes_is_noticed(self) -> None:
+        """It does not know the factors of the tag; no node reads such a sum."""
+        nodes = federation()
+
+        batch = nodes.until(Stage.OPEN)
+        request = next(iter(batch.requests.values()))
+        assert isinstance(request, OpenRequest)
+        first = int.from_bytes(request.total[:8], "big") + 1
+        total = first.to_bytes(8, "big") + request.total[8:]
+        replies = {n: open_with(nodes, batch, n, total=total) for n in batch.requests}
+        sums = opened(nodes, batch, replies, total)
+        with pytest.raises(RefusedError, match="not what it is said to be"):
+            settle_with(nodes, sums)
+
+    def test_members_who_were_shown_different_sums_open_none(self) -> None:
+        """Two of them are told of one node less than the third."""
+        nodes = federation()
+        batch = nodes.until(Stage.OPEN)
+        replies = {}
+        for place, node_id in enumerate(batch.requests):
+            rows = [place == 2 or row > 0 for row in range(N)]
+            covered = np.packbits(rows).tobytes()
+            replies[node_id] = open_with(nodes, batch, node_id, covered=covered)
+        request = next(iter(batch.requests.values()))
+        assert isinstance(request, OpenRequest)
+        sums = opened(nodes, batch, replies, request.total)
+        with pytest.raises(RefusedError, match="not what it is said to be"):
+            settle_with(nodes, sums)
+
+    def test_a_lost_member_is_replaced(self) -> None:
+        """It is asked once more; then all register anew, for another committee."""
+        nodes = federation()
+        nodes.alter_reply = lambda stage, node_id, reply: (
+            None if stage == Stage.OPEN and node_id == nodes.ids[1] else reply
+        )
+        plan = nodes.play(1)
+        assert not plan.fallback
+        assert [note for note in plan.notes if "failed at 1;" in note]
+        stages = [report.stage for report in plan.stages]
+        assert stages.count(Stage.JOIN) == 2
+        assert stages[: stages.index(Stage.OPEN) + 2].count(Stage.OPEN) == 2
+
+    @pytest.mark.parametrize("liar", [0, 15])
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_garbage_costs_an_epoch(self, liar: int, times: int) -> None:
+        """Of a member's part or a node's numbers: nodes refuse the sum, and the round goes on."""
+        nodes = federation()
+        lies: list[str] = []
+        stage, field = (Stage.REGISTER, "registration") if liar else (Stage.OPEN, "sealed")
+
+        def lie(at: str, node_id: int, reply: Any) -> Any:
+            if at != stage or node_id != nodes.ids[liar] or len(lies) >= times:
+                return reply
+            lies.append(at)
+            return {**reply, field: bytes([reply[field][0] ^ 1]) + reply[field][1:]}
+
+        nodes.alter_reply = lie
+        plan = nodes.play(1)
+        assert not plan.fallback
+        assert lies
+        assert [note for note in plan.notes if "The committee was" in note]
+
+
+def numbers(*values: int) -> bytes:
+    """Return some numbers as they travel."""
+    return np.array(values, dtype=">i8").tobytes()
+
+
+def opened(nodes: Nodes, batch: Batch, replies: Any, total: bytes) -> bytes:
+    """Return what a server makes of the members' answers."""
+    request = next(iter(batch.requests.values()))
+    assert isinstance(request, OpenRequest)
+    parts = [OpenReply(replies[n]["sealed"], replies[n]["signature"]) for n in batch.requests]
+    return vault_of(nodes).opened(total, request.covered, parts)
+
+
+def settle_with(nodes: Nodes, sums: bytes) -> None:
+    """Give a sum to a node."""
+    place = joined(nodes, nodes.ids[12])
+    header = {"epoch": place.epoch, "stage": "settle", "sequence": 99, "version": 1}
+    nodes.handle(nodes.ids[12], {**header, "sums": sums, "num-clients": N, "exchange": 0})
+
+
+def test_nothing_is_told_apart_from_chance() -> None:
+    """What nodes send of the same labels has nothing in common, nor with what they sent before."""
+    nodes = federation()
+    nodes.rounds(1, 2)
+    sent: list[Any] = [e.reply for e in nodes.exchanges if e.stage == Stage.REGISTER]
+    vectors: NDArray[np.uint64] = np.array(
+        [np.frombuffer(reply["registration"], dtype=">u8") for reply in sent]
+    )
+    assert len(np.unique(vectors)) == vectors.size
+    means = vectors.astype(np.float64).mean(axis=0) / pads.PRIME
+    assert means == pytest.approx(0.5, abs=0.15)
+    assert reading_of(nodes, nodes.ids[0]).probability > 0
+
+
+@pytest.mark.parametrize("noise", [None, 0.0])
+def test_a_simulation_selects_the_same_clients_in_the_clear(noise: float | None) -> None:
+    """Members' noise included, in every epoch."""
+    chosen = []
+    for simulation in ("plain", "encrypted"):
+        nodes = federation(pinned=False, simulation=simulation, rule=Prices(noise=noise))
+        for node_id in nodes.ids:
+            set_policy(nodes, node_id, simulated=True)
+        chosen.append([plan.aliases for plan in nodes.rounds(1, 3)])
+    assert chosen[0] == chosen[1]
