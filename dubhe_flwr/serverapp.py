@@ -5,6 +5,7 @@ They choose who trains, and leave all else to the strategy that they wrap.
 
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO
+from math import inf
 from typing import Any, Final, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -25,6 +26,7 @@ from dubhe_flwr.protocol import Plan
 
 __all__ = ["Dubhe", "Selection"]
 
+_OWN_GRID: Final = "dubhe: %s is not Flower's own Grid, so each round waits for its selection"
 _METHODS_OF_START: Final = (
     "configure_train",
     "aggregate_train",
@@ -61,6 +63,8 @@ class Selection(Selecting[Strategy], Strategy):
         run = self.driver.run
         if is_remote(grid):
             grid = NoticingGrid(grid, self.driver.pushed)
+        elif patience(grid) == inf:
+            log(INFO, _OWN_GRID, type(grid).__name__)
         arrays: ArrayRecord = run.begin() or initial_arrays
         first = run.first
 

@@ -16,7 +16,7 @@ class SuperNodes(InProcessGrid):
 
     Attributes
     ----------
-    pushed : list of (str, str, list of int)
+    pushed : list of (Thread, str, list of int)
         Thread, stage and partition-ids of each batch of messages.
     gone : set of int
         Node ids of those that have left.
@@ -28,7 +28,7 @@ class SuperNodes(InProcessGrid):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.pushed: list[tuple[str, str, list[int]]] = []
+        self.pushed: list[tuple[threading.Thread, str, list[int]]] = []
         self.gone: set[int] = set()
         self.on_push: Callable[[str], bool | None] = lambda _stage: None
         self._waiting: list[tuple[bool, Message]] = []
@@ -46,7 +46,7 @@ class SuperNodes(InProcessGrid):
         is_lost = bool(self.on_push(stage))
         with self._lock:
             partitions = [self.partition(message.metadata.dst_node_id) for message in batch]
-            self.pushed.append((threading.current_thread().name, stage, partitions))
+            self.pushed.append((threading.current_thread(), stage, partitions))
             for message in batch:
                 set_message_id(message, f"message-{next(self._message_numbers)}")
             self._waiting += [(is_lost, message) for message in batch]
@@ -72,10 +72,5 @@ class SuperNodes(InProcessGrid):
 
     @property
     def exchanges(self) -> list[tuple[str, str]]:
-        """Thread and stage of each batch of the protocol."""
-        return [(thread, stage) for thread, stage, _ in self.pushed if stage in STAGES]
-
-    @property
-    def trained(self) -> list[int]:
-        """The partition-ids that trained, in order."""
-        return [p for _, stage, batch in self.pushed if stage == "train" for p in batch]
+        """Name of the thread and stage of each batch of the protocol."""
+        return [(thread.name, stage) for thread, stage, _ in self.pushed if stage in STAGES]

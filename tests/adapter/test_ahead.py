@@ -12,7 +12,8 @@ from apis import NUM_NODES, SELECTION, Api, Killed, exchanges_of, in_both_apis
 from supernodes import SuperNodes
 
 from dubhe_flwr.adapter.transport import from_records, stage_of
-from dubhe_flwr.protocol.wire.envelope import open_request
+from dubhe_flwr.protocol import Batch, Replies
+from dubhe_flwr.protocol.wire.envelope import Envelope, open_request
 from dubhe_flwr.protocol.wire.messages import ParticipateRequest
 
 AHEAD, MAIN = "dubhe-ahead", "MainThread"
@@ -52,8 +53,25 @@ def test_rounds_are_planned_while_clients_train(api: Api) -> None:
     first = len(strategy.plans[0].stages)
     assert {thread for thread, _ in grid.exchanges[:first]} == {MAIN}
     assert {thread for thread, _ in grid.exchanges[first:]} == {AHEAD}
+    assert all(thread.daemon for thread, _, _ in grid.pushed if thread.name == AHEAD)
     begun = [stage for _, stage, _ in grid.pushed if stage in {"train", "join"}]
     assert begun.index("train") < [i for i, s in enumerate(begun) if s == "join"][1]
+
+
+def test_seconds_count_once_clients_have_trained(api: Api) -> None:
+    """A node that trains is not late with its answer, however long the training takes."""
+    driver, batch = api.dubhe(stage_timeout=1e-9).driver, Batch(Envelope(bytes(16), "join", 1), {})
+    seen: list[bool] = []
+
+    def send(_batch: Batch, _timeout: float | None, is_over: Any) -> Replies:
+        seen.extend((is_over(), is_over()))
+        driver.app_answered()
+        seen.extend((is_over() or is_over(), is_over()))
+        return {}
+
+    driver.training_begins(1)
+    driver._send_ahead(send, batch, lambda: False)
+    assert seen == [False, False, True, True]
 
 
 def test_who_looks_at_the_present_moment_selects_in_its_round(

@@ -8,16 +8,13 @@ from dubhe_lab.bench.deployment import DeploymentSettings, bench_deployment
 
 def test_first_rounds_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """They wait for a registration, and do not count in the mean of the others."""
-    blocks = [
-        {"selection": "random", "seconds": [30.0, 10.0, 10.0]},
-        {
-            "selection": "dubhe",
-            "seconds": [90.0, 10.0, 12.0],
-            "waited": [60.0, 0.1, 1.1],
-            "exchanges": [["join", "register"], [], ["participate"]],
-        },
-    ]
-    monkeypatch.setattr(deployment, "_blocks", lambda _settings: blocks)
+    measured = {
+        "random": [[30.0, 10.0], [11.0, 10.0]],
+        "dubhe": [90.0, 10.0, 12.0],
+        "waited": [60.0, 0.1, 1.1],
+        "exchanges": [["join", "register"], [], ["participate"]],
+    }
+    monkeypatch.setattr(deployment, "_measured", lambda _settings: measured)
     figures = bench_deployment(DeploymentSettings()).figures
     assert figures["round_ratio"] == pytest.approx(1.1)
     assert figures["waited_share"] == pytest.approx(1.2 / 22)

@@ -1,4 +1,4 @@
-"""Times the rounds of FedAvg with random clients and with Dubhe, in turn."""
+"""Times rounds of FedAvg with random clients and with Dubhe, in one run."""
 
 import json
 import time
@@ -24,7 +24,7 @@ class Timed(FedAvg):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(fraction_evaluate=0.0, **options)
-        self.times = [time.monotonic()]
+        self.times: list[float] = []
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -41,34 +41,41 @@ class Timed(FedAvg):
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run blocks of rounds, in turn, and print their times."""
+    """Run Dubhe's rounds between two halves of those with random clients, and print the times."""
     config = context.run_config
     num_rounds, number = int(config["num-rounds"]), int(config["num-participants"])
     num_nodes = int(config["num-nodes"])
     while len(list(grid.get_node_ids())) < num_nodes:
         time.sleep(1.0)
-    blocks: list[dict[str, Any]] = []
-    for _ in range(int(config["repeats"])):
-        random = Timed(fraction_train=number / num_nodes, min_available_nodes=num_nodes)
-        random.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=num_rounds)
-        blocks.append({"selection": "random", "seconds": random.seconds()})
-        waited: list[float] = []
-        exchanges: list[list[str]] = []
 
-        def note(plan: Plan, seconds: float, to: Any = (waited, exchanges)) -> None:
-            to[0].append(seconds)
-            to[1].append([report.stage for report in plan.stages])
-
-        timed = Timed()
-        strategy = Dubhe(
-            timed,
-            num_participants=number,
-            expected_nodes=num_nodes,
-            registration_interval=int(config["registration-interval"]),
-            on_selection=note,
-        )
+    def rounds(timed: Timed, strategy: Any, num_rounds: int) -> list[float]:
         timed.times = [time.monotonic()]
         strategy.start(grid, ArrayRecord([np.zeros(2)]), num_rounds=num_rounds)
-        block = {"selection": "dubhe", "seconds": timed.seconds()}
-        blocks.append({**block, "waited": waited, "exchanges": exchanges})
-    print(f"{MEASURED}{json.dumps(blocks)}")  # noqa: T201 - the log is where results go
+        return timed.seconds()
+
+    waited: list[float] = []
+    exchanges: list[list[str]] = []
+
+    def note(plan: Plan, seconds: float) -> None:
+        waited.append(seconds)
+        exchanges.append([report.stage for report in plan.stages])
+
+    random = Timed(fraction_train=number / num_nodes, min_available_nodes=num_nodes)
+    timed = Timed()
+    dubhe = Dubhe(
+        timed,
+        num_participants=number,
+        expected_nodes=num_nodes,
+        registration_interval=int(config["registration-interval"]),
+        on_selection=note,
+    )
+    before = rounds(random, random, num_rounds // 2)
+    with_dubhe = rounds(timed, dubhe, num_rounds)
+    after = rounds(random, random, num_rounds - num_rounds // 2)
+    measured = {
+        "random": [before, after],
+        "dubhe": with_dubhe,
+        "waited": waited,
+        "exchanges": exchanges,
+    }
+    print(f"{MEASURED}{json.dumps(measured)}")  # noqa: T201 - the log is where results go

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from os import getloadavg
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Final
 
 from dubhe_flwr.errors import SettingsError
@@ -25,12 +25,11 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentSettings(CommandSettings):
-    """What is measured: blocks of rounds on SuperNodes, in turn with Dubhe and without."""
+    """What is measured: rounds with Dubhe, between as many with random clients, on SuperNodes."""
 
     num_nodes: int = option(8, "SuperNodes, all on this host.", least=3, quick=3)
     num_participants: int = option(4, "Clients that train in a round.", least=1, quick=2)
-    num_rounds: int = option(20, "Rounds of a block; the first one does not count.", least=2)
-    repeats: int = option(1, "Blocks of each kind.", least=1)
+    num_rounds: int = option(20, "Rounds of each kind; first ones do not count.", least=4, quick=4)
     registration_interval: int = option(10, "Rounds between registrations.", least=1)
     seconds: float = option(10.0, "Seconds of a training, which is a wait.")
 
@@ -38,32 +37,24 @@ class DeploymentSettings(CommandSettings):
 def bench_deployment(settings: DeploymentSettings) -> BenchResults:
     """Run SuperNodes, and compare a round with Dubhe to one with random clients."""
     load = getloadavg()[0]
-    blocks = _blocks(settings)
-    of = {
-        kind: [block for block in blocks if block["selection"] == kind]
-        for kind in ("random", "dubhe")
-    }
-    later = {
-        kind: [seconds for block in of[kind] for seconds in block["seconds"][1:]] for kind in of
-    }
-    waited = [seconds for block in of["dubhe"] for seconds in block["waited"][1:]]
-    first = [block["waited"][0] for block in of["dubhe"]]
-    means = {kind: sum(seconds) / len(seconds) for kind, seconds in later.items()}
+    measured = _measured(settings)
+    random = [seconds for half in measured["random"] for seconds in half[1:]]
+    dubhe, waited = measured["dubhe"][1:], measured["waited"][1:]
     figures = {
-        "random_round_seconds": means["random"],
-        "dubhe_round_seconds": means["dubhe"],
-        "round_ratio": means["dubhe"] / means["random"],
-        "waited_share": sum(waited) / sum(later["dubhe"]),
+        "random_round_seconds": fmean(random),
+        "dubhe_round_seconds": fmean(dubhe),
+        "round_ratio": fmean(dubhe) / fmean(random),
+        "waited_share": sum(waited) / sum(dubhe),
         "waited_median_seconds": median(waited),
-        "waited_below_1_second": sum(seconds < 1.0 for seconds in waited) / len(waited),
-        "first_selection_seconds": median(first),
-        "first_selection_exchanges": len(of["dubhe"][0]["exchanges"][0]),
+        "waited_below_1_second": fmean(seconds < 1.0 for seconds in waited),
+        "first_selection_seconds": measured["waited"][0],
+        "first_selection_exchanges": len(measured["exchanges"][0]),
     }
     return BenchResults(
         config={**settings.flat(), **environment(["dubhe-flwr", "flwr"]), "load_before": load},
         figures=figures,
         bounds=_BOUNDS if settings == DeploymentSettings() else {},
-        measured={"blocks": blocks},
+        measured=measured,
         tables=[_table(settings, figures)],
     )
 
@@ -85,7 +76,7 @@ def _table(settings: DeploymentSettings, figures: dict[str, float]) -> Table:
     )
 
 
-def _blocks(settings: DeploymentSettings) -> list[dict[str, Any]]:
+def _measured(settings: DeploymentSettings) -> dict[str, Any]:
     """Return what the ServerApp of `apps/deployment/timed_app` printed."""
     folder = _APPS / "deployment"
     if not folder.is_dir():
@@ -107,5 +98,5 @@ def _blocks(settings: DeploymentSettings) -> list[dict[str, Any]]:
     lines = [line.partition(_MEASURED)[2] for line in output.splitlines() if _MEASURED in line]
     if not lines:
         raise RuntimeError(f"The run ended as {status}: {output[-4000:]}")
-    blocks: list[dict[str, Any]] = json.loads(lines[-1])
-    return blocks
+    measured: dict[str, Any] = json.loads(lines[-1])
+    return measured
