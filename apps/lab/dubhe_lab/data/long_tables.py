@@ -1,9 +1,6 @@
 """Long tables: a row for each sample, or for each client and label with their count."""
 
-from collections import Counter
-
-import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
 from dubhe_flwr.errors import DataError
 from dubhe_lab.data import headings as words
@@ -35,23 +32,23 @@ def read_long(grid: Grid, client_column: str, label_column: str) -> LabelCounts:
             f"{client_column!r} and another for the label, and a third called 'count' if rows have "
             "one."
         )
-    clients, people = _coded(grid, client)
-    classes, labels = _coded(grid, label)
-    numbers = grid.counts(rows, rest)[:, 0] if rest else np.ones(len(rows), dtype=np.int64)
-    pairs = list(zip(people.tolist(), labels.tolist(), strict=True))
-    if rest and len(set(pairs)) < len(pairs):
-        (person, own), _ = Counter(pairs).most_common(1)[0]
+    numbers = grid.counts(rows, rest)[:, 0] if rest else 1
+    people, labels = _names(grid, client), _names(grid, label)
+    long = pd.DataFrame({"client": people, "label": labels, "count": numbers})
+    again = long[long.duplicated(["client", "label"])]
+    if rest and len(again):
         raise DataError(
-            f"{grid.name}: client {clients[person]!r} has two counts of {classes[own]!r}; add them."
+            f"{grid.name}: client {str(again['client'].iloc[0])!r} has two counts of "
+            f"{str(again['label'].iloc[0])!r}; add them."
         )
-    if not rest and len(classes) == len(pairs):
+    if not rest and labels.is_unique:
         raise DataError(
             f"{grid.name}: no label in {label_column!r} is there twice; name another column."
         )
-    counts = np.zeros((len(clients), len(classes)), dtype=np.int64)
-    np.add.at(counts, (people, labels), numbers)
+    wide = long.pivot_table("count", "client", "label", aggfunc="sum", fill_value=0)
+    counts, clients = wide.to_numpy(dtype="int64"), tuple(map(str, wide.index))
     check_counts(counts, grid.name, [f"client {name!r}" for name in clients], totals=())
-    return LabelCounts(counts, tuple(classes), tuple(clients))
+    return LabelCounts(counts, tuple(map(str, wide.columns)), clients)
 
 
 def _numbers_rows(grid: Grid, column: int) -> bool:
@@ -59,9 +56,9 @@ def _numbers_rows(grid: Grid, column: int) -> bool:
     return words.is_unnamed(grid.headings[column]) and words.count_up(cells)
 
 
-def _coded(grid: Grid, column: int) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names in a column, sorted as numbers if all are, and which each row has."""
-    cells = [str(cell) for cell in grid.cells[:, column]]
+def _names(grid: Grid, column: int) -> "pd.Series[str]":
+    """Return the names in a column, as numbers if all are."""
+    cells = pd.Series([str(cell) for cell in grid.cells[:, column]])
     for place, cell in zip(grid.places, cells, strict=True):
         is_fraction = cell.replace(".", "", 1).isdecimal() and not words.is_number(cell)
         if words.is_missing(cell) or is_fraction:
@@ -69,15 +66,11 @@ def _coded(grid: Grid, column: int) -> tuple[list[str], NDArray[np.int64]]:
                 f"{grid.name}, {place}: {cell!r} in {grid.headings[column]!r} is no name; give "
                 "every row a client and a label, and put numbers that are measured into bins."
             )
-    if all(map(words.is_number, cells)):
-        cells = [str(int(cell.partition(".")[0])) for cell in cells]
-        names = sorted(set(cells), key=int)
-    else:
-        names = sorted(set(cells))
-    if len({name.casefold() for name in names}) < len(names):
+    if cells.map(words.is_number).all():
+        return cells.map(lambda cell: int(cell.partition(".")[0]))
+    if cells.str.casefold().nunique() < cells.nunique():
         raise DataError(
             f"{grid.name}: some names in {grid.headings[column]!r} differ in capitals only; write "
             "each in one way."
         )
-    code = {name: at for at, name in enumerate(names)}
-    return names, np.array([code[cell] for cell in cells], dtype=np.int64)
+    return cells
