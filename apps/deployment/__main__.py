@@ -1,5 +1,5 @@
 """`python apps/deployment`: a SuperLink, SuperNodes and an app on this host, with TLS and keys."""
-# ruff: noqa: INP001 - a folder that Python runs is no package
+# ruff: noqa: INP001 - Python runs this folder; it is not a package
 
 import shutil
 import signal
@@ -19,21 +19,21 @@ def main(
     supernodes: Annotated[int, typer.Option(min=3, help="Number of SuperNodes.")] = 5,
     app: Annotated[Path, typer.Option(help="Folder of the app.")] = QUICKSTART,
     run_config: Annotated[
-        str | None, typer.Option(help="The app's settings, as `flwr run` takes them.")
+        str | None, typer.Option(help="The app's settings, as for `flwr run`.")
     ] = None,
     home: Annotated[
         Path | None,
-        typer.Option(help="New folder that keeps the logs; by default only after a failure."),
+        typer.Option(help="New folder for the logs; by default they are kept after a failure."),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 3600.0,
+    timeout: Annotated[float, typer.Option(help="Seconds before giving up.")] = 3600.0,
 ) -> None:
     """Start a SuperLink and SuperNodes on loopback, run an app on them, and stop them all."""
     if run_config is None and app == QUICKSTART:
         run_config = f"num-server-rounds=2 num-participants=3 expected-nodes={supernodes}"
     if home is not None and home.exists() and any(home.iterdir()):
-        # It becomes Flower's home: a configuration or keys in it would be lost.
+        # The folder becomes Flower's home, so an existing configuration or keys would be lost.
         raise typer.BadParameter(f"{home} is not empty; name a new folder.", param_hint="--home")
-    # However this process is asked to end, the others end with it.
+    # Turn both signals into exceptions, so that the other processes are always stopped.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = home or Path(tempfile.mkdtemp(prefix="dubhe-"))
@@ -52,7 +52,7 @@ def main(
         if completed and home is None:
             shutil.rmtree(folder)
         logs = "" if completed else f" See the logs in {folder}."
-        typer.echo(f"{status}. All processes are stopped, the keys are gone.{logs}")
+        typer.echo(f"{status}. All processes are stopped and the keys deleted.{logs}")
     raise typer.Exit(0 if completed else 1)
 
 

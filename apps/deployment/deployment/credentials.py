@@ -1,4 +1,4 @@
-"""Throw-away credentials: an authority, the SuperLink's certificate, a key for each SuperNode."""
+"""Throw-away credentials: an authority, the SuperLink's certificate and the SuperNodes' keys."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ _LIFETIME = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Credentials:
-    """Paths of the files with which SuperLink and SuperNodes know each other.
+    """Paths of the files by which SuperLink and SuperNodes authenticate each other.
 
-    The authority's own key is never written: nobody can issue a second certificate with it.
+    The authority's own key is never written, so nobody can issue another certificate with it.
 
     Parameters
     ----------
     authority : Path
-        Certificate of the authority, which everyone who connects needs.
+        The authority's certificate, which everyone needs to connect.
     certificate, key : Path
         The SuperLink's certificate for the loopback interface, and its private key.
     node_keys : tuple of Path
-        Private key of each SuperNode; the public one has the same name with `.pub`.
+        Private key of each SuperNode; the public key is in the same path with `.pub`.
     """
 
     authority: Path
@@ -47,7 +47,7 @@ class Credentials:
         Parameters
         ----------
         folder : Path
-            Where to write them; nobody else may read the private keys.
+            Folder to write them to; only the owner can read the private keys.
         num_supernodes : int
             Number of SuperNodes.
         """
@@ -84,7 +84,7 @@ def _certificate(
     issuer: x509.Certificate | None = None,
     issuer_key: ec.EllipticCurvePrivateKey | None = None,
 ) -> x509.Certificate:
-    """Return the certificate of an authority, or of a server on loopback that it vouches for."""
+    """Return an authority's certificate, or with an `issuer` a loopback server's."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
     is_authority = issuer is None

@@ -1,4 +1,4 @@
-"""A federation on one host: a SuperLink, SuperNodes that it knows by their keys, and an app."""
+"""A real federation on one host: a SuperLink, SuperNodes with registered keys, and an app."""
 
 import json
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from deployment.processes import Processes, accepts, free_ports, wait_for
 from deployment.shelf import Shelf
 
 CONNECTION: Final = "loopback"
-START_TIMEOUT: Final = 900.0  # for the hopeless: what is waited for is a fact
-# Flower gives up a process that has not begun after half a minute, which is short where several
-# begin at once on one busy host.
+START_TIMEOUT: Final = 900.0  # only a backstop: start-up waits for conditions, not for times
+# Flower gives up on a process that has not started within half a minute. That is too short when
+# several start at once on a busy host.
 _PATIENT: Final = """
 import runpy, shutil, sys
 try:
@@ -25,7 +25,7 @@ except ImportError:  # a version of Flower that keeps it elsewhere has half a mi
 del sys.argv[0]
 runpy.run_path(shutil.which(sys.argv[0]), run_name="__main__")
 """
-# One process for all keys, since to start Flower's command takes longer than what it does.
+# One process for all keys, since starting Flower's command takes longer than the registration.
 _REGISTER: Final = """
 import sys
 from flwr.cli.app import app
@@ -38,12 +38,12 @@ for index, key in enumerate(sys.argv[2:]):
 class Federation:
     """A SuperLink and SuperNodes on loopback, with TLS, node authentication and reviewed apps.
 
-    Used as a context manager: everything that was started ends with it, whatever happens.
+    Use it as a context manager, which stops everything it started, whatever happens.
 
     Parameters
     ----------
     home : Path
-        Flower's home, and the folder of keys, certificates and logs.
+        Flower's home, which also holds keys, certificates and logs.
     num_supernodes : int
         Number of SuperNodes.
     say : callable (str) -> None, optional
@@ -52,7 +52,7 @@ class Federation:
     Attributes
     ----------
     processes : Processes
-        What was started: `superlink`, and `supernode-0` and so on.
+        The started processes: `superlink`, `supernode-0`, `supernode-1` and so on.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Federation:
         self.processes.environment["FLWR_SUPERGRID_API_URL"] = self.shelf.url
 
     def __enter__(self) -> Self:
-        """Start the SuperLink, tell it the SuperNodes' keys, and start those."""
+        """Start the SuperLink, register the SuperNodes' keys, and start the SuperNodes."""
         try:
             self._start_superlink()
             self._register()
-            # One after the other: together they would start so slowly that Flower gives them up.
+            # One by one: together they start so slowly that Flower gives up on them.
             for index, key in enumerate(self.credentials.node_keys):
                 self._start_supernode(index, key)
         except BaseException:
@@ -86,7 +86,7 @@ class Federation:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End all that was started."""
+        """Stop everything that was started."""
         self._stop()
 
     def run(
@@ -96,30 +96,30 @@ class Federation:
         timeout: float = 3600.0,
         show: Callable[[str], None] | None = None,
     ) -> tuple[str, str]:
-        """Sign an app as reviewed, submit it and wait for its end.
+        """Sign an app as reviewed, submit it and wait until it ends.
 
         Parameters
         ----------
         app : Path
             The folder of the app.
         run_config : str
-            Settings as `flwr run --run-config` takes them.
+            Settings as for `flwr run --run-config`.
         timeout : float (default: 3600)
-            Seconds after which to give up.
+            Seconds before giving up.
         show : callable (str) -> None, optional
             Gets each line of the ServerApp's log as it comes.
 
         Returns
         -------
         status : str
-            Flower's word for it, such as `finished:completed`.
+            Flower's status, such as `finished:completed`.
         output : str
-            The log of the ServerApp.
+            The ServerApp's log.
         """
         settings = ["--run-config", run_config] if run_config else []
         command = ("flwr", "run", self.shelf.add(app), CONNECTION, "--stream", *settings)
         output = self.processes.run(*command, timeout=timeout, show=show)
-        # `flwr run` exits with 0 regardless.
+        # `flwr run` exits with 0 even after a failure, so ask for the status.
         listing = self.processes.run("flwr", "ls", CONNECTION, "--format", "json")
         runs = json.loads(listing)["runs"]
         return (str(runs[0]["status"]) if runs else "not submitted"), output
@@ -155,7 +155,7 @@ class Federation:
         )
         if answer.count("registered successfully") != len(keys):
             raise RuntimeError(f"The SuperNodes could not be registered: {answer.strip()}")
-        self._say(f"It knows the keys of {len(keys)} SuperNodes.")
+        self._say(f"The keys of {len(keys)} SuperNodes are registered.")
 
     def _start_supernode(self, index: int, key: Path) -> None:
         (port,) = free_ports(1)

@@ -1,4 +1,4 @@
-"""Processes with a Flower home of their own, all of which end with it."""
+"""Background processes that share a Flower home, and are all stopped together."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports of the loopback interface that nobody listens on."""
+    """Return free ports of the loopback interface."""
     sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -24,14 +24,14 @@ def free_ports(number: int) -> list[int]:
 
 
 def accepts(port: int) -> bool:
-    """Tell whether somebody listens on a port of the loopback interface."""
+    """Return whether a process listens on this port of the loopback interface."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager
 def counting(say: Callable[[str], None], every: float = 30.0) -> Iterator[None]:
-    """Say again and again how long the work takes so far, which may be silent for minutes."""
+    """Report the elapsed time regularly, since the work can be silent for minutes."""
     began, done = time.monotonic(), threading.Event()
 
     def count() -> None:
@@ -53,7 +53,7 @@ def wait_for(condition: Callable[[], bool], timeout: float, what: str) -> None:
     Raises
     ------
     TimeoutError
-        If it does not within that many seconds; the message says what was waited for.
+        If it does not hold within `timeout` seconds; the message names `what`.
     """
     deadline = time.monotonic() + timeout
     while not condition():
@@ -63,12 +63,12 @@ def wait_for(condition: Callable[[], bool], timeout: float, what: str) -> None:
 
 
 class Processes:
-    """Runs Flower's commands with a home and an environment of their own.
+    """Runs Flower's commands with their own home and environment.
 
     Parameters
     ----------
     home : Path
-        Flower's home: its configuration, the installed apps and the logs of all processes.
+        Flower's home, for its configuration, installed apps and the logs of all processes.
     """
 
     def __init__(self, home: Path) -> None:
@@ -84,18 +84,18 @@ class Processes:
             "OMP_NUM_THREADS": "1",  # many processes share this host
             "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",
         }
-        # Each message starts a process, which with this would compile anew all that it imports.
+        # Each message starts a process, which without bytecode would compile all its imports.
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self._commands = commands
         self.started: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *command: str) -> int:
-        """Start a command in the background, with its output in `NAME.log` of the home.
+        """Start a command in the background, with its output in `NAME.log` in the home.
 
         Returns
         -------
         int
-            Its process id, which is also that of the group of all that it starts in turn.
+            The process id, which is also the process group of everything it starts.
         """
         with self.log_of(name).open("wb") as output:
             self.started[name] = subprocess.Popen(  # noqa: S603 - Flower's own commands
@@ -116,16 +116,16 @@ class Processes:
         Parameters
         ----------
         *command : str
-            Name and arguments.
+            Command and arguments.
         timeout : float (default: 300)
-            Seconds after which it is killed.
+            Seconds before the command is killed.
         show : callable (str) -> None, optional
             Gets each line as it comes.
 
         Raises
         ------
         TimeoutError
-            If the command took too long; the message ends with its last words.
+            If the command took too long; the message ends with its last output.
         """
         lines: list[str] = []
         with subprocess.Popen(  # noqa: S603 - Flower's own commands
@@ -149,7 +149,7 @@ class Processes:
                     lines.append(line)
                     if show is not None:
                         show(line)
-            except BaseException:  # who is asked to end does not wait for the command
+            except BaseException:  # such as Ctrl-C: do not wait for the command
                 process.kill()
                 raise
             finally:
@@ -160,16 +160,16 @@ class Processes:
         return output
 
     def log_of(self, name: str) -> Path:
-        """Return where a process writes to."""
+        """Return the path of a process's log."""
         return self.home / f"{name}.log"
 
     def has_said(self, name: str, words: str) -> bool:
-        """Return whether words are in the log of a process.
+        """Return whether these words are in a process's log.
 
         Raises
         ------
         RuntimeError
-            If the process has ended without them; the message ends with its last words.
+            If the process ended without them; the message ends with its last output.
         """
         log = self.log_of(name).read_text("utf-8", errors="replace")
         if words in log:
@@ -179,7 +179,7 @@ class Processes:
         return False
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a started process and all that it started."""
+        """Send a signal to a process and everything it started."""
         try:
             os.killpg(self.started[name].pid, number)
         except ProcessLookupError:
@@ -193,15 +193,15 @@ class Processes:
             try:
                 if needle in (entry / "environ").read_bytes().split(b"\0"):
                     found.add(int(entry.name))
-            except OSError:  # ended meanwhile, or somebody else's
+            except OSError:  # the process has ended, or belongs to another user
                 continue
         return sorted(found - {os.getpid()})
 
     def stop(self, timeout: float = 10.0) -> None:
-        """End every process with this home, politely first."""
+        """Stop every process with this home, first with SIGTERM, then with SIGKILL."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             for process_id in self.alive():
-                for each in (signal.SIGCONT, number):  # a stopped process ends when it goes on
+                for each in (signal.SIGCONT, number):  # a suspended process has to resume first
                     try:
                         os.kill(process_id, each)
                     except ProcessLookupError:

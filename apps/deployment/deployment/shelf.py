@@ -1,4 +1,4 @@
-"""Apps that somebody reviewed, handed to the SuperLink with a signature, as the Flower Hub does."""
+"""A local stand-in for the Flower Hub, which hands signed apps to the SuperLink."""
 
 import base64
 import hashlib
@@ -18,20 +18,20 @@ REVIEWER: Final = "fpk_reviewer"
 
 
 class Shelf:
-    """Signed apps on the loopback interface.
+    """Serves signed apps on the loopback interface.
 
-    A SuperLink takes signatures from a Flower Hub only; `FLWR_SUPERGRID_API_URL` tells it where.
-    The reviewer's key is never written, and forgotten in the end.
+    A SuperLink accepts signatures only from a Flower Hub, whose address it reads from
+    `FLWR_SUPERGRID_API_URL`. The reviewer's private key is never written to disk.
 
     Parameters
     ----------
     trusted_entities : Path
-        Where to write the reviewer's public key, in the form that SuperNodes read.
+        File to write the reviewer's public key to, in the format that SuperNodes read.
 
     Attributes
     ----------
     url : str
-        Where the SuperLink finds the apps.
+        Address at which the SuperLink finds the apps.
     """
 
     def __init__(self, trusted_entities: Path) -> None:
@@ -41,7 +41,7 @@ class Shelf:
         answers = self._answers = dict[str, bytes]()
 
         class Handler(BaseHTTPRequestHandler):
-            """Answers a SuperLink that asks for the signatures and the app, and nothing else."""
+            """Answers a SuperLink's requests for signatures and apps, and nothing else."""
 
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -56,24 +56,24 @@ class Shelf:
                 self.wfile.write(content or b"{}")
 
             def log_message(self, *_arguments: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         Thread(target=self._server.serve_forever, daemon=True).start()
 
     def add(self, app: Path) -> str:
-        """Sign an app, once it was reviewed.
+        """Sign an app as reviewed, and offer it to the SuperLink.
 
         Parameters
         ----------
         app : Path
-            Its folder.
+            The app's folder.
 
         Returns
         -------
         str
-            Its name for `flwr run`.
+            The app's name for `flwr run`.
         """
         project = tomllib.loads((app / "pyproject.toml").read_text(encoding="utf-8"))
         publisher, name = project["tool"]["flwr"]["app"]["publisher"], project["project"]["name"]
@@ -92,6 +92,6 @@ class Shelf:
         return f"@{publisher}/{name}=={project['project']['version']}"
 
     def close(self) -> None:
-        """Hand out nothing more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()

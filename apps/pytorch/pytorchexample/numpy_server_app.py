@@ -18,7 +18,7 @@ def weighted_average(metrics):
 
 
 def server_fn(context: Context) -> ServerAppComponents:
-    """Return what the server is made of."""
+    """Return the server's strategy and configuration."""
     strategy = FedAvg(
         fraction_evaluate=1.0,
         initial_parameters=ndarrays_to_parameters(get_weights(Net())),

@@ -1,4 +1,4 @@
-"""The client side: any Flower client, and DubheMod."""
+"""The client: any Flower client, plus DubheMod."""
 
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,10 @@ class DigitsClient(NumPyClient):
 
 
 def client_fn(context: Context) -> Client:
-    """Return the client that trains at this node.
+    """Return this node's client.
 
     Importing torch takes seconds, and a SuperNode starts a new process for each message. The import
-    stands here, so that Dubhe's own messages do not wait for it.
+    is here so that Dubhe's own messages do not wait for it.
     """
     from quickstart.model import new_model  # noqa: PLC0415
 
@@ -46,7 +46,7 @@ def client_fn(context: Context) -> Client:
 
 
 def simulated(context: Context) -> bool:
-    """Return whether this node's own config says that it is simulated; the server cannot say so."""
+    """Return whether this node's own config says that it is simulated; the server has no say."""
     return bool(context.node_config.get("simulated", False))
 
 

@@ -1,4 +1,4 @@
-"""The data: handwritten digits, spread over clients that hold two classes each."""
+"""The data: handwritten digits, split among clients that hold two classes each."""
 
 from functools import cache
 
@@ -45,13 +45,13 @@ def train_data(context: Context) -> tuple[Images, Labels]:
 
 
 def test_data() -> tuple[Images, Labels]:
-    """Return the images and labels on which the server tests the model, all classes alike."""
+    """Return the server's test images and labels, with equally many of each class."""
     indices = np.concatenate([own[:TEST_IMAGES_PER_CLASS] for own in images_by_class()])
     images, labels = digits()
     return images[indices], labels[indices]
 
 
 def label_counts(context: Context) -> NDArray[np.int64]:
-    """Return how many samples of each class this client holds; Dubhe keeps them secret."""
+    """Return how many samples of each class this client holds; Dubhe keeps this secret."""
     _, labels = train_data(context)
     return count_labels(labels, NUM_CLASSES)

@@ -1,4 +1,4 @@
-"""The model, and how it is trained and tested."""
+"""The model, its training and its test."""
 
 import numpy as np
 import torch
@@ -16,12 +16,12 @@ def new_model() -> nn.Module:
 
 
 def get_parameters(model: nn.Module) -> list[NDArray[np.float32]]:
-    """Return the parameters as Flower sends them."""
+    """Return the parameters in Flower's format."""
     return [parameter.detach().cpu().numpy() for parameter in model.parameters()]
 
 
 def set_parameters(model: nn.Module, parameters: list[NDArray[np.float32]]) -> None:
-    """Put parameters that Flower sent into the model."""
+    """Load parameters received from Flower into the model."""
     for own, received in zip(model.parameters(), parameters, strict=True):
         own.data = torch.from_numpy(np.array(received))
 
@@ -53,7 +53,7 @@ def train(
 def test(
     model: nn.Module, images: NDArray[np.float32], labels: NDArray[np.int64]
 ) -> tuple[float, float]:
-    """Return loss and accuracy."""
+    """Return the loss and the accuracy."""
     model.eval()
     logits, truth = model(torch.from_numpy(images)), torch.from_numpy(labels)
     accuracy = (logits.argmax(dim=1) == truth).float().mean()

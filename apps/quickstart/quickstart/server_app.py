@@ -1,4 +1,4 @@
-"""The server side: any Flower strategy, wrapped by Dubhe."""
+"""The server: any Flower strategy, wrapped in Dubhe."""
 
 from flwr.app import Context
 from flwr.common import NDArrays, Scalar, ndarrays_to_parameters
@@ -12,7 +12,7 @@ from quickstart.data import test_data
 
 
 def server_fn(context: Context) -> ServerAppComponents:
-    """Return what the server runs."""
+    """Return the server's strategy and configuration."""
     config = context.run_config
     timeout = float(config.get("stage-timeout", 600.0))
     strategy = Dubhe(
@@ -28,7 +28,7 @@ def server_fn(context: Context) -> ServerAppComponents:
         stage_timeout=timeout,
         checkpoint_dir=str(config.get("checkpoint-dir", "")),
     )
-    # Those of the whole run, less those that a checkpoint has behind it.
+    # The whole run's rounds, minus the rounds before the checkpoint.
     num_rounds = strategy.rounds_left(int(config.get("num-server-rounds", 10)))
     return ServerAppComponents(
         strategy=strategy, config=ServerConfig(num_rounds=num_rounds, round_timeout=timeout)
@@ -38,7 +38,7 @@ def server_fn(context: Context) -> ServerAppComponents:
 def test(
     _server_round: int, parameters: NDArrays, _config: dict[str, Scalar]
 ) -> tuple[float, dict[str, Scalar]]:
-    """Return loss and accuracy of the global model on the server's own images."""
+    """Return the global model's loss and accuracy on the server's test images."""
     network = model.new_model()
     model.set_parameters(network, parameters)
     loss, accuracy = model.test(network, *test_data())

@@ -1,4 +1,4 @@
-"""Settings classes know their fields, and those of nested settings."""
+"""Settings classes know their own fields and their nested settings' fields."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from dubhe_lab.experiments.options import CommandSettings, names, numbers, optio
 
 @dataclass(frozen=True, kw_only=True)
 class Size(CommandSettings):
-    """Settings nested in others."""
+    """Settings to nest in other settings."""
 
     num_clients: int = option(5, "N.", least=1, quick=2)
     seed: int | None = option(None, "Seed.", least=0)

@@ -118,9 +118,9 @@ def _table(settings: CryptoSettings, timings: dict[str, list[float]]) -> Table:
         return (name, *cells)
 
     return Table(
-        f"A registry of {settings.length} under a key of {settings.key_bits} bits: median of the "
-        "CPU time, and the least in brackets. The floor is two exponentiations of half the size; "
-        "for a sum the bare products modulo n^2, for sealing a key agreement on X25519.",
+        f"A registry of {settings.length} under a key of {settings.key_bits} bits: median CPU "
+        "time, and the minimum in brackets. The floor is two half-size exponentiations, for a sum "
+        "the bare products modulo n^2, and for sealing a key agreement on X25519.",
         ("", "packed", "element by element (phe, gmpy2)", "floor"),
         [
             row("encrypt", "encrypt", "encrypt, element by element", "floor"),

@@ -152,9 +152,9 @@ def _table(num_nodes: int, measured: dict[str, dict[str, float]]) -> Table:
         rounds = f"{1 / of['round_seconds']:.1f}" if "round_seconds" in of else ""
         rows.append((name, f"{num_nodes / of['message_seconds']:.0f}", rounds))
     return Table(
-        f"{num_nodes} nodes that send back what they get: messages a second in one batch to all, "
-        f"and rounds a second with {min(_NUM_PARTICIPANTS, num_nodes)} nodes; time on the clock. "
-        "Plain calls of the ClientApp are the floor.",
-        ("engine", "messages a second", "rounds a second"),
+        f"{num_nodes} nodes that echo their messages: messages per second in one batch to all, "
+        f"and rounds per second with {min(_NUM_PARTICIPANTS, num_nodes)} nodes, in wall time. "
+        "Plain calls of the ClientApp are the upper bound.",
+        ("engine", "messages per second", "rounds per second"),
         rows,
     )

@@ -77,8 +77,8 @@ def bench_present(settings: PresentSettings) -> BenchResults:
         tables=[
             Table(
                 f"At most {settings.max_registered} nodes register in an epoch of "
-                f"{settings.num_rounds} rounds. CPU time of the server, that of Flower's messages "
-                "included, and without encryption, which adds the same whatever N is.",
+                f"{settings.num_rounds} rounds. The server's CPU time, including Flower's messages "
+                "but not encryption, which adds the same for every N.",
                 ("", "registration and draw", "a draw", "an epoch"),
                 [
                     (

@@ -226,10 +226,10 @@ def _stages(method: str, num_clients: int, costs: Sequence[RoundCost], num_real:
     first, *following = costs
     # The median round, which the shares use too.
     then = sorted(following, key=lambda cost: cost.server_seconds)[len(following) // 2]
-    sample = "" if num_real == num_clients else f", as measured for {num_real} of them"
+    sample = "" if num_real == num_clients else f", extrapolated from {num_real} of them"
     return Table(
-        f"N = {num_clients}, {method}. The round that registers and one that follows; CPU "
-        f"time of the server, and of all clients together{sample}.",
+        f"N = {num_clients}, {method}. The round that registers and a later one; CPU time of the "
+        f"server, and of all clients together{sample}.",
         ("stage", "messages", "KB down", "KB up", "server", "clients"),
         [*_rows("registers: ", first), *_rows("then: ", then)],
     )
@@ -267,11 +267,11 @@ def _summary(
         shares = _shares(costs, of_training)
         told = (f"{shares[name]:.2%}" if name in shares else "" for name in columns)
         rows.append((f"N = {number}, {method}", *told))
-    beside = "; the training was not measured"
+    training = "; the training was not measured"
     if of_training is not None:
-        beside = f" of {of_training:.2f} s, the training of K clients of MNIST (B = 8, N_VC = 128)"
+        training = f" of {of_training:.2f} s, which K clients train on MNIST (B = 8, N_VC = 128)"
     return Table(
-        f"Selection with a registration every {_INTERVAL} rounds, as a share of a round{beside}.",
+        f"Selection with a registration every {_INTERVAL} rounds, as a share of a round{training}.",
         ("", *columns.values()),
         rows,
     )

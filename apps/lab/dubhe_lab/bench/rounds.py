@@ -76,8 +76,8 @@ def bench_rounds(settings: RoundsSettings) -> BenchResults:
     shares = {name: rate / rates[_FLOOR] for name, rate in rates.items()}
     title = (
         f"{settings.num_clients} clients train {settings.num_steps} steps of {_BATCH_SIZE} images "
-        "each: rounds a second on the clock, median, and as a share of what a loop without a "
-        "simulator reaches. A training has one core; Ray runs one on each core at the same time."
+        "each: median rounds per second of wall time, and relative to a loop without a "
+        "simulator. Each training has one core; Ray trains on all cores at once."
     )
     return BenchResults(
         config={
@@ -92,7 +92,7 @@ def bench_rounds(settings: RoundsSettings) -> BenchResults:
         tables=[
             Table(
                 title,
-                ("engine", "rounds a second", "of a plain loop"),
+                ("engine", "rounds per second", "of a plain loop"),
                 [(name, f"{rates[name]:.3f}", f"{shares[name]:.0%}") for name in engines],
             )
         ],

@@ -171,9 +171,9 @@ def _table(
         for n, of in sums.items()
     ]
     return Table(
-        f"The server by the number of nodes, {method}. CPU time; memory is the peak of a fresh "
-        "process, with what the programme alone takes before the slash. Clients: all together, "
-        "from a sample.",
+        f"The server's cost by the number of nodes, {method}. CPU time; memory is a fresh "
+        "process's use at the start / at its peak. Clients: all together, extrapolated from a "
+        "sample.",
         ("", "sum of N", "its memory", *cells),
         rows,
     )

@@ -1,4 +1,4 @@
-"""The start-up time of a SuperNode's process, which Flower starts anew for each message."""
+"""The start-up time of a SuperNode's process; Flower starts a new one for each message."""
 
 import subprocess
 import sys
@@ -41,10 +41,10 @@ def bench_start(settings: StartSettings) -> BenchResults:
         measured=measured,
         tables=[
             Table(
-                "A process of a SuperNode, of which Flower starts one for each message: CPU "
-                "seconds of its imports, median.",
+                "Start-up of a SuperNode's process, which Flower starts for each message: median "
+                "CPU seconds of its imports.",
                 ("imports", "seconds"),
-                [("Flower", f"{flower:.2f}"), ("Dubhe, after those", f"{dubhe:.2f}")],
+                [("Flower", f"{flower:.2f}"), ("Dubhe, on top", f"{dubhe:.2f}")],
             )
         ],
         bounds={"dubhe_seconds": ("at most", 0.3)},

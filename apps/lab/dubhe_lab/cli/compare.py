@@ -62,8 +62,8 @@ def _compare(
     if overwrite:
         kept.path.unlink(missing_ok=True)
     if finished := kept.finished():
-        there = ", ".join(finished)
-        console.print(f"Already in {kept.path}: {there}.", highlight=False, soft_wrap=True)
+        names = ", ".join(finished)
+        console.print(f"Already in {kept.path}: {names}.", highlight=False, soft_wrap=True)
     try:
         with compare_progress(console, settings) as update:
             # Imported here because torch is an extra and slow: the progress bar shows first.
@@ -73,8 +73,8 @@ def _compare(
         if figures:
             save_figures(results, folder)
     except KeyboardInterrupt:
-        there = ", ".join(kept.finished()) or "no method yet"
-        sentence = f"Stopped. {kept.path} holds {there}; run the same command again to continue."
+        names = ", ".join(kept.finished()) or "no method yet"
+        sentence = f"Stopped. {kept.path} holds {names}; run the same command again to continue."
         console.print(sentence, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     console.print(summary_table(results).for_terminal())

@@ -36,9 +36,9 @@ def command(
         run((build or settings.of)(**values), **given)
 
     call.__doc__ = run.__doc__
-    _, *others = inspect.signature(run).parameters.values()
+    _, *own_options = inspect.signature(run).parameters.values()
     own = [_parameter(name, own, told.get(name)) for name, own in fields.items()]
-    call.__signature__ = inspect.Signature([*own, *others])  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([*own, *own_options])  # type: ignore[attr-defined]
     return call
 
 

@@ -101,8 +101,8 @@ def _study(
         with study_progress(console, settings) as progress:
             results = run(settings, progress.select, progress.answer, on_method=keep)
     except KeyboardInterrupt:
-        there = ", ".join(found[-1].methods) if found else "no method yet"
-        sentence = f"Stopped. {json or 'No file'} holds the finished methods: {there}."
+        names = ", ".join(found[-1].methods) if found else "no method yet"
+        sentence = f"Stopped. {json or 'No file'} holds the finished methods: {names}."
         console.print(sentence, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     if figure is not None:

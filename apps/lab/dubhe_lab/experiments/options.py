@@ -182,7 +182,7 @@ def names(_field: str, text: str) -> tuple[str, ...]:
 
 
 def numbers_of(kind: Callable[[str], Any], example: str) -> Callable[[str, str], tuple[Any, ...]]:
-    """Return a parser of numbers separated by commas, which raises `SettingsError` for others."""
+    """Return a parser of numbers separated by commas, which raises `SettingsError`."""
 
     def parse(name: str, text: str) -> tuple[Any, ...]:
         try:

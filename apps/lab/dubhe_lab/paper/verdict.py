@@ -109,7 +109,7 @@ def _measure(settings: CompareSettings, machine: MachineSettings, advance: Advan
 def _report(options: PaperSettings, found: Found) -> Section:
     fitted = _FITTED[options.scale]
     cells = [cell for number, cell in enumerate(_cells(options)) if number not in fitted]
-    others = list(finished(cells, found))
+    results = list(finished(cells, found))
     return Section(
         "verdict",
         "Is the verdict of a study right?",
@@ -127,19 +127,19 @@ def _report(options: PaperSettings, found: Found) -> Section:
             Table(
                 "Points of accuracy that Dubhe gained, by the verdict of the study",
                 ("verdict", "federations", "predicted", "gained", "nine in ten"),
-                [row for verdict in _LOOKS if (row := _row(verdict, others))],
+                [row for verdict in _LOOKS if (row := _row(verdict, results))],
             )
         ]
-        if others
+        if results
         else [],
         [
             Picture(
                 "verdict",
                 "Points of accuracy that Dubhe gained over random selection, by predicted points.",
-                picture([partial(_draw, results=others)]),
+                picture([partial(_draw, results=results)]),
             )
         ]
-        if others
+        if results
         else [],
     )
 

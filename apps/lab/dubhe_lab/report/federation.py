@@ -170,7 +170,7 @@ class FederationStudy:
     def _worth(self) -> str:
         """Return the expected gain: a number where the formula was fitted, else a range."""
         least, most = _NINE_OF_TEN[self.helps]
-        if not (others := self._unlike_fitted()):
+        if not (differences := self._unlike_fitted()):
             return (
                 f"On handwritten digits that is worth {_points(self.points)} points of accuracy "
                 "after 60 rounds. Nine in ten such federations with this verdict gained "
@@ -180,7 +180,7 @@ class FederationStudy:
         return (
             f"Expect {min(least, less):.1f} to {max(most, more):.1f} points of accuracy. This is a "
             "range because the formula was fitted to handwritten digits, with ten classes and 25 "
-            f"to 300 clients of equal size, and you have {' and '.join(others)}."
+            f"to 300 clients of equal size, and you have {' and '.join(differences)}."
         )
 
     def _unlike_fitted(self) -> list[str]:
