@@ -252,7 +252,7 @@ class Settings:
         except ProtocolError as error:
             raise SettingsError(str(error)) from None
         most = most_registered(self.key_bits)
-        vault = self.announced(self.max_registered, seed=0).vault
+        vault = self.announced(seed=0).vault
         if vault == "paillier" and self.max_registered > most:
             raise SettingsError(
                 f"max_registered={self.max_registered} sealed keys do not fit a message; at most "

@@ -294,10 +294,9 @@ def test_how_a_table_is_read_can_be_said(tmp_path: Path) -> None:
     assert (
         "30 clients, 3 classes, 990 samples. Samples of each class: a 700, b 190, c 100." in shown
     )
-    columns = {"client_column": "site", "label_column": "kind"}
-    found = study(file, num_participants=5, key_bits=512, **columns)
+    found = study(file, num_participants=5, key_bits=512, client_column="site", label_column="kind")
     assert found.read.startswith("30 clients, 3 classes, 990 samples. ")
-    assert found.methods == skewed(rule=Prices()).methods
+    assert found.methods == skewed(rule=Prices(), determination=None).methods
 
 
 def test_a_table_that_could_mean_two_things_gets_no_verdict(tmp_path: Path) -> None:
