@@ -91,6 +91,9 @@ class Node(Limits):
         A folder of this node alone, on its own host. What the node has spent of the day and how
         many sums its label counts have entered then outlast a run; without it each run begins
         anew. A simulated node keeps nothing there.
+    exact_sums : bool (default: False)
+        Whether a node with pinned keys also takes part in sums that one node can open or that carry
+        no noise: the paper's rule, tries, groups, prices with a target or a noise of their own.
 
     Raises
     ------
@@ -108,6 +111,7 @@ class Node(Limits):
     signing_key: SigningKey | None = None
     trusted_keys: TrustedKeysOfNode | None = None
     state_dir: StateDir | None = None
+    exact_sums: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -218,6 +222,7 @@ class Node(Limits):
             willing=self.willing and partial(self.willing, context),
             simulated=self._is_simulated(context),
             pinned=pinned,
+            exact_sums=self.exact_sums,
         )
 
 

@@ -204,15 +204,16 @@ class Settings:
             group_size=group_size,
             weighted=not self.equal_weights,
             has_agent=determination.has_agent,
-            vault=self._vault(determination),
+            vault=self.vault,
             simulation_seed=None if self.simulation is None else seed,
         )
 
-    def _vault(self, determination: Determination) -> str:
-        """Return how sums are formed."""
+    @property
+    def vault(self) -> str:
+        """How sums are formed: by a committee, unless an agent reads sums of few clients."""
         if self.simulation == "plain":
             return "plain"
-        with_committee = has_committee(self.rule, determination.has_agent)
+        with_committee = has_committee(self.rule, self.determined.has_agent)
         return "committee" if with_committee else "paillier"
 
     def _check_sizes(self) -> None:
@@ -252,8 +253,7 @@ class Settings:
         except ProtocolError as error:
             raise SettingsError(str(error)) from None
         most = most_registered(self.key_bits)
-        vault = self.announced(seed=0).vault
-        if vault == "paillier" and self.max_registered > most:
+        if self.vault == "paillier" and self.max_registered > most:
             raise SettingsError(
                 f"max_registered={self.max_registered} sealed keys do not fit a message; at most "
                 f"{most} nodes can register with key_bits={self.key_bits}."

@@ -22,10 +22,10 @@ from dubhe_flwr.protocol.node.settle import own_of
 from dubhe_flwr.protocol.rules.rule import Population
 from dubhe_flwr.protocol.vaults import Label
 from dubhe_flwr.protocol.vaults.committee import CANDIDATES, Committee
-from dubhe_flwr.protocol.wire.messages import OpenReply, OpenRequest
+from dubhe_flwr.protocol.wire.messages import JoinStatus, OpenReply, OpenRequest
 from dubhe_flwr.protocol.wire.statements import split
 from dubhe_flwr.protocol.wire.terms import REGISTRATION
-from dubhe_flwr.rules import Prices, Tries
+from dubhe_flwr.rules import Paper, Prices, Tries
 
 N, K = 20, 10
 Nodes = Federation[CoordinatorState]
@@ -343,3 +343,27 @@ def test_a_simulation_selects_the_same_clients_in_the_clear(noise: float | None)
             set_policy(nodes, node_id, simulated=True)
         chosen.append([plan.aliases for plan in nodes.rounds(1, 3)])
     assert chosen[0] == chosen[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rule": Prices(noise=0.0)},
+        {"rule": Prices(target=(0.7, 0.1, 0.1, 0.1))},
+        {"rule": Paper((1, 2, 4), {1: 0.6, 2: 0.3})},
+        {"determination": Tries(4)},
+    ],
+    ids=["no noise", "a target", "another vault", "an agent"],
+)
+def test_a_node_with_pinned_keys_refuses_exact_sums(settings: dict[str, Any]) -> None:
+    """Unless its owner allows them, whatever the server says; without keys it asks nobody."""
+    for pinned, exact_sums, joins in (
+        (True, False, False),
+        (True, True, True),
+        (False, False, True),
+    ):
+        nodes = federation(pinned=pinned, **settings)
+        node_id = nodes.ids[12]
+        set_policy(nodes, node_id, exact_sums=exact_sums)
+        reply = nodes.handle(node_id, nodes.until(Stage.JOIN).fields[node_id])
+        assert (reply["status"] == JoinStatus.JOINS) == joins

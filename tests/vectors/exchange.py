@@ -1,5 +1,6 @@
 """Vectors of what travels: messages, ciphertexts, sealed keys, signatures."""
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,11 @@ from vectors.inputs import (
     sealing,
 )
 
+ROWS = (
+    [[int(place == own) for place in range(15)] for own in (0, 3, 7)],
+    [[1000 * own + place for place in range(15)] for own in (1, 2, 3)],
+)
+NOISE = [[1] + [0] * 14, [0, 0, 0, -1] + [0] * 11, [0, 2] + [0] * 13]
 _SUM: dict[str, Any] = {"sums": b"\x02" * 128, "num-clients": 100, "exchange": 0}
 _DRAW = _SUM | {"first-round": 7, "num-rounds": 5, "num-tries": 10}
 
@@ -38,6 +44,15 @@ def messages() -> Iterator[Case]:
     }
     away = {"status": 5, "alias": "3", "public-key": ref.public_half(NODE)}
     joined = {"status": 0, "alias": "3", "num-classes": 4, "public-key": ref.public_half(NODE)}
+    committee: dict[str, Any] = {
+        "num-joined": 9,
+        "committee.member-keys": bytes(range(96)),
+        "committee.roster": bytes(32),
+        "committee.group-digest": bytes(32),
+        "committee.sealed-key": bytes(80),
+    }
+    appoint: dict[str, Any] = {"public-keys": bytes(range(128)), "members": [0, 1, 3]}
+    opened: dict[str, Any] = {"exchange": 1, "covered": b"\xf0\x80", "total": bytes(96)}
     made = {"modulus": MODULUS, "sealed-keys": bytes(240)}
     requests: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {}),
@@ -46,10 +61,15 @@ def messages() -> Iterator[Case]:
         ("join", ", numbers in the clear", ANNOUNCED | {"vault": "plain"}),
         ("keygen", "", {"public-keys": bytes(range(96))}),
         ("keygen", ", signed", {"public-keys": bytes(range(96)), "signatures": bytes(288)}),
+        ("appoint", "", appoint),
+        ("appoint", ", signed", appoint | {"signatures": bytes(384)}),
         ("register", "", key),
         ("register", ", signed", key | {"key.signature": bytes(96)}),
         ("register", ", weighted", key | {"mean-examples": 612.5}),
+        ("register", " for a committee", committee),
+        ("register", " for a signed committee", committee | {"committee.signatures": bytes(288)}),
         ("register", " without a key", {"num-joined": 1}),
+        ("open", "", opened),
         ("settle", "", _SUM),
         ("participate", "", _DRAW),
         (
@@ -61,14 +81,18 @@ def messages() -> Iterator[Case]:
     replies: list[tuple[str, str, dict[str, Any]]] = [
         ("hello", "", {"alias": "client 3: Grüße", "willing": True}),
         ("join", "", joined),
-        ("join", ", signed", joined | {"signature": bytes(96)}),
+        ("join", ", signed", joined | {"signature": bytes(96), "rank": 2}),
         ("join", ", weighted", joined | {"num-examples": 600}),
         ("join", " of a simulated node", joined | {"label-counts": [20, 30, 0, 5]}),
         ("join", " of a node that stays out", away),
         ("keygen", "", made),
         ("keygen", ", signed", made | {"signatures": bytes(288)}),
+        ("appoint", "", {"group-digest": bytes(32), "sealed-keys": bytes(720)}),
+        ("appoint", ", signed", {"group-digest": b"", "sealed-keys": b"", "signature": bytes(96)}),
         ("register", "", {"registration": b"\x04" * 128, "distribution": b"\x05" * 128}),
         ("register", " without an agent", {"registration": b"\x04" * 128}),
+        ("open", "", {"sealed": bytes(112)}),
+        ("open", ", signed", {"sealed": bytes(112), "signature": bytes(96)}),
         ("settle", "", {"contribution": b"\x0a" * 128, "finding": []}),
         ("settle", ", settled", {"finding": [0.7, 0.1]}),
         ("participate", "", {"decisions": b"\x06" * 7, "unwilling": b"\x08"}),
@@ -102,6 +126,48 @@ def ciphertexts() -> Iterator[Case]:
             "p": f"{P:064x}",
             "vector": vector.hex(),
             "plaintexts": [f"{plaintext:x}" for plaintext in plaintexts],
+        }
+
+
+def committees() -> Iterator[Case]:
+    """From keys and the numbers of three nodes to what they send, each member's part, the sum."""
+    group, epoch = bytes(range(32)), EPOCH
+    for name, field, exchange, rows, noise in (
+        ("without noise", "registration", 0, ROWS[0], [[0] * 15] * 3),
+        ("with noise of each member", "registration", 0, ROWS[0], NOISE),
+        ("of a later exchange", "settlement", 1, ROWS[1], [[0] * 15] * 3),
+    ):
+        keys = [[ref.hkdf(bytes([i, j]), b"pads") for j in range(3)] for i in range(3)]  # by node
+        label = ref.label(field, exchange)
+        sent = [
+            ref.in_pads(
+                ref.tagged(group, label, row),
+                [ref.pad(key, label, len(row) + 1) for key in keys[i]],
+            )
+            for i, row in enumerate(rows)
+        ]
+        columns = zip(*(struct.unpack(f">{len(each) // 8}Q", each) for each in sent), strict=True)
+        total = ref.in_pads([sum(column) for column in columns], [])
+        covered = b"\xe0"
+        parts = [
+            ref.part(group, m, label, [row[m] for row in keys], noise[m], covered, total)
+            for m in range(3)
+        ]
+        yield {
+            "name": name,
+            "parameters": all_told(SEARCHED | {"vault": "committee", "has-agent": False}),
+            "epoch": epoch.hex(),
+            "group-key": group.hex(),
+            "pad-keys": [[key.hex() for key in row] for row in keys],
+            "field": field,
+            "exchange": exchange,
+            "values": rows,
+            "noise": noise,
+            "sent": [each.hex() for each in sent],
+            "total": total.hex(),
+            "covered": covered.hex(),
+            "parts": [each.hex() for each in parts],
+            "sum": [sum(column) for column in zip(*rows, *noise, strict=True)],
         }
 
 

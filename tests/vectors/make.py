@@ -19,6 +19,7 @@ FILES: Final = {
     "packings": mathematics.packings,
     "messages": exchange.messages,
     "ciphertexts": exchange.ciphertexts,
+    "committees": exchange.committees,
     "sealed_keys": exchange.sealed_keys,
     "signatures": exchange.signatures,
     "draws": mathematics.draws,

@@ -19,7 +19,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 SCALE: Final = 2**20
 VERSION: Final = 1
@@ -221,6 +224,63 @@ def add(n: int, *vectors: bytes) -> bytes:
             product = product * int.from_bytes(vector[start : start + size], "big") % (n * n)
         total += product.to_bytes(size, "big")
     return total
+
+
+# --- the committee --------------------------------------------------------------------------------
+
+PRIME: Final = 2**61 - 1
+
+
+def hkdf(key: bytes, purpose: bytes) -> bytes:
+    """Return 32 bytes for a purpose (RFC 5869 with SHA-256, no salt)."""
+    return hmac.digest(hmac.digest(bytes(32), key, "sha256"), purpose + b"\x01", "sha256")
+
+
+def pad(key: bytes, name: bytes, number: int) -> list[int]:
+    """Return numbers of 61 bits from AES-256, block by block of a counter."""
+    start = int.from_bytes(hashlib.sha256(name).digest()[:16], "big")
+    block = Cipher(AES256(key), ECB()).encryptor()  # noqa: S305 - each block is a counter
+    stream = b"".join(
+        block.update(((start + index) % 2**128).to_bytes(16, "big"))
+        for index in range(-(-number // 2))
+    )
+    words = struct.unpack(f"<{number}Q", stream[: 8 * number])
+    return [word % 2**61 % PRIME for word in words]
+
+
+def label(field: str, exchange: int) -> bytes:
+    """Return how a sum of an epoch is called."""
+    return prefixed(field.encode(), struct.pack(">q", exchange))
+
+
+def tagged(group: bytes, name: bytes, values: Sequence[int]) -> list[int]:
+    """Return numbers and behind them their tag."""
+    factors = pad(hkdf(group, b"tag"), name, len(values))
+    tag = sum(factor * value for factor, value in zip(factors, values, strict=True))
+    return [value % PRIME for value in [*values, tag]]
+
+
+def in_pads(values: Sequence[int], pads: Sequence[Sequence[int]]) -> bytes:
+    """Return numbers plus pads, eight bytes each."""
+    sums = (sum(column) % PRIME for column in zip(values, *pads, strict=True))
+    return b"".join(struct.pack(">Q", each) for each in sums)
+
+
+def part(  # noqa: PLR0917 - whose part of which sum
+    group: bytes,
+    place: int,
+    name: bytes,
+    pad_keys: Sequence[bytes],
+    noise: Sequence[int],
+    covered: bytes,
+    total: bytes,
+) -> bytes:
+    """Return a member's sealed part of a sum: its pads, less its noise."""
+    pads = [pad(key, name, len(noise) + 1) for key in pad_keys]
+    released = in_pads([-value for value in tagged(group, name, noise)], pads)
+    digests = hashlib.sha256(covered).digest(), hashlib.sha256(total).digest()
+    key = hkdf(group, prefixed(b"release", name, bytes([place]), *digests))
+    return AESGCM(key).encrypt(bytes(12), released, None)
 
 
 # --- sealed delivery and signatures ---------------------------------------------------------------

@@ -29,6 +29,7 @@ from dubhe_flwr.protocol import ClientSession, Fields, Memory, NodePolicy
 from dubhe_flwr.protocol.node.memory import Allowance, Membership, Registration
 from dubhe_flwr.protocol.rules.rule import Frame, Own, Population, Settled
 from dubhe_flwr.protocol.vaults import Label
+from dubhe_flwr.protocol.vaults.committee import Committee, Member
 from dubhe_flwr.protocol.vaults.paillier import Paillier
 from dubhe_flwr.protocol.wire.codec import decode
 from dubhe_flwr.protocol.wire.envelope import (
@@ -38,7 +39,7 @@ from dubhe_flwr.protocol.wire.envelope import (
     open_request,
     reply_reader,
 )
-from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest
+from dubhe_flwr.protocol.wire.messages import REPLIES, REQUESTS, JoinRequest, OpenRequest
 from dubhe_flwr.protocol.wire.statements import join_statement, key_statement, parameters_digest
 from dubhe_flwr.protocol.wire.terms import Terms, terms_of
 from dubhe_flwr.rules import Paper
@@ -169,6 +170,38 @@ def test_a_ciphertext(case: Case) -> None:
     again = key.encrypt(plaintexts)
     assert again.hex() != vector
     assert key.decrypt(bytes.fromhex(vector)) == key.decrypt(again) == plaintexts
+
+
+@cases("committees")
+def test_a_sum_that_a_committee_opens(case: Case) -> None:
+    """Nodes send these vectors, members these parts of their total, and the sum is this."""
+    vault = terms_of(announced(case["parameters"]), 4).vault
+    assert isinstance(vault, Committee)
+    label = Label(case["field"], case["exchange"])
+    epoch, group = bytes.fromhex(case["epoch"]), bytes.fromhex(case["group-key"])
+    by_node = [[bytes.fromhex(key) for key in row] for row in case["pad-keys"]]
+    keys = [epoch + group + bytes(96) + b"".join(row) for row in by_node]
+    sent = [
+        vault.hide(own, label, np.array(row)) for own, row in zip(keys, case["values"], strict=True)
+    ]
+    assert [vector.hex() for vector in sent] == case["sent"]
+    total = vault.adder(b"", label.field).add_up(sent)
+    assert total.hex() == case["total"]
+    request = OpenRequest(label.exchange, bytes.fromhex(case["covered"]), total)
+    parts = [
+        vault.release(
+            Member(place, bytes(32), b"".join(row[place] for row in by_node), bytes(32)),
+            keys[0],
+            None,
+            label,
+            request,
+            np.array(noise),
+        )
+        for place, noise in enumerate(case["noise"])
+    ]
+    assert [part.sealed.hex() for part in parts] == case["parts"]
+    found = vault.read(keys[1], label, vault.opened(total, request.covered, parts), 3)
+    assert found.tolist() == case["sum"]
 
 
 @cases("sealed_keys")

@@ -12,10 +12,12 @@ outcome. The outcome's class alone says what comes next:
 | rest | `RegistrationDue`: there is no epoch, or it is over | `Join` |
 | rest | `Epoch`: it goes on | `Participate` |
 | `Join` | `JoinedNodes` | `Keygen`, or `Appoint` where a committee opens the sums |
-| `Keygen`, `Appoint` | `KeyMade` | `Register` |
-| `Register`, `Settle` | `RegisteredNodes`: there is a new sum | `Open` |
+| `Keygen` | `KeyMade` | `Register` |
+| `Appoint` | `KeyMade`: there is a committee | `Register` |
+| `Register` | `RegisteredNodes` | `Open` |
 | `Open` | `OpenedSum` | `Settle` |
-| `Appoint`, `Register`, `Open` | `CommitteeLost` | `Join`, once more in the same round |
+| `Open` | `CommitteeLost`, as of `Appoint` and `Register` | `Join`, once more in the same round |
+| `Settle` | `RegisteredNodes`: there is another sum | `Open` |
 | `Settle` | `Epoch`: the rule is settled | `Participate` |
 | `Settle` | `Refused`: the nodes refuse the epoch | `Join`, once more in the same round |
 | `Participate` | `RoundsDrawn` | `Determine` |

@@ -16,7 +16,8 @@ WAIT: Final = (
 REMEDIES_OF_DECLINED: Final = {
     JoinStatus.REFUSES_PARAMETERS.reason: "see a node's log; set key_bits and min_cohort to what "
     "the nodes ask for (min_key_bits, max_key_bits and min_cohort of DubheMod or register_dubhe), "
-    "or choose a rule that works with their number of classes",
+    "choose a rule that works with their number of classes, or let the owners of nodes with pinned "
+    "keys allow it (exact_sums=True)",
     JoinStatus.RULE_NOT_KNOWN.reason: "let the ClientApp import the module that registers the "
     "rule, in the same version as the server's",
     JoinStatus.NOT_SIMULATED.reason: "set simulation only if the nodes have simulated=True (in "

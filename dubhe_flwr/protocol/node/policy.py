@@ -66,7 +66,7 @@ class NodePolicy(Limits):
 
     Parameters
     ----------
-    label_counts, willing, simulated
+    label_counts, willing, simulated, exact_sums
         As of `dubhe_flwr.clientapp.DubheMod`, for this node: without the Context.
     alias : str
         The node's name in results; stays the same from run to run.
@@ -80,6 +80,7 @@ class NodePolicy(Limits):
     willing: Callable[[int], bool] | None = field(default=None, repr=False)
     simulated: bool = False
     pinned: PinnedKeys | None = None
+    exact_sums: bool = False
 
 
 def is_willing(policy: NodePolicy, server_round: int) -> bool:
@@ -147,6 +148,15 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
             "stays out."
         )
         return JoinStatus.NOT_SIMULATED
+    hides_clients = request.vault == "committee" and rule_of(request).hides_clients
+    may_see_all = policy.pinned is None or policy.simulated or policy.exact_sums
+    if not (hides_clients or may_see_all):
+        logger.warning(
+            "dubhe: the server asks for sums that one node can open, that are exact, or by which "
+            "it can choose whom to look at; with pinned keys the node takes part in them with "
+            "exact_sums=True only, and stays out."
+        )
+        return JoinStatus.REFUSES_PARAMETERS
     key_fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
     if key_fits and request.min_cohort >= policy.min_cohort:
         return None

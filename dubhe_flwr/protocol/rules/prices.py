@@ -102,6 +102,11 @@ class Prices(Rule):
         return Tries(1, ceil(least / num_participants))
 
     @property
+    def hides_clients(self) -> bool:
+        """With the usual noise, and no mix that singles out whom the server looks for."""
+        return self.noise is None and self._wanted in {None, "own"}
+
+    @property
     def num_classes(self) -> int | None:
         """``C``, where a target is given."""
         return None if self._wanted in {None, "own"} else len(self._wanted)

@@ -160,6 +160,14 @@ class Rule(ABC):
     """How its sums are formed where no agent reads others: "paillier" or "committee"."""
 
     @property
+    def hides_clients(self) -> bool:
+        """Whether noise hides each client in every sum, whatever the settings ask for.
+
+        Nodes with pinned keys take part in other sums only where their owners allow it.
+        """
+        return False
+
+    @property
     def local_skew(self) -> float:
         """Price that determination puts on the skew of the chosen clients themselves."""
         return 0.0

@@ -6,6 +6,7 @@ from protocol.nodes import federation, next_request, refuses, seal, set_policy
 from dubhe_flwr.errors import MalformedMessageError, RefusedError, StaleMessageError
 from dubhe_flwr.protocol import Memory, Stage
 from dubhe_flwr.protocol.wire.messages import HelloRequest
+from dubhe_flwr.rules import Prices
 
 ENTERED = list(Stage)[2:]
 """The stages of an epoch that a node has joined."""
@@ -37,7 +38,9 @@ def test_an_alias_that_cannot_travel_is_refused() -> None:
 @pytest.mark.parametrize("stage", ENTERED)
 def test_a_request_is_answered_once(stage: Stage) -> None:
     """Neither itself nor one with the number of an earlier batch is answered after it."""
-    nodes = federation(thresholds="search")
+    with_committee = {"rule": Prices(), "tries": 1}
+    of_members = stage in {Stage.APPOINT, Stage.OPEN}
+    nodes = federation(**(with_committee if of_members else {"thresholds": "search"}))
     node_id, request = next_request(nodes, stage)
     nodes.handle(node_id, request)
     for sequence in (request["sequence"], 1):
