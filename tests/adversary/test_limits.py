@@ -21,7 +21,9 @@ def test_a_key_beyond_the_owners_limit_is_never_made(
     key_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node stays out before any label is read, and nothing is there to make a key for."""
-    monkeypatch.setattr("dubhe_flwr.protocol.vaults.paillier.generate_secret_key", lambda _bits: 1 // 0)
+    monkeypatch.setattr(
+        "dubhe_flwr.protocol.vaults.paillier.generate_secret_key", lambda _bits: 1 // 0
+    )
     nodes = federation()
     node_id, request = next_request(nodes, Stage.JOIN)
     reply = nodes.handle(node_id, {**request, "key-bits": key_bits})

@@ -191,7 +191,8 @@ def test_one_line_without_keys(
     with caplog.at_level(logging.INFO, logger="flwr"):
         mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), context())
         mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)
-        join(mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED), context())
+        pinned = mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED, exact_sums=True)
+        join(pinned, context())
         assert not caplog.records
         for mod in (mod_with(), mod_with()):
             node = context()
