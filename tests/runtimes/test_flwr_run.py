@@ -4,15 +4,18 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deployment import Processes
+from deployment.processes import wait_for
 
 ROOT = Path(__file__).parents[2]
 SMALL_APP = """
 [project]
 name = "{name}"
 version = "1.0.0"
+description = "What one of Flower's examples does"
 license = "Apache-2.0"
 [tool.flwr.app]
 publisher = "dubhe"
@@ -26,11 +29,21 @@ num-server-rounds = 2
 pytestmark = pytest.mark.runtime
 
 
+def runs_of(home: Processes) -> list[dict[str, Any]] | None:
+    """Start a local SuperLink if there is none and return its runs; None if it does not start."""
+    runs: list[dict[str, Any]] | None = json.loads(
+        home.run("flwr", "ls", "local", "--format", "json")
+    ).get("runs")
+    return runs
+
+
 @pytest.fixture(scope="module")
 def flower_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """Return a Flower home, whose processes end with the tests."""
+    """Return a Flower home with a local SuperLink, whose processes end with the tests."""
     home = Processes(tmp_path_factory.mktemp("flower"))
     try:
+        # Flower gives a SuperLink 15 seconds to begin, which is short on a busy machine.
+        wait_for(lambda: runs_of(home) == [], 300.0, "a local SuperLink")
         yield home
     finally:
         home.stop()
@@ -58,6 +71,7 @@ def test_an_app_runs_on_a_local_superlink(
         "num-supernodes=10 client-resources-num-cpus=1 client-resources-num-gpus=0.0",
     )
     # It exits with 0 regardless.
-    runs = json.loads(flower_home.run("flwr", "ls", "local", "--format", "json"))["runs"]
-    assert {run["status"] for run in runs} == {"finished:completed"}, output[-4000:]
+    assert {run["status"] for run in runs_of(flower_home) or []} == {"finished:completed"}, output[
+        -4000:
+    ]
     assert output.count("clients selected in") == 2
