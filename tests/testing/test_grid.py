@@ -72,16 +72,38 @@ def test_without_faults_nothing_changes(journal: Journal) -> None:
     assert list(grid.get_node_ids()) == list(grid.other.get_node_ids())
 
 
+def to_all(*numbers: int) -> dict[int, list[Any]]:
+    """Return that every node answered with these numbers, in this order."""
+    return {partition: [("answer", number) for number in numbers] for partition in ALL}
+
+
+def late(number: int) -> dict[int, list[Any]]:
+    """Return that every node answered a request that nobody made in this exchange."""
+    return {-1: [("answer", number)] * NUM_NODES}
+
+
 @pytest.mark.parametrize(
-    ("kind", "answers", "num_got"),
-    [("drop_request", {}, 0), ("drop_reply", {}, 8), ("error", {p: [2] for p in ALL}, 0)],
+    ("kind", "first", "second", "got"),
+    [
+        ("drop_request", {}, {}, []),
+        ("drop_reply", {}, {}, [1, 2]),
+        ("error", {p: [2] for p in ALL}, {p: [2] for p in ALL}, []),
+        ("delay", {}, late(1) | to_all(2), [1, 2]),
+        ("duplicate", to_all(1, 1), to_all(2, 2), [1, 1, 2, 2]),
+        ("replay_request", to_all(1), late(1) | to_all(2), [1, 1, 2]),
+        ("replay_reply", to_all(1), to_all(1), [1, 2]),
+    ],
 )
-def test_a_message_is_lost_or_an_error_comes(
-    journal: Journal, kind: Any, answers: Any, num_got: int
+def test_two_exchanges_under_a_fault(
+    journal: Journal, kind: Any, first: Any, second: Any, got: list[int]
 ) -> None:
-    """A node has acted on what it got only; an error is that of a ClientApp that raised."""
-    assert exchange(faulty(journal, Fault(kind))) == answers
-    assert len(journal.got) == num_got
+    """What comes back in each, where late replies name the first; and what each node gets."""
+    times = NUM_NODES if kind == "delay" else None
+    grid = faulty(journal, Fault(kind, times=times))
+    assert exchange(grid, 1) == first
+    assert exchange(grid, 2) == second
+    for node in ALL:
+        assert [record["number"] for partition, record in journal.got if partition == node] == got
 
 
 def test_a_killed_node_is_gone(journal: Journal) -> None:
@@ -93,23 +115,6 @@ def test_a_killed_node_is_gone(journal: Journal) -> None:
     assert grid.killed.isdisjoint(grid.get_node_ids())
     assert len(list(grid.get_node_ids())) == NUM_NODES - 2
     assert exchange(grid, stage="query") == ALL | {partition: [5] for partition in dead}
-
-
-def test_a_late_reply_comes_with_the_next_exchange(journal: Journal) -> None:
-    """It names the old request, so that nobody takes it for the new one's."""
-    grid = faulty(journal, Fault("delay", times=NUM_NODES))
-    assert exchange(grid, 1) == {}
-    assert exchange(grid, 2) == {
-        -1: [("answer", 1)] * NUM_NODES,
-        **{p: [("answer", 2)] for p in ALL},
-    }
-
-
-def test_a_duplicate_comes_twice_there_and_back(journal: Journal) -> None:
-    """Both replies name the same request."""
-    grid = faulty(journal, Fault("duplicate"))
-    assert exchange(grid) == {p: [("answer", 0)] * 2 for p in ALL}
-    assert len(journal.got) == 2 * NUM_NODES
 
 
 def test_reordered_messages_are_all_there(journal: Journal) -> None:
@@ -147,24 +152,6 @@ def test_values_of_every_type_are_corrupted(value: Any) -> None:
     assert seen[0].keys() == {"value"}
     assert content["record"] == ConfigRecord({"value": value})
     assert reply.content.metric_records["m"]["accuracy"] == 0.5
-
-
-def test_a_replayed_request_comes_before_the_true_one(journal: Journal) -> None:
-    """The node gets the first one again; what it answers to it names no request of the server."""
-    grid = faulty(journal, Fault("replay_request"))
-    assert exchange(grid, 1) == {p: [("answer", 1)] for p in ALL}
-    assert exchange(grid, 2) == {-1: [("answer", 1)] * NUM_NODES} | {
-        p: [("answer", 2)] for p in ALL
-    }
-    assert [got["number"] for _, got in journal.got[NUM_NODES : NUM_NODES + 4]] == [1, 2, 1, 2]
-
-
-def test_a_replayed_reply_comes_in_place_of_the_true_one(journal: Journal) -> None:
-    """It names the new request, as a forger would have it."""
-    grid = faulty(journal, Fault("replay_reply"))
-    assert exchange(grid, 1) == {p: [("answer", 1)] for p in ALL}
-    assert exchange(grid, 2) == {p: [("answer", 1)] for p in ALL}
-    assert [got["number"] for _, got in journal.got] == [1] * NUM_NODES + [2] * NUM_NODES
 
 
 @pytest.mark.parametrize("kind", ["delay", "duplicate", "replay_request"])
