@@ -53,8 +53,8 @@ _STAGE_TYPES: Final = frozenset(map(message_type, STAGES))
 _DAY: Final = 86_400
 _NOT_PINNED: Final = (
     "dubhe: this node has no signing_key and trusted_keys, so the server chooses who opens sums, "
-    "and one that substitutes keys can read what the node sends; give real nodes such keys, and in a "
-    "simulation set simulated=True here, and simulation in Dubhe"
+    "and one that substitutes keys can read what the node sends; give real nodes such keys, and in "
+    "a simulation set simulated=True here, and simulation in Dubhe"
 )
 _OPACUS: Final = (
     "dubhe: this app uses Opacus: its epsilon grows in each round in which this node trains, and "
