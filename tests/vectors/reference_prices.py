@@ -252,7 +252,10 @@ def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
     """Return synthetic clients that fit an opening."""
     classes, weight = terms.classes, sum(opening[: terms.classes])
     square, weight_square, deviation = opening[terms.classes :]
-    mean = np.array([max(share / weight, 0.05 / classes) for share in opening[:classes]])
+    away = [share / weight - 1.0 / classes for share in opening[:classes]]
+    length = max(sum(part * part for part in away), 1e-12)
+    seen = max(0.0, 1.0 - classes * (deviation / weight) ** 2 / length)
+    mean = np.array([max(1.0 / classes + seen * part, 0.05 / classes) for part in away])
     mean = mean / mean.sum()
     of_mean = float((mean**2).sum())
     spread = (square / weight_square - of_mean) / (1.0 - of_mean)
@@ -286,8 +289,9 @@ def synthetic(terms: Terms, opening: tuple[float, ...]) -> Synthetic:
     ones, squares = np.ones(len(shares)), (found.labels**2).sum(axis=1)
     answers = np.column_stack([found.labels, ones, squares, found.weights**2])
     means = np.array([*opening[:classes], 1.0, square, weight_square])
-    ridge = terms.clients * (0.05 * deviation**2 + 0.002**2 / classes)
-    return found.fit(answers, means, np.full(len(means), ridge))
+    ridges = [terms.clients * (deviation**2 + 0.002**2 / classes)] * len(means)
+    ridges[classes] = terms.clients * 0.002**2 / classes
+    return found.fit(answers, means, np.array(ridges))
 
 
 def recalled(state: State, clients: Synthetic, rows: Floats, costs: Floats) -> Synthetic:
@@ -295,14 +299,13 @@ def recalled(state: State, clients: Synthetic, rows: Floats, costs: Floats) -> S
     terms, blocks = state.terms, []
     for age, (point, means, variance) in enumerate(state.exchanges[:REMEMBERED]):
         p = chance(rows @ point - costs)
-        answers = [p * column for column in clients.labels.T] + [p] * terms.weighted
-        ridge = 0.05 * variance + (0.002 * terms.volunteers) ** 2
-        ridges = [ridge / terms.classes] * terms.classes + [ridge] * terms.weighted
-        if age and (age + 1) * terms.classes > 600:
-            kept = slice(terms.classes)
-            blocks += [(sum(answers[kept]), sum(means[kept]), sum(ridges[kept]))]
-        else:
-            blocks += list(zip(answers, means, ridges, strict=True))
+        answers = [*(p * column for column in clients.labels.T), p]
+        misfit = (0.002 * terms.volunteers) ** 2
+        of_class = (0.3 * variance + misfit) / terms.classes
+        ridges = [of_class] * terms.classes + [0.05 * variance + misfit]
+        told = means if terms.weighted else [*means, sum(means)]
+        block = list(zip(answers, told, ridges, strict=True))
+        blocks += block[-1:] if age and (age + 1) * terms.classes > 600 else block
     if not blocks:
         return clients
     columns, wanted, resists = zip(*blocks, strict=True)

@@ -21,11 +21,15 @@ _COARSE_BLENDS: Final = (0.3, 1.0)
 """Parts of one class in a client that has the mean labels otherwise; coarse above 100 classes."""
 
 _MOST_ROWS: Final = 600
-"""Of exchanges that are older than these many numbers only the total is fitted."""
+"""Of exchanges that are older than these many numbers only P is fitted."""
 
-_TRUST: Final = 0.05
-"""How much shares resist, relative to a sample of N clients. With 1 a fit believes the synthetic
-clients rather than a noisy sum, and V is missed by up to 30 %."""
+_RESISTANCE: Final = 0.05
+"""How much shares resist a noisy sum of P, relative to a sample of N clients. With 1 a fit believes
+the synthetic clients rather than the sum, and V is missed by up to 30 %."""
+
+_RESISTANCE_OF_CLASS: Final = 0.3
+"""The same for a single class. With less, prices follow the noise: among 100 classes, each of whose
+sums is no larger than its noise, V then swings between nobody and three times what is wanted."""
 
 _MISFIT: Final = 0.002
 """Part of V, or N at the opening, by which synthetic clients may miss a sum without noise."""
@@ -70,7 +74,11 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
     """Return synthetic clients that fit the opening of a state, shape (C + 3,)."""
     labels, (square, weight_square, deviation) = opening[:-3], opening[-3:]
     num_classes, weight = labels.size, float(labels.sum())
-    mean = np.maximum(labels / weight, 0.05 / num_classes)
+    # Nearer to uniform by as much of the distance as noise explains (James and Stein).
+    apart = labels / weight - 1.0 / num_classes
+    noise = num_classes * (deviation / weight) ** 2
+    seen = max(0.0, 1.0 - noise / max(float(apart @ apart), 1e-12))
+    mean = np.maximum(1.0 / num_classes + seen * apart, 0.05 / num_classes)
     mean /= mean.sum()
     spread = (square / weight_square - mean @ mean) / (1.0 - mean @ mean)
     spread = min(max(spread, 0.003), 0.97)
@@ -88,8 +96,9 @@ def synthetic_clients(opening: Floats, num_clients: int, largest_weight: float) 
     squares = (clients.labels**2).sum(axis=1)
     answers = np.column_stack([clients.labels, np.ones_like(shares), squares, weights**2])
     means = np.array([*labels, 1.0, square, weight_square])
-    ridge = num_clients * (_TRUST * deviation**2 + _MISFIT**2 / num_classes)
-    return _reweighted(clients, answers, means, np.full(means.size, ridge))
+    ridge = np.full(means.size, num_clients * (deviation**2 + _MISFIT**2 / num_classes))
+    ridge[num_classes] = num_clients * _MISFIT**2 / num_classes  # shares add up to 1
+    return _reweighted(clients, answers, means, ridge)
 
 
 def fitted(
@@ -107,13 +116,16 @@ def fitted(
         return clients
     num_classes, columns = clients.labels.shape[1], list[tuple[Floats, ...]]()
     for age, (chances, means, variance) in enumerate(exchanges):
-        answers = np.column_stack([chances[:, None] * clients.labels, chances])[:, : means.size]
-        ridge = np.full(means.size, _TRUST * variance + (_MISFIT * num_volunteers) ** 2)
-        ridge[:num_classes] /= num_classes
-        block: tuple[Floats, ...] = answers, means, ridge / num_clients
-        if age and (age + 1) * num_classes > _MOST_ROWS:  # the total alone
-            block = tuple(part[..., :num_classes].sum(axis=-1, keepdims=True) for part in block)
-        columns.append(block)
+        answers = np.column_stack([chances[:, None] * clients.labels, chances])
+        if means.size == num_classes:  # all weigh the same, so that classes add up to P
+            means = np.append(means, means.sum())  # noqa: PLW2901 - with P, as where they differ
+        resistance = np.full(means.size, _RESISTANCE_OF_CLASS / num_classes)
+        resistance[-1] = _RESISTANCE
+        misfit = np.full(means.size, (_MISFIT * num_volunteers) ** 2 / num_classes)
+        misfit[-1] *= num_classes
+        block = answers, means, (resistance * variance + misfit) / num_clients
+        is_long = age and (age + 1) * num_classes > _MOST_ROWS
+        columns.append(tuple(part[..., -1:] for part in block) if is_long else block)
     joined = (np.concatenate(part, axis=-1) for part in zip(*columns, strict=True))
     return _reweighted(clients, *joined)
 

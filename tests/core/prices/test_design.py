@@ -182,6 +182,14 @@ def test_noise_costs_little_distance(seed: int) -> None:
     assert federation.probabilities().sum() == pytest.approx(100, rel=0.12)
 
 
+def test_many_classes_settle_in_spite_of_noise() -> None:
+    """Where the noise of three members is as large as the sum of a class, V is met all the same."""
+    rows = np.random.default_rng(0).dirichlet(20 * half_normal(100), 1000)
+    federation = Federation(PriceDesign(20, 100.0), rows, noise=None, noise_shares=3.0)
+    assert federation.settle() <= 3
+    assert federation.probabilities().sum() == pytest.approx(100, rel=0.2)
+
+
 @pytest.mark.parametrize("noise", [0.0, None])
 def test_a_later_period_takes_one_sum(noise: float | None) -> None:
     """With a twentieth of the clients replaced before each of five periods."""
