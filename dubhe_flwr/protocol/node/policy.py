@@ -37,6 +37,9 @@ class Limits:
         Fewest clients that any sum must cover which this node helps to decrypt.
     min_key_bits, max_key_bits : int (default: 2048, 4096)
         Smallest and largest Paillier modulus under which this node encrypts.
+    max_clients : int (default: 20000)
+        Most clients that may register together: what a member of the committee or an agent does
+        grows with them. A simulated node takes any number.
     max_epochs_per_day, max_draws_per_day : int (default: 200, 50000)
         How often the node registers and draws at most in a day of UTC, of a run or of all runs
         (`state_dir`); more is refused before any work. A simulated one does as often as it is
@@ -51,6 +54,7 @@ class Limits:
     min_cohort: int = 3
     min_key_bits: int = 2048
     max_key_bits: int = 4096
+    max_clients: int = 20_000
     max_epochs_per_day: int = 200
     max_draws_per_day: int = 50_000
 
@@ -158,6 +162,13 @@ def _refusal(policy: NodePolicy, request: JoinRequest) -> JoinStatus | None:
         )
         return JoinStatus.REFUSES_PARAMETERS
     key_fits = policy.min_key_bits <= request.key_bits <= policy.max_key_bits
+    if not policy.simulated and request.max_clients > policy.max_clients:
+        logger.warning(
+            "dubhe: max_registered=%s of the server is above max_clients=%s of this node's owner; "
+            "the node stays out.",
+            *(request.max_clients, policy.max_clients),
+        )
+        return JoinStatus.REFUSES_PARAMETERS
     if key_fits and request.min_cohort >= policy.min_cohort:
         return None
     logger.warning(

@@ -109,8 +109,11 @@ class _Keys(Hidden):
 
     @classmethod
     def from_bytes(cls, keys: bytes) -> "_Keys":
-        ends = np.cumsum([EPOCH_ID_BYTES, pads.KEY_BYTES, len(_NO_SIGNERS)]).tolist()
-        return cls(*(keys[i:j] for i, j in zip([0, *ends], [*ends, None], strict=True)))
+        group = EPOCH_ID_BYTES + pads.KEY_BYTES
+        signers = group + len(_NO_SIGNERS)
+        return cls(
+            keys[:EPOCH_ID_BYTES], keys[EPOCH_ID_BYTES:group], keys[group:signers], keys[signers:]
+        )
 
     @property
     def pinned(self) -> bool:

@@ -218,3 +218,14 @@ def test_floors_are_whole_numbers(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"{name}={value!r} must be a whole number of at least"):
         policy(**{name: value})
     assert getattr(policy(**{name: 1}), name) == 1
+
+
+def test_the_owner_limits_how_many_register() -> None:
+    """A real node stays out of a larger federation; a simulated one takes part."""
+    asked = replace(ANNOUNCED, max_clients=101)
+    for simulated in (False, True):
+        small = policy(max_clients=100, simulated=simulated)
+        joins = not isinstance(read_label_counts(small, asked), JoinStatus)
+        assert joins == simulated
+        same = replace(asked, max_clients=100)
+        assert not isinstance(read_label_counts(small, same), JoinStatus)
