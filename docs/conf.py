@@ -122,7 +122,7 @@ def _prepare(_app: Sphinx, _name: str, source: list[str]) -> None:
     """Let links to files that are no pages lead to the files, and fill in tables."""
     source[0] = re.sub(r"\]\((?=(\.\./)+(apps|tests)/)", "](path:", source[0])
     source[0] = re.sub(r"<!-- options of dubhe (.*?) -->", _options, source[0])
-    source[0] = re.sub(r"<!-- parameters of (.*?) -->", _parameters, source[0])
+    source[0] = re.sub(r"<!-- parameters of (\w.*?) -->", _parameters, source[0])
 
 
 def setup(app: Sphinx) -> None:

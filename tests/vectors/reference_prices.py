@@ -37,6 +37,9 @@ class Terms:
         self.sigma = min(4.0, max(1.0, self.volunteers / 12))
         if self.noise is not None:
             self.sigma = self.noise
+        self.members = 0 if announced["has-agent"] else 3
+        self.times = float(self.members or 2)
+        """Variance of the noise in a sum over all nodes, in multiples of sigma^2."""
         self.has_prices = self.volunteers < num_clients
         self.drowns = self.noise != 0 and self.volunteers < 12
 
@@ -108,8 +111,8 @@ class Node:
 # --- what a node tells ----------------------------------------------------------------------------
 
 
-def noise(terms: Terms, exchange: int, rng: np.random.Generator) -> list[int]:
-    """Return the noise of one node: twice its part of N in the variance."""
+def noise(terms: Terms, exchange: int, rng: np.random.Generator, share: float) -> list[int]:
+    """Return the noise of one party, which adds a share of the variance."""
     deviations = terms.deviations(exchange)
     first = [rng.random() for _ in deviations]
     second = [rng.random() for _ in deviations]
@@ -117,8 +120,14 @@ def noise(terms: Terms, exchange: int, rng: np.random.Generator) -> list[int]:
     for deviation, radius, angle in zip(deviations, first, second, strict=True):
         normal = sqrt(-2.0 * log1p(-radius)) * cos(2.0 * pi * angle)
         normal = min(max(normal, -6.0), 6.0)
-        found.append(round(normal * deviation * sqrt(2.0 / terms.clients) * UNIT))
+        found.append(round(normal * deviation * sqrt(share) * UNIT))
     return found
+
+
+def noise_of_members(terms: Terms, seed: int, sequence: int, exchange: int) -> list[list[int]]:
+    """Return what each member of a committee adds to a sum."""
+    paths = [("member", sequence, exchange, place) for place in range(terms.members)]
+    return [noise(terms, exchange, ref.generator(seed, *path), 1.0) for path in paths]
 
 
 def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: bool) -> list[int]:
@@ -134,9 +143,10 @@ def numbers(state: State, node: Node, rng: np.random.Generator, *, is_spent: boo
     if is_spent or terms.drowns:
         values = [0.0] * len(values)
     room, most = terms.room(exchange), terms.largest(exchange)
+    share = 0.0 if terms.members else 2.0 / terms.clients
     return [
         min(max(round(value * UNIT) + room + extra, 0), most)
-        for value, extra in zip(values, noise(terms, exchange, rng), strict=True)
+        for value, extra in zip(values, noise(terms, exchange, rng, share), strict=True)
     ]
 
 
@@ -320,11 +330,11 @@ def advanced(state: State, sums: Sequence[int]) -> State:
     terms, exchange = state.terms, state.num_sums
     room = terms.room(exchange)
     means = [(number / terms.clients - room) / UNIT for number in sums]
-    deviations = [one * sqrt(2.0) / terms.clients for one in terms.deviations(exchange)]
+    deviations = [one * sqrt(terms.times) / terms.clients for one in terms.deviations(exchange)]
     for mean, deviation in zip(means, deviations, strict=True):
         assert -8 * deviation - 1e-4 <= mean <= terms.heaviest + 8 * deviation + 1e-4
     if exchange:
-        heard = (state.point, means, 2.0 * terms.sigma**2)
+        heard = (state.point, means, terms.times * terms.sigma**2)
         history = [heard, *state.exchanges]
         state = replace(state, num_sums=exchange + 1, exchanges=history)
     else:
@@ -343,7 +353,7 @@ def advanced(state: State, sums: Sequence[int]) -> State:
     if exchange:
         of_p = means[-1] if terms.weighted else sum(means)
         missed = abs(terms.clients / terms.volunteers * of_p - 1.0)
-        relative = terms.sigma * sqrt(2.0) / terms.volunteers
+        relative = terms.sigma * sqrt(terms.times) / terms.volunteers
         state.settled = missed < 0.02 + 2.0 * relative and gain < 0.003 + 2.0 * relative**2
     return state
 
@@ -453,6 +463,7 @@ def epoch(
             is_spent = node.entries >= terms.most_entries
             told.append(numbers(state, node, rng, is_spent=is_spent))
             node.entries += 1
+        told += noise_of_members(terms, seed, sequence, state.num_sums)
         return [sum(column) for column in zip(*told, strict=True)]
 
     sums = add_up(rngs(0))
