@@ -1,1 +1,1 @@
-"""The mathematics of Dubhe in pure numpy: no Flower, no torch, no input or output."""
+"""The mathematics of Dubhe in pure numpy: no Flower, no torch, no I/O."""

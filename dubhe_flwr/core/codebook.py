@@ -1,4 +1,4 @@
-"""The codebook: which slot of the registry stands for which set of dominating classes (eq. 5)."""
+"""The codebook: maps sets of dominating classes to slots of the registry (eq. 5)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,17 +15,21 @@ Category = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Codebook:
-    """Ranks the class sets of every size in the reference set, without listing them.
+    """Ranks the class sets of every size in the reference set without listing them.
 
-    The slots are ordered by the size of the set, then lexicographically, so that a registry is
-    the concatenation of the sub-vectors ``R_i``, ``i`` in ``G``, of lengths ``C(C, i)``.
+    Slots are ordered by the size of the set, then lexicographically. A registry is therefore the
+    concatenation of the sub-vectors ``R_i``, ``i`` in ``G``, of lengths ``C(C, i)``.
 
     Parameters
     ----------
     reference_set : iterable of int
-        ``G``: the possible numbers of dominating classes, from 1 up. Its largest element is the
-        number of classes ``C``, at least 2, which stands for clients without a dominating class.
-        Others are a `SettingsError`.
+        ``G``: the possible numbers of dominating classes, each at least 1. The largest element is
+        the number of classes ``C``, at least 2, and stands for clients without a dominating class.
+
+    Raises
+    ------
+    SettingsError
+        If the reference set holds anything else.
 
     Examples
     --------
@@ -45,8 +49,8 @@ class Codebook:
             ) from None
         if not sizes or sizes[0] < 1 or sizes[-1] < 2:
             raise SettingsError(
-                f"reference_set={sizes} must hold sizes of class sets from 1 up, the largest being "
-                "the number of classes (at least 2), as in (1, 2, 10)."
+                f"reference_set={sizes} must hold sizes of class sets from 1 to the number "
+                "of classes (at least 2), which must be among them, as in (1, 2, 10)."
             )
         object.__setattr__(self, "reference_set", sizes)
 
@@ -57,17 +61,20 @@ class Codebook:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """First slot of each sub-vector, and the length of the registry at the end."""
+        """First slot of each sub-vector, followed by the length of the registry."""
         sizes = (comb(self.num_classes, size) for size in self.reference_set)
         return tuple(accumulate(sizes, initial=0))
 
     @property
     def length(self) -> int:
-        """``l``: number of slots of a registry."""
+        """``l``: the number of slots in a registry."""
         return self.offsets[-1]
 
     def rank(self, category: Category) -> int:
-        """Return the slot of a category; `SettingsError` if the codebook has no such category."""
+        """Return the slot of a category.
+
+        Raises `SettingsError` if the codebook has no such category.
+        """
         size = len(category)
         ascending = all(a < b for a, b in pairwise(category))
         if size not in self.reference_set or not (
@@ -75,7 +82,7 @@ class Codebook:
         ):
             raise SettingsError(
                 f"{category} is not a category of {self}: give ascending classes below "
-                f"{self.num_classes}, as many as one of {self.reference_set}."
+                f"{self.num_classes}; their number must be one of {self.reference_set}."
             )
         # Lexicographic rank = last rank - rank of the mirrored set in the combinatorial system.
         behind = sum(

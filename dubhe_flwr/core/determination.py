@@ -1,8 +1,8 @@
-"""Determination: the clients of the H tries of a round (section 5.3), or its small random groups.
+"""Determination: the H tries of a round (section 5.3), or its small random groups.
 
-The best of H tries is one of H sets. Cut into M groups, of which q are chosen together, as many
-encrypted sums leave the agent a choice among ``comb(M, q)`` sets, and no client is in more than
-one sum.
+With tries, the agent compares H encrypted sums and picks one of H sets of clients. With groups, it
+compares M sums and picks q groups together: a choice among ``comb(M, q)`` sets, and each client
+enters only one sum.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,10 @@ def fill_or_trim(
 ) -> Clients:
     """Bring the volunteers of one try to exactly K clients (section 5.2).
 
-    Too many are cut, too few are filled from the other eligible ones, both uniformly at random.
-    The yes of a client that is not eligible does not count. Both masks have shape (N,); the
-    result has indices, ascending: all eligible ones if there are fewer than K.
+    Surplus volunteers are dropped, and missing ones are filled in from the other eligible clients,
+    both uniformly at random. Volunteers that are not eligible are ignored. Both masks have shape
+    (N,). The result holds client indices in ascending order, fewer than K only if fewer are
+    eligible.
 
     >>> yes, all_of_them = np.array([0, 1, 0, 1, 0], dtype=bool), np.ones(5, dtype=bool)
     >>> fill_or_trim(yes, all_of_them, 2, np.random.default_rng(0)).tolist()
@@ -42,10 +43,10 @@ def fill_or_trim(
 def tries_of_round(
     decisions: Mask, eligible: Mask, num_participants: int, seed: int, server_round: int
 ) -> list[Clients]:
-    """Return the exactly K clients of each of the H tries of a round, as `fill_or_trim` does.
+    """Return the clients of each of the H tries of a round, filled or trimmed to exactly K.
 
     Decisions are the clients' own draws, shape (N, H), in an order of clients that does not depend
-    on arrival. The seed of the server and the round fix its randomness.
+    on when their replies arrive. The server's seed and the round fix the randomness.
 
     >>> decisions = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
     >>> [t.tolist() for t in tries_of_round(decisions, np.ones(4, dtype=bool), 2, 7, 1)]
@@ -63,9 +64,10 @@ def tries_of_round(
 
 
 def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
-    """Put an earlier try in the place of one that differs from it by fewer clients than `fewest`.
+    """Replace each try that differs from an earlier one by fewer than `fewest` clients.
 
-    The difference of their sums would be a sum over these few. There are still H tries.
+    The difference between two such sums would be a sum over those few clients. The earlier try
+    takes the place of the later one, so the result still has H tries.
 
     >>> [t.tolist() for t in far_apart([np.array([0, 1]), np.array([1, 2]), np.array([2, 3])], 3)]
     [[0, 1], [0, 1], [2, 3]]
@@ -80,12 +82,13 @@ def far_apart(tries: Sequence[Clients], fewest: int) -> list[Clients]:
 
 
 def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> int:
-    """Return how many of N clients should volunteer, in a single draw, for groups to be cut.
+    """Return how many of N clients should volunteer in the single draw from which groups are cut.
 
-    As many as in H tries, where each client is summed once instead of H times. A single draw with
-    probabilities for so many volunteers keeps the proportion of the categories; a pool of those
-    who say yes in any of H tries would contain nearly all clients of a high probability and H
-    times as many of a low one. More than three fifths of all would leave no room for balance.
+    The number equals the volunteers of H tries, ``H K``, capped at three fifths of all clients:
+    with more, little would be left to balance. One draw at these higher probabilities keeps the
+    proportions between categories. Pooling everyone who volunteers in any of H tries would not:
+    such a pool holds nearly all clients with a high probability, but H times the usual number of
+    clients with a low one.
 
     >>> expected_volunteers(20, 20, 1000), expected_volunteers(100, 20, 1000)
     (400, 600)
@@ -94,9 +97,10 @@ def expected_volunteers(num_participants: int, tries: int, num_clients: int) -> 
 
 
 def group_sizes(num_participants: int, group_size: int) -> NDArray[np.int64]:
-    """Return the sizes of the ``q = K // g`` groups of at least g that make up K clients.
+    """Return the sizes of the ``q = K // g`` groups of at least g clients that make up K.
 
-    They are ``K // q``, and one more in ``K % q`` of them; ascending. g is from 1 to K.
+    Each group has ``K // q`` clients, and ``K % q`` of them have one more. The sizes are ascending;
+    g lies between 1 and K.
 
     >>> group_sizes(20, 3).tolist()
     [3, 3, 3, 3, 4, 4]
@@ -111,15 +115,14 @@ def cut_into_groups(
 ) -> list[Clients]:
     """Cut a pool into disjoint random groups of the sizes that make up K clients.
 
-    Where groups of two sizes are needed, both are formed as often as they are needed in
-    proportion. The clients that are left over take no part in the round. The pool has indices of at
-    least K clients, and there may be at least ``K // g`` groups.
+    If groups of two sizes are needed, they are formed in the proportion in which they are needed.
+    Leftover clients take no part in the round. The pool holds the indices of at least K clients,
+    and `max_groups` is at least ``K // g``.
 
     >>> groups = cut_into_groups(np.arange(30), 11, 5, 9, np.random.default_rng(0))
     >>> sorted(len(group) for group in groups)
     [5, 5, 5, 6, 6]
     """
-    # The wanted ones over and over.
     sizes = np.resize(group_sizes(num_participants, group_size), max_groups)
     ends = np.cumsum(sizes)
     ends = ends[ends <= pool.size]
@@ -138,8 +141,8 @@ def groups_of_round(
 ) -> list[Clients]:
     """Return the groups of a round's volunteers; the first ones make up a random choice of K.
 
-    They are cut by `cut_into_groups` from all eligible clients that drew a yes, filled up to K if
-    they are few. The arguments are those of `tries_of_round`, for one try, and `cut_into_groups`.
+    `cut_into_groups` cuts them from all eligible volunteers, filled up to K clients if there are
+    fewer. For the arguments see `tries_of_round`, here with a single try, and `cut_into_groups`.
 
     >>> everyone = np.ones(8, dtype=bool)
     >>> [len(g) for g in groups_of_round(everyone[:, None], everyone, 4, 2, max_groups=3,

@@ -1,4 +1,4 @@
-"""Label distributions and the figures that describe their skew.
+"""Label distributions and the measures of their skew.
 
 Symbols of the paper: ``p_l`` is one client's label distribution, ``p_g`` the mean over all
 clients, ``p_o`` (population distribution) the mean over the selected ones, ``p_u`` the uniform
@@ -14,23 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 from dubhe_flwr.errors import SettingsError
 
 FIXED_POINT_SCALE: Final = 2**20
-"""Sum S of a label distribution in integers; an error of at most 1e-6 in each share."""
+"""S: what the integers of a fixed-point label distribution add up to. Each share is off by at most
+1e-6."""
 
 MAX_SAMPLES: Final = 2**42
-"""Samples of a client are fewer: times S they fit 64 bits."""
+"""A client has fewer samples than this, so that their number times S fits 64 bits."""
 
 
 def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_l``: the share of each class, in rows of sum 1, from counts of shape (..., C).
+    """Return ``p_l``: the share of each class, in rows that sum to 1, from counts (..., C).
 
-    A count that is negative or no number, and a row without samples, is a `SettingsError`.
+    Raises `SettingsError` for a negative or non-finite count and for a row without samples.
 
     >>> label_distribution([6, 2, 0])
     array([0.75, 0.25, 0.  ])
     """
     counts = np.asarray(label_counts, dtype=np.float64)
     totals = counts.sum(axis=-1, keepdims=True)
-    # A NaN fails every comparison, so the checks ask for what must hold.
+    # A NaN fails every comparison, so each check states what must hold, not what must not.
     if not (counts.size and np.all(counts >= 0) and np.all((totals > 0) & (totals < np.inf))):
         raise SettingsError(
             "Label counts must be non-negative numbers with at least one sample for each client; "
@@ -40,7 +41,7 @@ def label_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def global_distribution(label_counts: ArrayLike) -> NDArray[np.float64]:
-    """Return ``p_g``, shape (C,): the class proportions of all label counts (N, C) together.
+    """Return ``p_g``, shape (C,): the class shares over all clients' label counts (N, C).
 
     >>> global_distribution([[2, 0], [1, 1]])
     array([0.75, 0.25])
@@ -58,7 +59,7 @@ def population_distribution(label_distributions: ArrayLike) -> NDArray[np.float6
 
 
 def distance_to_uniform(distribution: ArrayLike) -> float:
-    """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2, of shares (C,) that sum to 1.
+    """Return ``||p - p_u||_1`` (eq. 4), between 0 and 2, for shares (C,) that sum to 1.
 
     >>> distance_to_uniform([0.75, 0.25])
     0.5
@@ -68,10 +69,10 @@ def distance_to_uniform(distribution: ArrayLike) -> float:
 
 
 def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
-    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2, of shapes (N, C) and (C,).
+    """Return ``mean_k ||p_l^k - reference||_1``, between 0 and 2, for shapes (N, C) and (C,).
 
-    With ``p_g`` as reference this is EMD_avg, the discrepancy among clients (the paper's formula
-    lacks the 1/N that its range of 0 to 2 implies). With ``p_o`` and the selected clients it is
+    With ``p_g`` as reference this is EMD_avg, the discrepancy among clients. (The paper's formula
+    omits the 1/N that its range of 0 to 2 implies.) With ``p_o`` and the selected clients it is
     the local-skew term of the bound in eq. 3.
 
     >>> average_emd([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])
@@ -82,7 +83,7 @@ def average_emd(label_distributions: ArrayLike, reference: ArrayLike) -> float:
 
 
 def imbalance_ratio(distribution: ArrayLike) -> float:
-    """Return ``rho``: the largest share or count over the smallest, infinite if a class is empty.
+    """Return ``rho``: the largest share or count over the smallest; infinite if a class is empty.
 
     >>> imbalance_ratio([0.5, 0.3, 0.2])
     2.5
@@ -93,7 +94,7 @@ def imbalance_ratio(distribution: ArrayLike) -> float:
 
 
 def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
-    """Return the share of all clients that were in at least one of the selected sets.
+    """Return the share of all clients that appear in at least one selected set.
 
     >>> coverage([[0, 1], [1, 2]], num_clients=4)
     0.75
@@ -104,13 +105,15 @@ def coverage(selected_sets: Iterable[Iterable[int]], num_clients: int) -> float:
 def fixed_point_distribution(
     label_counts: ArrayLike, total: int = FIXED_POINT_SCALE
 ) -> NDArray[np.int64]:
-    """Return ``p_l`` in integers of a sum, by the largest remainder.
+    """Return ``p_l`` in fixed point: integers that add up to `total`, by largest remainder.
 
-    Only integers are encrypted, so that no exponent of a float travels in the clear. The fixed
-    sum lets whoever decrypts a sum of distributions count how many were added; where clients
-    differ in weight, the sum of each is its weight. Ties between remainders go to the lower class.
-    Label counts of shape (C,) that are negative, or not from 1 to below 2**42 in all, are a
-    `SettingsError`.
+    Only integers are encrypted, so that no float exponent travels in the clear. Since every
+    distribution has the same total, whoever decrypts a sum can tell how many were added; where
+    clients differ in weight, a client's total is its weight. Ties between remainders go to the
+    lower class.
+
+    Raises `SettingsError` if a label count, shape (C,), is negative, or if they do not add up to
+    at least 1 and less than 2**42.
 
     >>> fixed_point_distribution([1, 1, 1]).tolist()
     [349526, 349525, 349525]
@@ -129,12 +132,12 @@ def fixed_point_distribution(
 
 
 def with_square(shares: ArrayLike) -> NDArray[np.int64]:
-    """Return ``w p_l`` and behind it ``w ||p_l||_2^2``, shape (C + 1,), all in fixed point.
+    """Return ``w p_l`` followed by ``w ||p_l||_2^2``, shape (C + 1,), all in fixed point.
 
     >>> (with_square(fixed_point_distribution([3, 1])) / FIXED_POINT_SCALE).tolist()
     [0.75, 0.25, 0.625]
     """
     integers = np.asarray(shares, dtype=np.int64)
     total = int(integers.sum())
-    # Half of the total rounds to the nearest unit.
+    # Adding half of the total rounds to the nearest unit.
     return np.append(integers, (int(integers @ integers) + total // 2) // total)

@@ -1,9 +1,16 @@
-"""The choice of the groups, or of the try, whose clients together are best for training.
+"""Chooses the groups, or the try, whose clients together are best for training.
 
-A selection scores ``||p_o - t||_1 + local_skew * mean_k ||p_l^k - t||_2^2`` where t is what is
-wanted of all, and the means are by the weights of the clients. The first term is the paper's; the
-second weighs the local skew, the other label term of the bound in eq. 3. Both are quotients of
-whole numbers that add up over clients, so that they compare alike on every platform.
+The agent scores each possible selection and takes the one with the lowest score,
+
+    ||p_o - t||_1 + local_skew * mean_k ||p_l^k - t||_2^2
+
+where t is the target distribution and clients count by their weights. The first term is the
+paper's. The second is the local skew, the other label term of the bound in eq. 3. Both are
+quotients of whole numbers that add up over clients, so scores compare alike on every platform.
+
+If there are few combinations of groups, `best_groups` compares them all. Otherwise it runs a local
+search from many starting points: add the best group until enough are chosen, then exchange single
+groups while that lowers the score.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,16 +27,16 @@ Floats: TypeAlias = NDArray[np.float64]
 """Whole numbers below 2**53, hence exact."""
 
 _MOST_ENUMERATED: Final = 20_000
-"""Combinations up to which all are compared."""
+"""Up to this number, all combinations are compared."""
 
 _SEARCH_EFFORT: Final = 600_000
-"""Starts times q**2 times C; keeps the search below the time of the decryption before it."""
+"""Starting points times q**2 times C: keeps the search shorter than the decryption before it."""
 
 _MOST_PARTNERS: Final = 8
-"""Starts from each group: where few groups are wanted, more of them find nothing better."""
+"""Starting points per group: where few groups are wanted, more of them find nothing better."""
 
 _BATCH_ELEMENTS: Final = 500_000
-"""Scores of exchanges that are in memory at once."""
+"""Scores of exchanges held in memory at once."""
 
 
 def scores_of(sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None = None) -> Floats:
@@ -38,12 +45,12 @@ def scores_of(sums: ArrayLike, local_skew: float = 0.0, target: ArrayLike | None
     Parameters
     ----------
     sums : array_like of int, shape (H, C + 1)
-        Fixed-point sums of ``w p_l`` over the clients of each selection, and behind them the sum
-        of ``w ||p_l||_2^2``. The weights w are 1 where all clients count the same.
+        Fixed-point sums over the clients of each selection: ``w p_l``, then ``w ||p_l||_2^2``. The
+        weights w are 1 where all clients count the same.
     local_skew : float (default: 0.0)
-        Price of the local skew, from 0 up. With 0 a score is ``||p_o - t||_1``.
-    target : array_like of float, shape (C,), optional (default: the uniform one)
-        ``t``: the distribution that is wanted of all who train together.
+        Price of the local skew, at least 0. With 0 the score is ``||p_o - t||_1``.
+    target : array_like of float, shape (C,), optional (default: uniform)
+        ``t``: the distribution that the data of all participants together should have.
 
     Examples
     --------
@@ -61,20 +68,24 @@ def best_groups(
     local_skew: float = 0.0,
     target: ArrayLike | None = None,
 ) -> NDArray[np.int64]:
-    """Return the groups whose clients together have the least score, as indices, shape (q,).
+    """Return the groups that together have the lowest score, as indices, shape (q,).
 
-    All combinations are compared if there are few. Otherwise groups are added one by one to many
-    starting points, each time the best one, and then exchanged as long as that lowers the score.
-    The result is ascending, and the same for the same input.
+    The search is exhaustive if there are few combinations and local otherwise; see the module's
+    docstring. The result is ascending, and the same for the same input.
 
     Parameters
     ----------
     sums : array_like of int, shape (M, C + 1)
-        Of the clients of each group; `local_skew` and `target` as for `scores_of`.
+        Sums over the clients of each group; they, `local_skew` and `target` are as in `scores_of`.
     sizes : array_like of int, shape (M,)
         Clients in each group.
     wanted_sizes : array_like of int, shape (q,)
-        Sizes of the groups to choose, from `group_sizes`; `SettingsError` if there are fewer.
+        Sizes of the groups to choose, from `group_sizes`.
+
+    Raises
+    ------
+    SettingsError
+        If fewer groups of some size were formed than are wanted.
 
     Examples
     --------
@@ -97,7 +108,7 @@ def best_groups(
 
 
 class _Parts(NamedTuple):
-    """What scores are made of, for some groups or selections; each part adds up over groups."""
+    """The parts of the scores of some groups or selections; each part adds up over groups."""
 
     deviations: Floats
     """``C sum_k w (p_l - t)``, shape (M, C)."""
@@ -114,7 +125,7 @@ class _Parts(NamedTuple):
         integers = np.asarray(sums, dtype=np.int64)
         shares, squares, totals = integers[:, :-1], integers[:, -1], integers[:, :-1].sum(axis=1)
         number = shares.shape[1]
-        # C t, which is 1 for each class if the target is uniform.
+        # C t is 1 for each class if the target is uniform.
         wanted = np.ones(number) if target is None else number * np.asarray(target)
         deviations = number * shares - np.rint(totals[:, None] * wanted)
         skews = number * squares - 2 * shares @ wanted + totals * (wanted @ wanted / number)
@@ -125,7 +136,7 @@ class _Parts(NamedTuple):
         return _Parts(*(part[indices] for part in self))
 
     def added(self, groups: NDArray[np.int64]) -> "_Parts":
-        """Return the parts of selections whose groups stand in rows."""
+        """Return the parts of selections, each given as a row of group indices."""
         return _Parts(*(np.sum([part[column] for column in groups.T], axis=0) for part in self))
 
     def scores(self) -> Floats:
@@ -155,7 +166,7 @@ def _best_exchanges(
 
 
 class _Search:
-    """Local search from many starting points at once: rows are starting points."""
+    """Local search from many starting points at once, one in each row."""
 
     def __init__(self, parts: _Parts, kinds: NDArray[np.int64], quotas: NDArray[np.int64]) -> None:
         self.parts = parts
@@ -165,7 +176,7 @@ class _Search:
         self.same_kind = kinds[:, None] == kinds
 
     def batches(self) -> Iterator[NDArray[np.int64]]:
-        """Yield pairs of groups to start from, each group being the first about equally often."""
+        """Yield pairs of groups to start from; each group comes first about equally often."""
         num_groups, num_classes = self.parts.deviations.shape
         num_starts = max(1, _SEARCH_EFFORT // (self.num_wanted**2 * num_classes))
         stride = max(1, num_groups // num_starts)
@@ -177,14 +188,14 @@ class _Search:
         return (starts[row : row + batch] for row in range(0, len(starts), batch))
 
     def run(self, starts: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
-        """Return the least score that is reached from the starting points, and its groups."""
+        """Return the lowest score reached from the starting points, and its groups."""
         chosen = self._grow(starts)
         scores = self._exchange(chosen)
         best = int(np.argmin(scores))
         return float(scores[best]), np.flatnonzero(chosen[best])
 
     def _grow(self, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Add the best group, again and again, until there are as many as wanted."""
+        """Add the best group to each row until it has all the groups it needs."""
         rows = np.arange(len(starts))
         chosen = np.zeros((len(starts), len(self.kinds)), dtype=bool)
         left = np.tile(self.quotas, (len(starts), 1))
@@ -201,7 +212,7 @@ class _Search:
         return chosen
 
     def _exchange(self, chosen: NDArray[np.bool_]) -> Floats:
-        """Make the best exchange of one group in each row, in place, while that helps."""
+        """Exchange the best single group in each row, in place, while that lowers the score."""
         totals = _Parts(*(chosen @ part for part in self.parts))
         scores, rows = totals.scores(), np.arange(len(chosen))
         while rows.size:
@@ -226,8 +237,9 @@ class _Search:
         return np.asarray(scores)
 
     def _joined(self, selections: Iterable[Floats]) -> Floats:
-        """Return the score of each of some selections with each group added to it."""
-        # A node is a new process for each message: only an agent is to spend the second this takes.
+        """Return the scores of all selections with each group added to them."""
+        # Importing scipy takes a second, and every message starts a new process on a node: only
+        # the agent should pay for it.
         from scipy.spatial.distance import cdist  # noqa: PLC0415
 
         totals = _Parts(*selections)

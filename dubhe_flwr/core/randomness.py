@@ -1,8 +1,8 @@
-"""Counter-based random numbers: a generator for each purpose, whatever the order of arrival.
+"""Counter-based random numbers: one generator per purpose, independent of the order of arrival.
 
-A generator is fixed by a seed and a path of names and numbers, such as ``("participation",
-alias, round)``. Two nodes, rounds or purposes therefore never share or shift each other's random
-numbers, and a run repeats on every runtime. Keys and obfuscation never come from here.
+A seed and a path of names and numbers, such as ``("participation", alias, round)``, fix each
+generator. Nodes, rounds and purposes therefore never share or shift each other's random numbers,
+and a run repeats on every runtime. Keys and obfuscation never come from here.
 """
 
 import hashlib
@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 CLIP: Final = 6.0
-"""Standard deviations at which noise is clipped: two numbers in a thousand million."""
+"""Standard deviations at which noise is clipped, which affects two numbers in a billion."""
 
 _KEY_BYTES: Final = 16
 _TRIES_OF_A_KEY: Final = 32
-"""Numbers of a round that one key fixes."""
+"""Tries of a round whose numbers come from one key."""
 
 
 def generator(seed: int, *path: str | int) -> np.random.Generator:
-    """Return the generator of a seed and a path, which says what the numbers are for.
+    """Return the generator for a seed and a path; the path says what the numbers are for.
 
     >>> first = generator(7, "participation", "client-3", 1).random()
     >>> first == generator(7, "participation", "client-3", 1).random()
@@ -38,8 +38,8 @@ def simulated_draws(
 ) -> NDArray[np.float64]:
     """Return a simulated client's uniform numbers in [0, 1), shape (T, H), by round and try.
 
-    They depend on the round and the try alone, however many of them are drawn at once. The alias
-    stays the same from run to run.
+    Each number depends on seed, alias, round and try alone, however many are drawn at once. The
+    alias stays the same from run to run.
 
     >>> both = simulated_draws(7, "3", first_round=1, num_rounds=2, tries=4)
     >>> bool((both[1] == simulated_draws(7, "3", first_round=2, num_rounds=1, tries=4)).all())
@@ -69,7 +69,7 @@ def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.
     deviations : array_like of float, shape (n,)
         Standard deviation of each number.
     uniform : ndarray of float, shape (2, n)
-        Uniform in [0, 1): what the noise is made of.
+        Uniform numbers in [0, 1) from which the noise is made.
     """
     radius, angle = uniform
     normal = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
@@ -78,7 +78,7 @@ def gaussian(deviations: ArrayLike, uniform: NDArray[np.float64]) -> NDArray[np.
 
 
 def _generator_of(key: bytes, skip: int = 0) -> np.random.Generator:
-    """Return the Philox generator of a key, past a number of draws that is a multiple of 4."""
+    """Return the Philox generator of a key after skipping draws, a multiple of 4."""
     number = int.from_bytes(key, "big")
     return np.random.Generator(np.random.Philox(key=number, counter=skip // 4))
 

@@ -1,4 +1,4 @@
-"""Registration (Algorithm 1) and participation (eq. 6): from label counts to a probability."""
+"""The paper's rule: registration (Algorithm 1) and the participation probability (eq. 6)."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -12,13 +12,13 @@ from dubhe_flwr.core.distribution import label_distribution
 from dubhe_flwr.errors import SettingsError
 
 MAX_REGISTRY_LENGTH: Final = 4096
-"""Longest registry that is accepted; longer ones are too sparse to balance anything."""
+"""Longest registry accepted; longer ones are too sparse to balance anything."""
 
 _PAPER_THRESHOLDS: Final[dict[tuple[int, ...], dict[int, float]]] = {(1, 2, 10): {1: 0.7, 2: 0.1}}
 
 
 def default_thresholds(codebook: Codebook) -> dict[int, float]:
-    """Return the thresholds that the paper found for a reference set; none if it gives none.
+    """Return the thresholds that the paper gives for a reference set; empty if it gives none.
 
     >>> default_thresholds(Codebook((1, 2, 10)))
     {1: 0.7, 2: 0.1}
@@ -29,9 +29,11 @@ def default_thresholds(codebook: Codebook) -> dict[int, float]:
 def check_thresholds(codebook: Codebook, thresholds: Mapping[int, float]) -> dict[int, float]:
     """Return ``sigma`` as a dictionary in ascending order, after checking it and the codebook.
 
-    There is a ``sigma_i`` in [0, 1] for each ``i`` in the reference set but ``C``; ``sigma_C`` is 0
-    and may be given as such. If one is missing, unknown or out of range, or the registry is too
-    long, it is a `SettingsError`.
+    Thresholds map each ``i`` in the reference set except ``C`` to a ``sigma_i`` in [0, 1];
+    ``sigma_C`` is always 0 and may be given as such.
+
+    Raises `SettingsError` if a threshold is missing, unknown or out of range, or if the registry
+    would be too long.
 
     >>> check_thresholds(Codebook((1, 2, 10)), {2: 0.1, 1: 0.7})
     {1: 0.7, 2: 0.1}
@@ -71,17 +73,22 @@ def dominating_category(
 ) -> Category:
     """Return ``u``: the dominating classes of a client (Algorithm 1).
 
-    For each size ``i`` of the reference set, ascending: the ``i`` largest classes (of equal ones
-    the lower first) dominate if the smallest share among them is at least ``sigma_i``.
+    Sizes ``i`` of the reference set are tried in ascending order. The ``i`` largest classes
+    dominate if the smallest share among them is at least ``sigma_i``; ties go to the lower class.
 
     Parameters
     ----------
     label_counts : array_like of int, shape (C,)
-        Samples of each class; `SettingsError` if they do not fit the codebook or are all 0.
+        Samples of each class.
     codebook : Codebook
         Holds the reference set ``G`` in ascending order.
     thresholds : mapping of int to float
-        ``sigma_i`` for each size but ``C``, checked by `check_thresholds`.
+        ``sigma_i`` for each size except ``C``, checked by `check_thresholds`.
+
+    Raises
+    ------
+    SettingsError
+        If the counts do not fit the codebook or are all 0.
 
     Examples
     --------
@@ -109,10 +116,10 @@ def dominating_category(
 def overall_registry(
     label_counts: ArrayLike, codebook: Codebook, thresholds: Mapping[int, float]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Register many clients in the clear: the reference for the encrypted sum, and its oracle.
+    """Register many clients in the clear: the reference for the encrypted sum.
 
-    From label counts of shape (N, C), and the rest as for `dominating_category`, it returns
-    ``R_A = sum_k R^k``, the number of clients in each category, and the slot of each client's.
+    Takes label counts of shape (N, C); the other arguments are as in `dominating_category`.
+    Returns ``R_A = sum_k R^k``, the number of clients in each category, and each client's slot.
 
     >>> overall, slots = overall_registry([[9, 1], [1, 1], [0, 5]], Codebook((1, 2)), {1: 0.7})
     >>> overall.tolist(), slots.tolist()
@@ -130,9 +137,8 @@ def participation_probability(
 ) -> NDArray[np.float64]:
     """Return ``P = min(1, K / (R_A(u) * ||R_A||_0))`` for each category (eq. 6), shape (l,).
 
-    Every non-empty category is then expected to send as many clients as any other, and K
-    clients take part in all as long as no probability is capped at 1 (eqs. 7 and 8). Where the
-    category is empty the probability is 0.
+    Every non-empty category then sends the same number of clients on average, K in all as long as
+    no probability is capped at 1 (eqs. 7 and 8). An empty category has probability 0.
 
     >>> participation_probability([10, 0, 40], num_participants=4)
     array([0.2 , 0.  , 0.05])

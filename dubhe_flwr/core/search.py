@@ -1,7 +1,7 @@
-"""Exact parameter search: the expected population distribution of each candidate threshold.
+"""Exact parameter search: the expected population distribution under each candidate threshold.
 
-``E[p_o] = sum_k P_k p_l^k / sum_k P_k`` is a sum over clients, so that it can be decrypted for all
-candidates at once, where the paper estimates it from tries of each candidate (section 5.3).
+``E[p_o] = sum_k P_k p_l^k / sum_k P_k`` consists of sums over clients, so the agent can decrypt it
+for all candidates at once. The paper estimates it from tries of each candidate (section 5.3).
 """
 
 from fractions import Fraction
@@ -19,12 +19,13 @@ _MAX_CANDIDATES: Final = 64
 
 
 def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
-    """Return a coarse grid of thresholds for a reference set: ``sigma_i`` for each size but ``C``.
+    """Return a coarse grid of thresholds: ``sigma_i`` for each size in the reference set but ``C``.
 
-    They are 0.5, 0.7 or 0.9 for one dominating class; 0.2, 0.4 or 0.6 of the largest possible
-    share ``1 / i`` for more. The grid is coarse because two neighbouring candidates differ by the
-    few clients between them: a finer one would tell the agent about these, and would hardly be
-    better. More than 64 candidates are a `SettingsError`.
+    For one dominating class the thresholds are 0.5, 0.7 and 0.9; for more, 0.2, 0.4 and 0.6 of the
+    largest possible share ``1 / i``. A finer grid would hardly be better and would leak more:
+    neighbouring candidates would differ only by the few clients between them.
+
+    Raises `SettingsError` if there would be more than 64 candidates.
 
     >>> grid = candidate_grid(Codebook((1, 2, 10)))
     >>> len(grid), grid[0], {1: 0.7, 2: 0.1} in grid
@@ -44,8 +45,8 @@ def candidate_grid(codebook: Codebook) -> list[dict[int, float]]:
 def search_contribution(distribution: ArrayLike, probabilities: ArrayLike) -> NDArray[np.int64]:
     """Return what a client adds to the sums of each candidate: ``P_k p_l^k`` and ``P_k``.
 
-    From its ``p_l`` in fixed point, shape (C,), and its probability under each of n candidates; the
-    result, shape (n, C + 1), is rounded to units of ``1 / FIXED_POINT_SCALE``.
+    Takes the client's ``p_l`` in fixed point, shape (C,), and its probability under each of n
+    candidates. The result, shape (n, C + 1), is rounded to units of ``1 / FIXED_POINT_SCALE``.
 
     >>> search_contribution([FIXED_POINT_SCALE, 0], [0.375, 0.125]) / FIXED_POINT_SCALE
     array([[0.375, 0.   , 0.375],
@@ -56,10 +57,10 @@ def search_contribution(distribution: ArrayLike, probabilities: ArrayLike) -> ND
 
 
 def best_candidate(sums: ArrayLike) -> int:
-    """Return the candidate with the least ``||E[p_o] - p_u||_1``, the first of equal ones.
+    """Return the candidate with the smallest ``||E[p_o] - p_u||_1``; ties go to the first.
 
-    The sums of the contributions of all clients have the shape (n, C + 1). It is a `SettingsError`
-    if no client would take part under some candidate.
+    The sums of all clients' contributions have shape (n, C + 1). Raises `SettingsError` if no
+    client would take part under some candidate.
 
     >>> best_candidate([[30, 10, 40], [11, 10, 21], [5, 5, 10]])
     2

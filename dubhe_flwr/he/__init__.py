@@ -1,1 +1,1 @@
-"""Packed Paillier encryption, and the sealed and signed delivery of its secret key."""
+"""Packed Paillier encryption, and sealed and signed delivery of its secret key."""

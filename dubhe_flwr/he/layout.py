@@ -1,8 +1,8 @@
-"""How vectors of counters are packed in the slots of Paillier plaintexts.
+"""Packs vectors of counters into the slots of Paillier plaintexts.
 
 Paillier adds plaintexts modulo an integer of thousands of bits, while a counter needs a few dozen.
-So one ciphertext carries many counters side by side, each in a slot wide enough for the largest
-sum that may ever stand in it: no slot can overflow into the next one.
+One ciphertext therefore carries many counters side by side. Each slot is wide enough for the
+largest possible sum, so no slot can overflow into the next one.
 """
 
 import hashlib
@@ -27,8 +27,13 @@ class Slots:
     Parameters
     ----------
     number, largest : int
-        How many counters it has, and the largest value that one client may put in each; the least
-        is 0. Both are at least 1, or it is a `SettingsError`.
+        The number of counters, and the largest value that one client may put in each; the smallest
+        is 0.
+
+    Raises
+    ------
+    SettingsError
+        If either is below 1.
     """
 
     number: int
@@ -39,10 +44,10 @@ class Slots:
             raise SettingsError(f"{self} holds nothing: give number and largest at least 1.")
 
     def check(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
-        """Return one client's counters as a list, if they have this shape.
+        """Return one client's counters as a list.
 
-        They are integers in 0..largest, shape (number,), or it is a `SettingsError`. It names no
-        value, since the counters are the client's secret.
+        Raises `SettingsError` unless they are integers in 0..largest, shape (number,). The error
+        quotes no value, since the counters are the client's secret.
         """
         counters = np.asarray(values)
         if counters.shape != (self.number,) or not np.issubdtype(counters.dtype, np.integer):
@@ -53,15 +58,15 @@ class Slots:
         if counters.min() < 0 or counters.max() > self.largest:
             raise SettingsError(
                 f"A counter of field {name!r} lies outside 0..{self.largest}: clip or scale "
-                "the counters before they are packed."
+                "the counters before packing them."
             )
         found: list[int] = counters.tolist()
         return found
 
     def check_sum(self, sums: npt.NDArray[np.int64], num_addends: int) -> npt.NDArray[np.int64]:
-        """Return the sums, shape (number,), if so many clients can add up to them.
+        """Return sums, shape (number,), after checking that `num_addends` clients can reach them.
 
-        Otherwise it is a `DecryptionError`, which carries no detail.
+        Raises `DecryptionError`, without detail, if they cannot.
         """
         if sums.min() < 0 or sums.max() > num_addends * self.largest:
             raise DecryptionError
@@ -72,18 +77,22 @@ class Slots:
 class Layout:
     """The place of every counter in the ciphertexts of an epoch.
 
-    Every field starts in a ciphertext of its own and spans as many as it needs; a slot never
-    straddles two. Slot 0 takes the lowest bits of the first plaintext. Whatever cannot work, such
-    as sums that could exceed 62 bits, is a `SettingsError`.
+    Every field starts in a new ciphertext and spans as many of them as it needs; no slot straddles
+    two. Slot 0 takes the lowest bits of the first plaintext.
 
     Parameters
     ----------
     key_bits : int
         Size of the Paillier modulus; `key_bits - 3` bits of a plaintext carry slots.
     max_clients : int
-        Largest number of vectors that are ever summed.
+        The largest number of vectors in a sum.
     fields : mapping of str to Slots
         The vectors by name.
+
+    Raises
+    ------
+    SettingsError
+        If a value cannot work, for instance because sums could exceed 62 bits.
 
     Examples
     --------
@@ -112,7 +121,7 @@ class Layout:
                 )
 
     def field(self, name: str) -> Slots:
-        """Return the shape of the field of that name; `SettingsError` if there is none."""
+        """Return the shape of a field; raises `SettingsError` if there is no field of that name."""
         if name not in self.fields:
             raise SettingsError(
                 f"The layout has no field {name!r}: choose one of {list(self.fields)}."
@@ -120,15 +129,15 @@ class Layout:
         return self.fields[name]
 
     def slot_bits(self, name: str) -> int:
-        """Width of a slot in bits: that of the largest sum of `max_clients` counters."""
+        """Width of a slot in bits: enough for the largest sum of `max_clients` counters."""
         return (self.max_clients * self.field(name).largest).bit_length()
 
     def slots_per_ciphertext(self, name: str) -> int:
-        """Return how many slots of the field one ciphertext can carry."""
+        """Return the number of the field's slots that fit into one ciphertext."""
         return (self.key_bits - HEADROOM_BITS) // self.slot_bits(name)
 
     def num_ciphertexts(self, name: str) -> int:
-        """Return how many ciphertexts the field spans."""
+        """Return the number of ciphertexts that the field spans."""
         return -(-self.field(name).number // self.slots_per_ciphertext(name))
 
     def field_bytes(self, name: str) -> int:
@@ -136,9 +145,9 @@ class Layout:
         return self.num_ciphertexts(name) * ciphertext_bytes(self.key_bits)
 
     def pack(self, name: str, values: npt.NDArray[np.integer]) -> list[int]:
-        """Pack the counters of one client, one plaintext for each ciphertext that the field spans.
+        """Pack one client's counters into plaintexts, one for each of the field's ciphertexts.
 
-        What does not fit the field is a `SettingsError` (`Slots.check`).
+        Raises `SettingsError` if the counters do not fit the field (see `Slots.check`).
         """
         slots = self.field(name).check(name, values)
         width, step = self.slot_bits(name), self.slots_per_ciphertext(name)
@@ -148,11 +157,12 @@ class Layout:
     def unpack(
         self, name: str, plaintexts: Sequence[int], num_addends: int
     ) -> npt.NDArray[np.int64]:
-        """Unpack the sum of the counters of so many clients, shape (number,).
+        """Unpack the sum of the counters of `num_addends` clients, shape (number,).
 
-        If the plaintexts, one for each ciphertext, cannot be such a sum, it is a `DecryptionError`:
-        wrong in number, with bits outside the slots, or with a slot above what so many clients can
-        add up to. It carries no detail. More than `max_clients` are a `SettingsError`.
+        Raises `DecryptionError`, without detail, if the plaintexts, one for each ciphertext, cannot
+        be such a sum: their number is wrong, bits are set outside the slots, or a slot exceeds
+        what that many clients can add up to. Raises `SettingsError` if `num_addends` is not between
+        1 and `max_clients`.
 
         >>> layout = Layout(512, 7, {"registry": Slots(3, 1)})
         >>> layout.pack("registry", np.array([1, 0, 1])) == [0b_001_000_001]
@@ -179,7 +189,7 @@ class Layout:
         return field.check_sum(np.array(slots, dtype=np.int64), num_addends)
 
     def digest(self) -> bytes:
-        """Return the SHA-256 digest of the layout, to be bound into the context of an epoch."""
+        """Return the SHA-256 digest of the layout, which is bound into the context of an epoch."""
         description = {
             "key_bits": self.key_bits,
             "max_clients": self.max_clients,

@@ -1,8 +1,8 @@
-"""Additive pads: numbers modulo 2^61 - 1 that two parties can compute and nobody else.
+"""Additive pads: numbers modulo 2^61 - 1 that only two parties can compute.
 
-Two parties agree on a key by X25519. From it AES-256 in counter mode makes a pad for each name, so
-both have the same one without sending it. Numbers are added modulo a prime, whose products show
-whether somebody changed a sum: a *tag* is the product of a vector with secret factors.
+The two parties agree on a key by X25519. From this key, AES-256 in counter mode makes a pad for
+each name, so both have the same pad without sending it. All numbers are added modulo a prime, so
+that a *tag*, the product of a vector with secret factors, reveals whether a sum was changed.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _LOW: Final = np.uint64(2**32 - 1)
 def agreed_key(own: RecipientKey, other: bytes, info: bytes) -> bytes:
     """Return the key on which the owners of two X25519 keys agree for a purpose.
 
-    Raises `MalformedMessageError` if the other's public key is not usable.
+    Raises `MalformedMessageError` if the other party's public key is not usable.
 
     >>> one, other = RecipientKey.generate(), RecipientKey.generate()
     >>> key = agreed_key(one, other.public_bytes, b"a purpose")
@@ -48,15 +48,15 @@ def agreed_key(own: RecipientKey, other: bytes, info: bytes) -> bytes:
 
 
 def derived_key(key: bytes, info: bytes) -> bytes:
-    """Return a key for one purpose, from a key for many (HKDF-SHA-256)."""
+    """Derive a key for one purpose from a key for many (HKDF-SHA-256)."""
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=info).derive(key)
 
 
 def pad(key: bytes, name: bytes, number: int) -> Residues:
     """Return the numbers that a key makes for a name, shape (number,).
 
-    They are the low 61 bits of eight bytes each, little-endian. One of 2^61 values counts as 0 and
-    makes it twice as likely, which is nothing.
+    Each is the low 61 bits of eight little-endian bytes. The value 2^61 - 1 counts as 0, which
+    makes 0 twice as likely as other numbers: a negligible bias.
     """
     start = hashlib.sha256(name).digest()[:16]
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(start)).encryptor()
@@ -83,7 +83,7 @@ def difference(one: Residues, other: Residues) -> Residues:
 
 
 def tagged(numbers: Iterable[int], factors: Residues) -> Residues:
-    """Return a vector modulo the prime, and behind it its product with secret factors.
+    """Return a vector modulo the prime, followed by its tag: its product with secret factors.
 
     >>> factors = np.array([3, 5], dtype=np.uint64)
     >>> tagged([10, -2], factors).tolist() == [10, PRIME - 2, 20]
@@ -95,9 +95,9 @@ def tagged(numbers: Iterable[int], factors: Residues) -> Residues:
 
 
 def untagged(vector: Residues, factors: Residues) -> NDArray[np.int64]:
-    """Return the numbers of a tagged vector, from -2^60 to 2^60.
+    """Check the tag of a vector and return its numbers, from -2^60 to 2^60.
 
-    Raises `DecryptionError`, without a detail, if the tag is that of other numbers.
+    Raises `DecryptionError`, without detail, if the tag does not belong to the numbers.
     """
     values = [int(number) for number in vector[:-1]]
     if not np.array_equal(tagged(values, factors), vector):
@@ -107,14 +107,14 @@ def untagged(vector: Residues, factors: Residues) -> NDArray[np.int64]:
 
 
 def written(vector: Residues) -> bytes:
-    """Return a vector as bytes, eight big-endian ones a number."""
+    """Return a vector as bytes, eight per number, big-endian."""
     return vector.astype(">u8").tobytes()
 
 
 def read(data: bytes, number: int) -> Residues:
-    """Return the vector of so many numbers that `written` wrote.
+    """Read a vector of `number` numbers that `written` wrote.
 
-    Raises `DecryptionError` for another length, or a number that is not below the prime.
+    Raises `DecryptionError` if the length is wrong or a number is not below the prime.
     """
     if len(data) != NUMBER_BYTES * number:
         raise DecryptionError

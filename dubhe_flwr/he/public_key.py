@@ -1,7 +1,7 @@
-"""The Paillier public key: what a ciphertext is, and which bytes are one.
+"""The Paillier public key: checks ciphertexts and adds them up.
 
-Ciphertexts travel as fixed-length big-endian bytes, and phe validates nothing: whatever arrives is
-checked here. A *vector* is one or several ciphertexts put end to end.
+Ciphertexts travel as fixed-length big-endian bytes. phe validates nothing, so everything that
+arrives is checked here. A *vector* is one or more ciphertexts put end to end.
 """
 
 import hashlib
@@ -16,15 +16,19 @@ from dubhe_flwr.errors import InvalidCiphertextError, MalformedMessageError, Set
 
 MIN_KEY_BITS: Final = 512
 HEADROOM_BITS: Final = 3
-"""phe treats the plaintexts of the upper two thirds as negative or as overflow."""
+"""Bits left free because phe treats the upper two thirds of the plaintexts as negative or as
+overflow."""
 
 
 def check_key_bits(key_bits: int) -> None:
-    """Refuse a key size below 512, or whose primes do not fill whole bytes: no multiple of 16."""
+    """Raise `SettingsError` for a key size below 512, or not a multiple of 16.
+
+    The primes of any other size would not fill whole bytes.
+    """
     if key_bits < MIN_KEY_BITS or key_bits % 16:
         raise SettingsError(
-            f"key_bits={key_bits} is not a multiple of 16 from {MIN_KEY_BITS} on: take 2048 or "
-            "3072."
+            f"key_bits={key_bits} must be a multiple of 16 and at least {MIN_KEY_BITS}: use 2048 "
+            "or 3072."
         )
 
 
@@ -40,7 +44,12 @@ class PublicKey:
     Parameters
     ----------
     n : int
-        The modulus; `SettingsError` if it is even or of an unfit size.
+        The modulus.
+
+    Raises
+    ------
+    SettingsError
+        If the modulus is even or of an unfit size.
 
     Examples
     --------
@@ -74,7 +83,7 @@ class PublicKey:
 
     @cached_property
     def n_square(self) -> gmpy2.mpz:
-        """The modulus of the ciphertexts, as gmpy2 would otherwise convert it each time."""
+        """The modulus of the ciphertexts, kept because gmpy2 would convert it each time."""
         return gmpy2.mpz(self.n) ** 2
 
     def to_bytes(self) -> bytes:
@@ -83,7 +92,7 @@ class PublicKey:
 
     @classmethod
     def from_bytes(cls, data: bytes, key_bits: int) -> Self:
-        """Read an odd modulus of exactly `key_bits` bits; else it is a `MalformedMessageError`."""
+        """Read a modulus; raises `MalformedMessageError` unless it is odd, of `key_bits` bits."""
         n = int.from_bytes(data, "big")
         if len(data) * 8 != key_bits or n.bit_length() != key_bits or n % 2 == 0:
             raise MalformedMessageError(f"The modulus is not an odd number of {key_bits} bits.")
@@ -94,9 +103,9 @@ class PublicKey:
         return hashlib.sha256(self.to_bytes()).digest()
 
     def parse(self, vector: bytes, num_ciphertexts: int = 1) -> list[gmpy2.mpz]:
-        """Read a vector of so many ciphertexts, checking length and range but not invertibility.
+        """Read a vector of ciphertexts, checking length and range but not invertibility.
 
-        Each lies between 0 and n^2, both excluded; else it is an `InvalidCiphertextError`.
+        Raises `InvalidCiphertextError` unless each number lies strictly between 0 and n^2.
         """
         size = self.ciphertext_bytes
         if not vector or len(vector) != num_ciphertexts * size:
@@ -105,7 +114,7 @@ class PublicKey:
             )
         n_square = self.n_square
         ciphertexts = []
-        for start in range(0, len(vector), size):  # a comprehension and a check behind it cost 10 %
+        for start in range(0, len(vector), size):  # a comprehension with a later check costs 10 %
             ciphertext = gmpy2.mpz.from_bytes(vector[start : start + size], "big")
             if not 0 < ciphertext < n_square:
                 raise InvalidCiphertextError("A ciphertext lies outside 1..n^2-1.")
@@ -115,9 +124,9 @@ class PublicKey:
     def add_up(self, vectors: Iterable[bytes], num_ciphertexts: int = 1) -> bytes:
         """Return the encrypted sum of encrypted vectors, slot by slot: their product modulo n^2.
 
-        There are one or many vectors, of `num_ciphertexts` ciphertexts each, as in the sum, or it
-        is a `SettingsError`. One that is of a wrong length, out of range, or not a unit is an
-        `InvalidCiphertextError`.
+        Each vector has `num_ciphertexts` ciphertexts, and so has the sum. Raises `SettingsError`
+        if there is no vector, and `InvalidCiphertextError` if one has the wrong length, is out of
+        range, or is not a unit.
 
         >>> from dubhe_flwr.he.secret_key import generate_secret_key
         >>> secret_key = generate_secret_key(512)
@@ -135,7 +144,7 @@ class PublicKey:
             num_addends += 1
         if num_addends == 0:
             raise SettingsError("A sum of no vectors has no value: add at least one.")
-        # A product is a unit only if every factor is one: a single check covers all.
+        # A product is a unit only if every factor is: one check covers them all.
         if not self._are_units(products):
             raise InvalidCiphertextError("An addend is not a unit: look for it with is_valid.")
         size = self.ciphertext_bytes

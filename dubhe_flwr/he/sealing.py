@@ -1,7 +1,7 @@
-"""Sealed delivery of the secret key from the agent to every other client, past the server.
+"""Seals the secret key, so that the agent can send it to every other client through the server.
 
-HPKE (RFC 9180) in its base mode: X25519, HKDF-SHA-256, AES-256-GCM. Single-shot encryption has no
-associated data, so everything that a delivery must be bound to goes into `info`.
+Uses HPKE (RFC 9180) in base mode: X25519, HKDF-SHA-256, AES-256-GCM. Single-shot encryption takes
+no associated data, so everything that a delivery must be bound to goes into `info`.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ TAG_BYTES: Final = 16
 
 
 class RecipientKey:
-    """The X25519 key to which a client has the secret key sealed.
+    """The X25519 key with which a client opens what is sealed to it.
 
-    It cannot be pickled or copied and its repr shows the public half only.
+    It cannot be pickled or copied, and its repr shows only the public half.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class RecipientKey:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read the 32 bytes of `to_bytes`; others are a `SealError`, which carries no detail."""
+        """Read the 32 bytes of `to_bytes`; raises `SealError`, without detail, for any others."""
         try:
             return cls(X25519PrivateKey.from_private_bytes(data))
         except ValueError:
@@ -66,11 +66,14 @@ class RecipientKey:
         return self._private_key.public_key().public_bytes_raw()
 
     def exchange(self, other: X25519PublicKey) -> bytes:
-        """Return the secret that both owners can compute; `ValueError` if anybody could."""
+        """Return the secret that only the two owners can compute.
+
+        Raises `ValueError` if the other key is one for which anybody could.
+        """
         return self._private_key.exchange(other)
 
     def decrypt(self, sealed: bytes, info: bytes) -> bytes:
-        """Open an HPKE message; if it does not open it is a `SealError` without a detail."""
+        """Open an HPKE message; raises `SealError`, without detail, if it does not open."""
         try:
             return SUITE.decrypt(sealed, self._private_key, info=info)
         except InvalidTag:
@@ -79,7 +82,7 @@ class RecipientKey:
 
 @dataclass(frozen=True, slots=True)
 class SealingContext:
-    """What a sealed key is good for: it opens in no other context, nor for another modulus."""
+    """What a sealed key is bound to: it opens in no other context."""
 
     protocol: str  # tag of protocol and version
     epoch_id: bytes
@@ -87,7 +90,7 @@ class SealingContext:
     layout_digest: bytes  # `Layout.digest()` of the epoch
 
     def info(self, recipient_public: bytes, modulus_digest: bytes) -> bytes:
-        """Return the context for one recipient and key, each part preceded by its length."""
+        """Return the context for one recipient and modulus, each part preceded by its length."""
         agent, tag = self.agent_public, self.protocol.encode()
         return prefixed(
             tag, self.epoch_id, agent, recipient_public, modulus_digest, self.layout_digest
@@ -95,7 +98,7 @@ class SealingContext:
 
 
 def prefixed(*parts: bytes) -> bytes:
-    """Put parts end to end, each preceded by its length, so that none can lend to another."""
+    """Join parts, each preceded by its length, so that different parts give different bytes."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
@@ -106,12 +109,11 @@ def sealed_bytes(key_bits: int) -> int:
 
 
 def seal(secret_key: SecretKey, recipient_public: bytes, context: SealingContext) -> bytes:
-    """Seal one prime of the secret key for one recipient, who has n and so the other prime.
+    """Seal one prime of the secret key for one recipient, who knows n and so gets the other prime.
 
-    The recipient's public key has 32 bytes, the result `sealed_bytes(key_bits)`.
-
-    If `recipient_public` is not a public key, or one of the few that fix the shared secret, it is a
-    `MalformedMessageError`.
+    The recipient's public key has 32 bytes, the result `sealed_bytes(key_bits)`. Raises
+    `MalformedMessageError` if `recipient_public` is not a public key, or is one of the few that fix
+    the shared secret.
 
     >>> from dubhe_flwr.he.secret_key import generate_secret_key
     >>> secret_key, recipient_key = generate_secret_key(512), RecipientKey.generate()
@@ -141,10 +143,10 @@ def seal_bytes(secret: bytes, recipient_public: bytes, info: bytes) -> bytes:
 def open_sealed(
     sealed: bytes, recipient_key: RecipientKey, context: SealingContext, public_key: PublicKey
 ) -> SecretKey:
-    """Open what `seal` gave, by what the recipient knows of the epoch, and check the modulus.
+    """Open a sealed key in the context that the recipient knows, and check it against the modulus.
 
-    It is a `SealError`, which carries no detail, if the seal is of another recipient, epoch, agent,
-    modulus or layout, was changed on the way, or holds no prime of the modulus.
+    Raises `SealError`, without detail, if the key was sealed for another recipient, epoch, agent,
+    modulus or layout, was changed on the way, or is not a prime of the modulus.
     """
     info = context.info(recipient_key.public_bytes, public_key.digest())
     return SecretKey.from_bytes(recipient_key.decrypt(sealed, info), public_key)

@@ -1,8 +1,8 @@
 """The Paillier secret key, which every client owns: fast encryption and guarded decryption.
 
-The owner of the primes obfuscates modulo the square of each prime on its own, two exponentiations
-of half the size, which costs a quarter of what the holder of the public key pays for the very same
-distribution. Decryption is phe's, except that a key is ready for it at once.
+Whoever owns the primes can obfuscate modulo the square of each prime separately. These two
+exponentiations of half the size cost a quarter of what a holder of the public key pays, and the
+ciphertexts have the same distribution. Decryption works as in phe, without its slow preparation.
 """
 
 import secrets
@@ -20,15 +20,15 @@ from dubhe_flwr.he.public_key import PublicKey, check_key_bits
 class SecretKey:
     """The primes p and q of a Paillier key.
 
-    `generate_secret_key` makes one and `from_bytes` reads and checks one. It cannot be pickled or
-    copied, shows no prime in its repr, and two keys are equal only if they are one object.
+    `generate_secret_key` makes a key, and `from_bytes` reads and checks one. A key cannot be
+    pickled or copied, its repr shows no prime, and it is equal only to itself.
 
     Parameters
     ----------
     public_key : PublicKey
         The modulus n, also an attribute.
     p : int
-        A prime factor of n, taken on trust.
+        A prime factor of n; it is not checked.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class SecretKey:
         self._phe_public = phe.PaillierPublicKey(public_key.n)
         p, q = self._p, self._q
         self._p_inverse: int = invert(p, q)
-        # phe exponentiates for 1 / L(g^(p-1) mod p^2); with g = n + 1 that is 1 / -q modulo p.
+        # phe exponentiates to get 1 / L(g^(p-1) mod p^2); with g = n + 1 that is 1 / -q modulo p.
         self._factors: tuple[int, int] = invert(p - q % p, p), invert(q - p % q, q)
 
     def __repr__(self) -> str:
@@ -68,14 +68,14 @@ class SecretKey:
         raise TypeError("A secret key is never pickled or copied: keep its to_bytes() locally.")
 
     def to_bytes(self) -> bytes:
-        """Return p alone, as `bits / 16` big-endian bytes; with n it is the whole key."""
+        """Return p as `bits / 16` big-endian bytes; together with n it is the whole key."""
         return self._p.to_bytes(self.public_key.bits // 16, "big")
 
     @classmethod
     def from_bytes(cls, data: bytes, public_key: PublicKey) -> Self:
         """Read p and check that n is the product of two different primes of half its size.
 
-        If any check fails, it is a `SealError`, which carries no detail.
+        Raises `SealError`, without detail, if any check fails.
 
         >>> secret_key = generate_secret_key(512)
         >>> again = SecretKey.from_bytes(secret_key.to_bytes(), secret_key.public_key)
@@ -94,12 +94,12 @@ class SecretKey:
         return cls(public_key, p)
 
     def encrypt(self, plaintexts: Sequence[int]) -> bytes:
-        """Encrypt integers, each with fresh randomness of the operating system, as one vector.
+        """Encrypt integers as one vector, each with fresh randomness from the operating system.
 
-        An integer outside 0..n-1 is a `SettingsError`, which does not name it.
+        Raises `SettingsError`, which does not quote the integer, if one lies outside 0..n-1.
         """
         size = self.public_key.ciphertext_bytes
-        # Let go of the interpreter lock during exponentiations: gmpy2 wants that in each thread.
+        # Release the interpreter lock during exponentiations; gmpy2 has this setting per thread.
         with gmpy2.context(gmpy2.get_context(), allow_release_gil=True):
             return b"".join(
                 self._encrypt_with(
@@ -113,8 +113,8 @@ class SecretKey:
     def decrypt(self, vector: bytes) -> list[int]:
         """Decrypt a vector to integers in 0..n-1, after checking each of its ciphertexts.
 
-        The result for 0, n or n^2 would factor n. A wrong length, and a number out of range or no
-        unit, are a `DecryptionError`, which carries no detail.
+        Raises `DecryptionError`, without detail, if the length is wrong or a number is out of range
+        or not a unit: decrypting 0, n or n^2 would factor n.
         """
         num_ciphertexts = len(vector) // self.public_key.ciphertext_bytes
         if not self.public_key.is_valid(vector, num_ciphertexts):
@@ -123,7 +123,7 @@ class SecretKey:
         return [self._decrypt_valid(ciphertext) for ciphertext in ciphertexts]
 
     def _decrypt_valid(self, ciphertext: int) -> int:
-        """Decrypt modulo each prime, and combine the two."""
+        """Decrypt modulo each prime, and combine the two results."""
         p, q = self._p, self._q
         by_p, by_q = self._factors
         modulo_p = (powmod(ciphertext, p - 1, self._p_square) - 1) // p * by_p % p
@@ -132,11 +132,11 @@ class SecretKey:
         return plaintext
 
     def _encrypt_with(self, plaintext: int, x: int, y: int) -> int:
-        """Encrypt with the obfuscator r^n mod n^2 of the r with r^q = x mod p, r^p = y mod q.
+        """Encrypt with the obfuscator r^n mod n^2, where r^q = x mod p and r^p = y mod q.
 
-        If r is uniform over the units modulo n, then x and y are uniform over those modulo p and
-        q, for p does not divide q - 1 nor q divide p - 1. And a = b mod p makes a^p = b^p mod p^2,
-        so that (r^q)^p needs no more of r^q than x.
+        If r is uniform over the units modulo n, then x and y are uniform over the units modulo p
+        and q, since p does not divide q - 1, nor q divide p - 1. Since a = b mod p implies
+        a^p = b^p mod p^2, x is all that (r^q)^p needs of r^q.
         """
         if not 0 <= plaintext < self.public_key.n:
             raise SettingsError("A plaintext lies outside 0..n-1: pack the values by a layout.")
@@ -145,15 +145,16 @@ class SecretKey:
         difference = modulo_q_square - modulo_p_square
         lift = mulmod(difference, self._p_square_inverse, self._q_square)
         obfuscator = modulo_p_square + self._p_square * lift
-        bare = self._phe_public.raw_encrypt(plaintext, r_value=1)  # the plaintext for all to see
+        bare = self._phe_public.raw_encrypt(plaintext, r_value=1)  # not yet hidden
         ciphertext: int = mulmod(bare, obfuscator, self.public_key.n_square)
         return ciphertext
 
 
 def generate_secret_key(key_bits: int = 2048) -> SecretKey:
-    """Draw a new key from the randomness of the operating system.
+    """Draw a new key with randomness from the operating system.
 
-    The modulus has `key_bits` bits, a multiple of 16 from 512 on. Below 2048 is for tests only.
+    The modulus has `key_bits` bits, a multiple of 16 and at least 512. Use less than 2048 in tests
+    only.
 
     >>> generate_secret_key(512).public_key.bits
     512
@@ -164,10 +165,11 @@ def generate_secret_key(key_bits: int = 2048) -> SecretKey:
 
 
 def _is_prime(odd: int) -> bool:
-    """Run one Miller-Rabin test, with a base of the caller's own, at a sixth of a full one's time.
+    """Run one Miller-Rabin test with a random base, in a sixth of a full test's time.
 
-    A random composite passes with a negligible chance, the worst one with 1/4, and so not at many
-    nodes. Whoever makes such a key gains nothing: its maker reads what is encrypted in any case.
+    A random composite passes with negligible probability, and the worst one with probability 1/4,
+    so most nodes refuse it. The maker of such a key gains nothing: it can read what is encrypted
+    in any case.
     """
     base = 2 + secrets.randbelow(odd - 3)
     return bool(gmpy2.gcd(base, odd) == 1 and gmpy2.is_strong_prp(odd, base))

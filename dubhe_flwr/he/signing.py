@@ -1,7 +1,7 @@
-"""Signatures by keys that nodes know of each other out of band (Ed25519).
+"""Ed25519 signatures by pinned keys, which nodes know of each other out of band.
 
-A signature travels with the public half of the key that made it, so that whoever checks it need
-not try all keys; together they have `SIGNATURE_BYTES`.
+A signature travels with the public half of its key, so that a verifier need not try all keys. The
+two together have `SIGNATURE_BYTES` bytes.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,14 @@ SIGNATURE_BYTES: Final = SIGNER_BYTES + 64
 
 
 class TrustedKeys:
-    """The public keys whose signatures count.
+    """The public keys whose signatures count, one per node.
 
-    They are one for each node; the first ones may be members of a committee. It is a
-    `SettingsError` if there are none, one stands twice, or one is not a public Ed25519 key.
+    The nodes of the first ones may be members of a committee.
+
+    Raises
+    ------
+    SettingsError
+        If there are no keys, a key occurs twice, or one is not a public Ed25519 key.
     """
 
     __slots__ = ("_by_signer",)
@@ -36,7 +40,7 @@ class TrustedKeys:
             )
         self._by_signer = {key.public_bytes_raw(): key for key in keys}
         if len(self._by_signer) < len(keys):
-            raise SettingsError("A key stands twice in trusted_keys; give each node its own.")
+            raise SettingsError("A key occurs twice in trusted_keys; give each node its own.")
 
     def __len__(self) -> int:
         return len(self._by_signer)
@@ -45,20 +49,23 @@ class TrustedKeys:
         return public_key.public_bytes_raw() in self._by_signer
 
     def rank(self, signer: bytes) -> int:
-        """Return the place of a trusted key, from 0, by its public bytes."""
+        """Return the position of a trusted key, from 0, by its public bytes."""
         return list(self._by_signer).index(signer)
 
     def signer(self, statement: bytes, signature: bytes | None) -> bytes:
-        """Return the public bytes of the trusted key that signed; `UntrustedError` if none did."""
+        """Return the public bytes of the trusted key that signed a statement.
+
+        Raises `UntrustedError` if none did.
+        """
         if signature is None or len(signature) != SIGNATURE_BYTES:
-            raise UntrustedError("There is no signature.")
+            raise UntrustedError("The signature is missing or has the wrong length.")
         key = self._by_signer.get(signature[:SIGNER_BYTES])
         if key is None:
             raise UntrustedError("The signature is by a key that is not trusted.")
         try:
             key.verify(signature[SIGNER_BYTES:], statement)
         except InvalidSignature:
-            raise UntrustedError("The signature is of something else.") from None
+            raise UntrustedError("The signature belongs to another statement.") from None
         return signature[:SIGNER_BYTES]
 
 
@@ -74,16 +81,21 @@ def is_signed_by(signer: bytes, statement: bytes, signature: bytes) -> bool:
 
 
 class PinnedKeys:
-    """A node's own key for signatures, and the keys of the nodes that it trusts.
+    """A node's own signing key, and the public keys of all nodes that it trusts.
 
     It cannot be pickled or copied, and its repr shows no key.
 
     Parameters
     ----------
     signing_key : Ed25519PrivateKey
-        The node's own.
+        The node's own key.
     trusted_keys : iterable of Ed25519PublicKey or TrustedKeys
-        Those of all nodes; `SettingsError` if this one's is not among them.
+        The public keys of all nodes, including this one.
+
+    Raises
+    ------
+    SettingsError
+        If a key is of another kind, or this node's public key is not among the trusted ones.
 
     Examples
     --------
@@ -123,7 +135,7 @@ class PinnedKeys:
 
     @property
     def rank(self) -> int:
-        """The place of the node's own key among the trusted ones, from 0."""
+        """The position of the node's own key among the trusted ones, from 0."""
         return self.trusted.rank(self._signing_key.public_key().public_bytes_raw())
 
     def sign(self, statement: bytes) -> bytes:

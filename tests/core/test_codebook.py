@@ -25,7 +25,7 @@ def codebooks(draw: st.DrawFn) -> Codebook:
 @given(codebook=codebooks(), data=st.data())
 @example(codebook=Codebook(range(1, 63)), data=None)
 def test_slots_are_in_order(codebook: Codebook, data: st.DataObject | None) -> None:
-    """By the size of the set, then lexicographically, where the class sets cannot be listed."""
+    """Slots go by set size, then lexicographically, even if the class sets cannot be listed."""
     num_classes, sizes = codebook.num_classes, codebook.reference_set
     size = data.draw(st.sampled_from(sizes)) if data else 31
     drawn = st.sets(st.integers(0, num_classes - 1), min_size=size, max_size=size)
@@ -42,8 +42,8 @@ def test_slots_are_in_order(codebook: Codebook, data: st.DataObject | None) -> N
 
 
 @pytest.mark.parametrize("num_classes", range(2, 8))
-def test_order_is_that_of_combinations(num_classes: int) -> None:
-    """For each reference set of few classes the slots are the listed class sets, in order."""
+def test_order_equals_listed_combinations(num_classes: int) -> None:
+    """With few classes, slots follow the listed class sets, for every reference set."""
     middle = range(1, num_classes)
     for sizes in chain.from_iterable(combinations(middle, k) for k in range(num_classes)):
         codebook = Codebook((*sizes, num_classes))
@@ -69,7 +69,7 @@ def test_order_is_that_of_combinations(num_classes: int) -> None:
 def test_offsets_delimit_the_sub_vectors(
     reference_set: tuple[int, ...], offsets: tuple[int, ...]
 ) -> None:
-    """The registry is the concatenation of sub-vectors of C-choose-i slots, as in the paper."""
+    """The registry concatenates sub-vectors of C-choose-i slots, as in the paper."""
     codebook = Codebook(reference_set)
     assert codebook.offsets == offsets
     assert codebook.length == offsets[-1]
@@ -87,7 +87,7 @@ def test_reference_set_is_a_set() -> None:
 
 @pytest.mark.parametrize("reference_set", [(), (1,), (0, 10), (-1, 2, 10), (1.5, 10)])
 def test_impossible_reference_set_is_refused(reference_set: tuple[Any, ...]) -> None:
-    """Sizes below 1, fractions, and fewer than two classes are refused by naming them."""
+    """Sizes below 1, fractions and fewer than two classes are refused; the error names them."""
     with pytest.raises(SettingsError, match="reference_set=") as refusal:
         Codebook(reference_set)
     assert str(reference_set) in str(refusal.value)
@@ -97,7 +97,7 @@ def test_impossible_reference_set_is_refused(reference_set: tuple[Any, ...]) -> 
     "category", [(), (0, 1, 2), (1, 0), (3, 3), (-1,), (-1, 4), (10,), (4, 10), (*range(9), 10)]
 )
 def test_unknown_category_is_refused(category: Category) -> None:
-    """Sets of a wrong size, out of order, with repetitions or unknown classes have no slot."""
+    """Sets of the wrong size, out of order, with repeated or unknown classes have no slot."""
     with pytest.raises(SettingsError, match="is not a category of Codebook") as refusal:
         PAPER.rank(category)
     assert str(refusal.value).startswith(str(category))

@@ -35,7 +35,7 @@ def mask(*clients: int, size: int) -> Mask:
 def test_every_try_has_exactly_k_clients(
     clients: list[tuple[bool, bool]], num_participants: int, seed: int
 ) -> None:
-    """K distinct eligible clients, all volunteers before any other, or as many as there are."""
+    """A try has K distinct eligible clients, volunteers first; fewer only if fewer are eligible."""
     volunteers, eligible = np.array(clients).T
     chosen = fill_or_trim(volunteers, eligible, num_participants, np.random.default_rng(seed))
     assert chosen.dtype == np.int64
@@ -53,10 +53,10 @@ def test_every_try_has_exactly_k_clients(
         pytest.param((1,), (1,), (0, 2, 3, 5, 6), 2, id="fill"),
     ],
 )
-def test_cutting_and_filling_are_uniform(
+def test_trimming_and_filling_are_uniform(
     volunteers: tuple[int, ...], kept: tuple[int, ...], pool: tuple[int, ...], picked: int
 ) -> None:
-    """Each possible set is as likely as any other (section 5.2): chi-square, p > 1e-4."""
+    """All possible sets are equally likely (section 5.2): chi-square, p > 1e-4."""
     possible = [tuple(sorted(kept + some)) for some in combinations(pool, picked)]
     eligible = ~mask(4, 7, size=8)
     rng = np.random.default_rng(3)
@@ -69,7 +69,7 @@ def test_cutting_and_filling_are_uniform(
 
 @pytest.fixture
 def decisions() -> Mask:
-    """Return decisions of 40 clients in 6 tries, some with more and some with fewer than K yes."""
+    """Return decisions of 40 clients in 6 tries, some above and some below K volunteers."""
     decisions = np.random.default_rng(1).random((40, 6)) < 0.125
     assert decisions.sum(axis=0).min() < 5 < decisions.sum(axis=0).max()
     return decisions
@@ -98,7 +98,7 @@ def test_each_try_stands_alone(decisions: Mask) -> None:
 
 @given(st.integers(0, 999), st.integers(1, 9), st.integers(0, 8))
 def test_tries_that_are_close_become_one(seed: int, num_participants: int, fewest: int) -> None:
-    """The first stays; any two are the same or far apart; each is near the one it was."""
+    """The first try stays, any two are equal or far apart, and each is close to its original."""
     rng = np.random.default_rng(seed)
     tries = [np.sort(rng.choice(12, num_participants, replace=False)) for _ in range(9)]
     found = far_apart(tries, fewest)
@@ -111,7 +111,7 @@ def test_tries_that_are_close_become_one(seed: int, num_participants: int, fewes
 
 @given(num_participants=st.integers(1, 200), data=st.data())
 def test_group_sizes_make_up_exactly_k(num_participants: int, data: st.DataObject) -> None:
-    """As many groups as fit, none below g, of two neighbouring sizes at most."""
+    """There are K // g groups, none smaller than g, of at most two neighbouring sizes."""
     group_size = data.draw(st.integers(1, num_participants))
     sizes = group_sizes(num_participants, group_size)
     assert len(sizes) == num_participants // group_size
@@ -130,7 +130,7 @@ def test_group_sizes_make_up_exactly_k(num_participants: int, data: st.DataObjec
 def test_pool_holds_all_who_volunteered(
     num_clients: int, num_participants: int, density: float, seed: int
 ) -> None:
-    """All eligible clients with a yes, and others only up to K."""
+    """The pool has all eligible volunteers, and other clients only to reach K."""
     rng = np.random.default_rng(seed)
     decisions = rng.random((num_clients, 1)) < density
     eligible = rng.random(num_clients) < 0.8
@@ -149,7 +149,7 @@ def test_pool_holds_all_who_volunteered(
 def test_groups_are_disjoint_and_suffice(
     num_participants: int, extra: int, max_groups: int, seed: int, data: st.DataObject
 ) -> None:
-    """Disjoint groups, of each size as many as wanted, and fewer left over than a group has."""
+    """Groups are disjoint, enough of each size, and leave over fewer clients than one group has."""
     group_size = data.draw(st.integers(3, num_participants))
     wanted = group_sizes(num_participants, group_size)
     pool = np.arange(1000, 1000 + num_participants + extra)

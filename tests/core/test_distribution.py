@@ -36,7 +36,7 @@ def federations(draw: st.DrawFn) -> NDArray[np.int64]:
 
 @given(counts=counts_of_a_client)
 def test_label_distribution_is_the_share_of_each_class(counts: list[int]) -> None:
-    """Each class has its count over all counts, rounded once."""
+    """Each share is the class's count over the total, rounded once."""
     shares = label_distribution(counts)
     assert shares.dtype == np.float64
     assert shares.tolist() == [float(Fraction(count, sum(counts))) for count in counts]
@@ -44,7 +44,7 @@ def test_label_distribution_is_the_share_of_each_class(counts: list[int]) -> Non
 
 
 def test_label_distribution_of_many_clients() -> None:
-    """Clients may lie along any leading axes, in any integer type, without overflow."""
+    """Clients may lie along any leading axes, and no integer type overflows."""
     counts = np.full((2, 3, 4), 255, dtype=np.uint8)
     assert fixed_point_distribution(counts[0, 0]).tolist() == [2**18] * 4
     assert label_distribution(counts).tolist() == [[[0.25] * 4] * 3] * 2
@@ -59,13 +59,13 @@ def test_label_distribution_of_many_clients() -> None:
     ],
 )  # fmt: skip
 def test_unfit_label_counts_are_refused(counts: ArrayLike) -> None:
-    """No data, negative counts and what is no number are refused, in one row of many too."""
+    """Empty, negative and non-finite counts are refused, even in a single row."""
     with pytest.raises(SettingsError, match="leave out clients without data"):
         label_distribution(counts)
 
 
 def test_global_distribution_weighs_by_samples() -> None:
-    """A client of other size counts by its samples, one without data not at all."""
+    """Each client counts by its number of samples, so a client without data does not count."""
     assert global_distribution([[30, 0], [0, 10], [0, 0]]).tolist() == [0.75, 0.25]
     with pytest.raises(SettingsError):
         global_distribution([[0, 0], [0, 0]])
@@ -73,7 +73,7 @@ def test_global_distribution_weighs_by_samples() -> None:
 
 @given(num_classes=st.integers(2, 100))
 def test_range_of_the_distance_to_uniform(num_classes: int) -> None:
-    """Uniform data have distance 0, data of one class 2 (C - 1) / C."""
+    """The distance is 0 for uniform data and 2 (C - 1) / C for a single class."""
     assert distance_to_uniform(np.full(num_classes, 1 / num_classes)) == pytest.approx(0)
     farthest = distance_to_uniform(np.eye(num_classes)[0])
     assert farthest == pytest.approx(2 * (num_classes - 1) / num_classes)
@@ -94,12 +94,12 @@ def test_average_emd_is_between_0_and_2(counts: NDArray[np.int64]) -> None:
     [([0.2, 0.2, 0.2], 1.0), ([100, 1000, 10], 100.0), ([0.5, 0.5, 0.0], np.inf), ([0, 0], np.inf)],
 )
 def test_imbalance_ratio(distribution: list[float], rho: float) -> None:
-    """Rho is the largest class over the smallest, infinite with an empty one."""
+    """Rho is the largest class over the smallest, and infinite if a class is empty."""
     assert imbalance_ratio(distribution) == rho
 
 
 def test_coverage_counts_each_client_once() -> None:
-    """Coverage is the share of clients ever selected, from any iterables."""
+    """Coverage is the share of clients ever selected, given as any iterables."""
     assert coverage([], num_clients=5) == 0.0
     assert coverage(iter([(3, 1), {1}, np.array([3, 1])]), num_clients=5) == 0.4
 
@@ -108,7 +108,7 @@ def test_coverage_counts_each_client_once() -> None:
 @example(counts=[2**42 - 1], total=FIXED_POINT_SCALE)
 @example(counts=[2**41, 2**41 - 1], total=FIXED_POINT_SCALE)
 def test_fixed_point_distribution_is_the_largest_remainder(counts: list[int], total: int) -> None:
-    """The integers sum to S, each within one of its exact share, the largest remainders up."""
+    """The integers sum to S; each is within one of its share, largest remainders rounded up."""
     integers = fixed_point_distribution(counts, total)
     assert integers.dtype == np.int64
     assert integers.sum() == total
@@ -125,18 +125,18 @@ def test_fixed_point_distribution_is_the_largest_remainder(counts: list[int], to
 
 
 @pytest.mark.parametrize(
-    "counts",  # the last ones sum to 1 in 64 bits
+    "counts",  # the last one overflows: it sums to 1 in 64 bits
     [[], [0, 0], [3, -1], [-3, 1], [2**42], [2**41, 2**41], [*([2**62] * 4), 1]],
 )
 def test_unfit_counts_have_no_fixed_point(counts: list[int]) -> None:
-    """No data, negative counts, and more samples than 64 bits can scale are refused."""
+    """Empty or negative counts and more samples than 64 bits can scale are refused."""
     with pytest.raises(SettingsError, match="fewer than 2"):
         fixed_point_distribution(counts)
 
 
 @given(counts=counts_of_a_client, total=st.integers(2**16, FIXED_POINT_SCALE))
-def test_the_square_stands_behind_the_distribution(counts: list[int], total: int) -> None:
-    """It is the exact one to the nearest unit, at most that of a single class."""
+def test_the_square_follows_the_distribution(counts: list[int], total: int) -> None:
+    """The square is exact to the nearest unit, and largest for a single class."""
     fixed = fixed_point_distribution(counts, total)
     *shares, square = with_square(fixed).tolist()
     assert shares == fixed.tolist()

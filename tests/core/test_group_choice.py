@@ -17,7 +17,7 @@ from dubhe_flwr.errors import SettingsError
 
 
 def skewed_clients(num_clients: int, num_classes: int, seed: int) -> NDArray[np.int64]:
-    """Return p_l in fixed point and, behind it, the squared norm of each client."""
+    """Return each client's p_l in fixed point, followed by its squared norm."""
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(64, rng.dirichlet(np.full(num_classes, 0.3), num_clients))
     distributions = counts * (FIXED_POINT_SCALE // 64)
@@ -36,14 +36,14 @@ def grouped_sums(
 
 
 def score(sums: NDArray[np.int64], chosen: tuple[int, ...] | list[int], local_skew: float) -> float:
-    """Return the score of groups together."""
+    """Return the score of some groups taken together."""
     return float(scores_of([sums[list(chosen)].sum(axis=0)], local_skew)[0])
 
 
 @given(
     st.integers(1, 6), st.integers(1, 5), st.integers(2, 6), st.integers(0, 16), st.integers(0, 999)
 )
-def test_scores_are_those_of_the_definition(
+def test_scores_match_the_definition(
     num_tries: int, num_clients: int, num_classes: int, eighths: int, seed: int
 ) -> None:
     """The score is ||p_o - p_u||_1 + local_skew * mean ||p_l - p_u||_2^2 in exact fractions."""
@@ -69,7 +69,7 @@ def test_scores_are_those_of_the_definition(
     *(st.integers(0, most) for most in (16, 999)),
 )
 def test_clients_count_by_their_weight(weights: list[float], eighths: int, seed: int) -> None:
-    """With unequal clients and a target, the means of the definition are by the weights."""
+    """With unequal clients and a target, the definition's means are weighted."""
     target = np.array([0.4, 0.3, 0.2, 0.1])
     shares = np.random.default_rng(seed).dirichlet(np.full(4, 0.3), len(weights))
     integers = [
@@ -83,7 +83,7 @@ def test_clients_count_by_their_weight(weights: list[float], eighths: int, seed:
 
 
 def test_local_skew_costs_nothing_unless_it_has_a_price() -> None:
-    """Of sums that are as uniform, the first is the best whatever the squared norms are."""
+    """Without a price, the first of two equally uniform sums wins, whatever their local skew."""
     one_class_each = FIXED_POINT_SCALE * np.array([[1, 1, 2], [1, 1, 1]])
     assert [np.argmin(scores_of(one_class_each, price)) for price in (0.0, 0.001)] != [0, 0]
     assert np.argmin(scores_of(one_class_each)) == 0
@@ -92,7 +92,7 @@ def test_local_skew_costs_nothing_unless_it_has_a_price() -> None:
 
 @st.composite
 def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
-    """Draw the summed distributions of some tries, of one total, with many exact ties."""
+    """Draw the summed distributions of some tries, with equal totals and many exact ties."""
     num_classes = draw(st.integers(2, 12))
     total = draw(st.integers(1, 10)) * draw(st.sampled_from([1, 6, FIXED_POINT_SCALE]))
     cuts = st.lists(st.integers(0, total), min_size=num_classes - 1, max_size=num_classes - 1)
@@ -102,7 +102,7 @@ def distribution_sums(draw: st.DrawFn) -> list[list[int]]:
 
 
 def without_squares(sums: ArrayLike) -> NDArray[np.int64]:
-    """Append a column of squared norms, which do not count without a price of local skew."""
+    """Append a column of squared norms; they do not count without a price of local skew."""
     rows = np.asarray(sums)
     return np.column_stack([rows, np.zeros(len(rows), dtype=rows.dtype)])
 
@@ -121,7 +121,7 @@ def test_scores_are_exact_distances(sums: list[list[int]]) -> None:
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
 def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
-    """A sum over a million clients of one class, of 62, has the largest distance, exactly."""
+    """A million clients that all hold the same class of 62 score exactly the largest distance."""
     total, num_classes = 10**6 * FIXED_POINT_SCALE, 62
     sums = np.zeros((2, num_classes), dtype=dtype)
     sums[0, 0] = total
@@ -141,7 +141,7 @@ def test_integers_do_not_overflow(dtype: type[np.integer]) -> None:
 def test_few_combinations_are_all_compared(
     num_participants: int, extra: int, local_skew: float, seed: int, data: st.DataObject
 ) -> None:
-    """The chosen groups have K clients in all and no other such groups score less."""
+    """The chosen groups have K clients in all, and no other choice scores lower."""
     group_size = data.draw(st.integers(2, num_participants))
     wanted = group_sizes(num_participants, group_size)
     clients = skewed_clients(num_participants + extra, 4, seed)
@@ -162,7 +162,7 @@ def test_few_combinations_are_all_compared(
 @pytest.mark.parametrize("local_skew", [0.0, 0.5])
 @pytest.mark.parametrize("seed", range(3))
 def test_search_finds_the_best_of_many_combinations(local_skew: float, seed: int) -> None:
-    """Of 66,045 combinations, too many to compare, the search finds one that is best."""
+    """The search finds a best one of 66,045 combinations, too many to compare."""
     sums, sizes = grouped_sums(skewed_clients(37 * 4, 10, seed), 16, 4, seed)
     assert len(sizes) == 37
     every = np.array(list(combinations(range(37), 4)))
@@ -191,7 +191,7 @@ def test_no_exchange_improves_what_the_search_found(
     *,
     effort: int,
 ) -> None:
-    """No exchange for a group of the same size scores less, from one start or many, each time."""
+    """The result is a local optimum, from one start or many, and repeats."""
     monkeypatch.setattr(group_choice, "_SEARCH_EFFORT", effort)
     clients = skewed_clients(num_clients, num_classes, seed=5)
     sums, sizes = grouped_sums(clients, int(wanted.sum()), int(wanted.min()), seed=5)
@@ -208,7 +208,7 @@ def test_no_exchange_improves_what_the_search_found(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many starting points are followed at once changes the memory, not the result."""
+    """The batch size changes the memory in use, not the result."""
     sums, sizes = grouped_sums(skewed_clients(160, 10, seed), 20, 4, seed)
     whole = best_groups(sums, sizes, [4] * 5)
     monkeypatch.setattr(group_choice, "_BATCH_ELEMENTS", 10_000)
@@ -217,7 +217,7 @@ def test_the_best_of_all_batches_is_taken(seed: int, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("num_groups", [5, 60])
 def test_identical_clients_and_empty_classes(num_groups: int) -> None:
-    """Where all groups are the same, some of them are chosen all the same."""
+    """If all groups are identical, the right number of them is still chosen."""
     sums = np.tile([3 * FIXED_POINT_SCALE, 0, 0, 3 * FIXED_POINT_SCALE], (num_groups, 1))
     chosen = best_groups(sums, [3] * num_groups, [3, 3, 3, 3])
     assert len(set(chosen.tolist())) == 4
@@ -226,7 +226,7 @@ def test_identical_clients_and_empty_classes(num_groups: int) -> None:
 
 @pytest.mark.parametrize("num_groups", [8, 60])
 def test_groups_of_other_sizes_are_left_out(num_groups: int) -> None:
-    """Groups of a size that is not wanted change nothing, however well they would fit."""
+    """Groups of a size that is not wanted change nothing, however good they are."""
     sums, sizes = grouped_sums(skewed_clients(4 * num_groups, 10, seed=3), 20, 4, seed=3)
     alone = best_groups(sums, sizes, [4] * 5)
     others = np.tile([5 * FIXED_POINT_SCALE // 10] * 10 + [FIXED_POINT_SCALE // 2], (3, 1))
@@ -235,13 +235,13 @@ def test_groups_of_other_sizes_are_left_out(num_groups: int) -> None:
 
 
 def test_too_few_groups_are_refused() -> None:
-    """More groups of a size cannot be chosen than were formed."""
+    """Choosing more groups of a size than were formed is an error."""
     with pytest.raises(SettingsError, match="1 groups of 4 clients"):
         best_groups([[3, 0, 3], [4, 0, 4]], [3, 4], [4, 4])
 
 
 @pytest.mark.parametrize("local_skew", [-0.1, float("nan"), 1001.0])
 def test_price_out_of_range_is_refused(local_skew: float) -> None:
-    """A price is a number from 0 up, small enough for exact integers."""
+    """A price is at least 0 and small enough for exact integers."""
     with pytest.raises(SettingsError, match="local_skew"):
         scores_of([[1, 1, 2]], local_skew)

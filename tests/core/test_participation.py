@@ -20,7 +20,7 @@ registries = st.lists(st.integers(0, 10_000), min_size=1, max_size=60)
 
 @given(counts=registries, num_participants=st.integers(1, 2000))
 @example(counts=[0, 0, 0], num_participants=20)
-def test_probability_is_that_of_equation_6(counts: list[int], num_participants: int) -> None:
+def test_probability_follows_equation_6(counts: list[int], num_participants: int) -> None:
     """P = min(1, K / (R_A(u) ||R_A||_0)) in each filled category, and 0 in an empty one."""
     num_filled = sum(count > 0 for count in counts)
     expected = [
@@ -31,15 +31,15 @@ def test_probability_is_that_of_equation_6(counts: list[int], num_participants: 
 
 
 def test_probability_of_a_million_clients() -> None:
-    """Counts of a million clients in the longest registry do not overflow, in 32 bits neither."""
+    """A million clients per category of the longest registry do not overflow, even in 32 bits."""
     counts = np.full(4096, 10**6, dtype=np.int32)
     assert participation_probability(counts, 20).tolist() == [20 / (4096 * 10**6)] * 4096
 
 
 def test_categories_are_drawn_equally_often() -> None:
-    """All filled ones send as many of K clients: chi-square, both tails above 1e-4.
+    """All non-empty categories send equally many clients: chi-square, both tails above 1e-4.
 
-    The clients are those of MNIST-10/1.5 (section 6.3), under the thresholds of the paper.
+    The clients follow MNIST-10/1.5 (section 6.3), with the paper's thresholds.
     """
     rng, wanted = np.random.default_rng(2021), half_normal_proportions(10, 10.0)
     counts = client_distributions(NUM_CLIENTS, wanted, 1.5, rng)

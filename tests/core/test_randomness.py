@@ -1,4 +1,4 @@
-"""Tests of the generators that a seed and a path determine, and of the draws of clients."""
+"""Tests of the generators that a seed and a path determine, and of the clients' draws."""
 
 import secrets
 from collections.abc import Iterator
@@ -18,16 +18,14 @@ paths = st.tuples(
 
 
 @given(one=paths, other=paths)
-def test_equal_paths_and_only_they_share_numbers(
-    one: tuple[int, Path], other: tuple[int, Path]
-) -> None:
-    """Two generators give the same numbers exactly if seed and path are the same."""
+def test_only_equal_paths_share_numbers(one: tuple[int, Path], other: tuple[int, Path]) -> None:
+    """Two generators give the same numbers if and only if seed and path are equal."""
     numbers = [generator(seed, *path).random(2).tolist() for seed, path in (one, other)]
     assert (numbers[0] == numbers[1]) == (one == other)
 
 
 def test_more_tries_and_rounds_keep_the_first_draws() -> None:
-    """Few draws are the first of many, for comparisons over H and for any T."""
+    """Drawing more tries or rounds keeps the first ones, so runs with other H or T compare."""
     many = simulated_draws(7, "3", 1, 9, 70)
     assert many.shape == (9, 70)
     assert len(np.unique(many)) == many.size
@@ -38,7 +36,7 @@ def test_more_tries_and_rounds_keep_the_first_draws() -> None:
 
 
 def test_private_draws_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each draw is made of the 53 upper bits of eight system bytes, never 1 and never seeded."""
+    """Each draw takes the upper 53 bits of eight system bytes; it is never 1 and never seeded."""
     words: Iterator[int] = iter([0, 2**64 - 1, 2**63, 2**11, 2**11 - 1])
 
     def token_bytes(size: int) -> bytes:

@@ -26,7 +26,7 @@ Client = tuple[list[int], Codebook, dict[int, Fraction]]
 def algorithm_1(
     label_counts: Sequence[int], reference_set: Sequence[int], sigma: Mapping[int, Fraction]
 ) -> Category:
-    """Follow the paper's listing in fractions; ``m_i`` is looked at when it has been written."""
+    """Follow the paper's listing in fractions, reading ``m_i`` only once it has been written."""
     for i in reference_set:
         p = [Fraction(count, sum(label_counts)) for count in label_counts]
         m, u = [Fraction(0)] * i, []
@@ -41,7 +41,7 @@ def algorithm_1(
 
 @st.composite
 def clients(draw: st.DrawFn) -> Client:
-    """Draw a client with many ties, and thresholds of which many lie exactly on its shares."""
+    """Draw a client with many ties and thresholds, many of them exactly equal to its shares."""
     num_classes = draw(st.integers(2, 12))
     count = st.one_of(st.integers(0, 3), st.integers(0, 1000))
     counts = draw(st.lists(count, min_size=num_classes, max_size=num_classes).filter(any))
@@ -59,8 +59,8 @@ def clients(draw: st.DrawFn) -> Client:
 @example(
     client=([699_999_999, 300_000_001], Codebook((1, 2)), {1: Fraction(7, 10), 2: Fraction(0)})
 )
-def test_category_is_that_of_algorithm_1(client: Client) -> None:
-    """The category is the one that the paper's listing returns, ties and borders included."""
+def test_category_follows_algorithm_1(client: Client) -> None:
+    """The category equals what the paper's listing returns, ties and edge cases included."""
     counts, codebook, sigma = client
     floats = {size: float(share) for size, share in sigma.items()}
     expected = algorithm_1(counts, codebook.reference_set, sigma)
@@ -69,7 +69,7 @@ def test_category_is_that_of_algorithm_1(client: Client) -> None:
 
 @pytest.mark.parametrize("total", [100, 300, 700, 128_000])
 def test_every_hundredth_is_reached_exactly(total: int) -> None:
-    """For each two-decimal threshold the client whose share equals it dominates, one less not."""
+    """A class dominates at exactly a two-decimal threshold, and not one sample below it."""
     codebook = Codebook((1, 3))
     for hundredths in range(51, 101):
         enough, sigma = hundredths * total // 100, {1: float(f"{hundredths / 100:.2f}")}
@@ -86,14 +86,14 @@ def test_every_hundredth_is_reached_exactly(total: int) -> None:
     ],
 )  # fmt: skip
 def test_unfit_label_counts_are_refused(label_counts: ArrayLike) -> None:
-    """Counts of another number of classes, or that are none, are refused without quoting them."""
+    """Unfit counts, or counts of another number of classes, are refused without quoting them."""
     with pytest.raises(SettingsError) as refusal:
         dominating_category(label_counts, PAPER, SIGMA)
     assert "98765" not in str(refusal.value)
 
 
-def test_default_thresholds_are_those_of_the_paper() -> None:
-    """Section 6.3.3 gives 0.7 and 0.1 for G = {1, 2, 10}; the caller gets a copy of its own."""
+def test_default_thresholds_come_from_the_paper() -> None:
+    """Section 6.3.3 gives 0.7 and 0.1 for G = {1, 2, 10}; each caller gets its own copy."""
     default_thresholds(PAPER)[1] = 0.0
     assert default_thresholds(Codebook([10, 2, 1])) == SIGMA
     assert default_thresholds(Codebook((1, 3, 52))) == {}
@@ -101,7 +101,7 @@ def test_default_thresholds_are_those_of_the_paper() -> None:
 
 @pytest.mark.parametrize("given_c", [{}, {10: 0}, {10: 0.0}])
 def test_checked_thresholds_are_ordered(given_c: dict[int, float]) -> None:
-    """Sound thresholds come back ascending, as floats and without sigma_C; borders included."""
+    """Valid thresholds, 0 and 1 included, come back ascending, as floats, without sigma_C."""
     checked = check_thresholds(PAPER, {2: 0, 1: 1} | given_c)
     assert list(checked.items()) == [(1, 1.0), (2, 0.0)]
     assert all(type(share) is float for share in checked.values())
@@ -121,18 +121,18 @@ def test_checked_thresholds_are_ordered(given_c: dict[int, float]) -> None:
         ({1: 0.7, 2: float("inf")}, r"thresholds\[2\]=inf is not a share"),
         ({1: 0.7, 2: -1e-9}, r"thresholds\[2\]=-1e-09 is not a share"),
         ({1: 1.0 + 1e-9, 2: 0.1}, r"thresholds\[1\]=1.000000001 is not a share"),
-        # Which size a lone number or a list is meant for is not guessed.
+        # Nobody guesses which size a lone number or a list is meant for.
         *((wrong, "must map sizes to shares") for wrong in (0.7, [0.7, 0.1], "0.7", None)),
     ],
 )
-def test_unsound_thresholds_are_refused(thresholds: Any, match: str) -> None:
-    """Each threshold is named that is missing, unknown, or no share; NaN is none."""
+def test_invalid_thresholds_are_refused(thresholds: Any, match: str) -> None:
+    """The error names a threshold that is missing, unknown or, like NaN, not a share."""
     with pytest.raises(SettingsError, match=match):
         check_thresholds(PAPER, thresholds)
 
 
 def test_longest_registry() -> None:
-    """A registry of exactly the longest length is accepted, one more slot is refused."""
+    """A registry of the maximum length is accepted, and refused with one more slot."""
     longest, too_long = (Codebook((1, MAX_REGISTRY_LENGTH - 1 + more)) for more in (0, 1))
     assert longest.length == MAX_REGISTRY_LENGTH
     assert check_thresholds(longest, {1: 0.5}) == {1: 0.5}

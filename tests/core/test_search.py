@@ -22,7 +22,7 @@ from dubhe_flwr.errors import SettingsError
 
 @pytest.mark.parametrize("reference_set", [(1, 2, 10), (1, 10), (1, 3, 26), (10,)])
 def test_grid_holds_valid_thresholds(reference_set: tuple[int, ...]) -> None:
-    """Each candidate passes the check, differs from the others and can be met by a client."""
+    """Every candidate is valid, unique, and within reach of some client."""
     codebook = Codebook(reference_set)
     grid = candidate_grid(codebook)
     assert len({tuple(candidate.values()) for candidate in grid}) == len(grid)
@@ -34,8 +34,8 @@ def test_grid_holds_valid_thresholds(reference_set: tuple[int, ...]) -> None:
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 500), num_participants=st.integers(1, 30))
-def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> None:
-    """Summed contributions give E[p_o] = sum P_k p_k / sum P_k, and the best candidate by it."""
+def test_sums_match_the_definition(seed: int, num_participants: int) -> None:
+    """Summed contributions give E[p_o] = sum P_k p_k / sum P_k, and the best candidate with it."""
     rng = np.random.default_rng(seed)
     codebook = Codebook((1, 2, 4))
     grid = candidate_grid(codebook)
@@ -60,7 +60,7 @@ def test_sums_are_those_of_the_definition(seed: int, num_participants: int) -> N
 
 
 def test_contribution_is_rounded_to_the_nearest() -> None:
-    """A third of a unit is 0, two thirds are 1, and a probability above 1 does not occur."""
+    """A third of a unit rounds to 0 and two thirds to 1; no probability exceeds 1."""
     contribution = search_contribution([1, 2, FIXED_POINT_SCALE - 3], [1 / 3, 1.0])
     third = round(FIXED_POINT_SCALE / 3)
     assert contribution.dtype == np.int64
@@ -68,8 +68,8 @@ def test_contribution_is_rounded_to_the_nearest() -> None:
     assert contribution[1].tolist() == [1, 2, FIXED_POINT_SCALE - 3, FIXED_POINT_SCALE]
 
 
-def test_candidates_are_compared_by_their_distance_not_by_their_total() -> None:
-    """Few participants make none nearer; the first of equal ones wins, without rounding."""
+def test_candidates_compare_by_distance_not_by_total() -> None:
+    """Fewer participants are no advantage; ties go to the first, without rounding."""
     assert best_candidate([[2, 0, 2], [30, 20, 50], [300, 200, 500]]) == 1
     assert best_candidate([[3, 1, 2, 6], [1, 2, 3, 6], [300, 100, 200, 600]]) == 0
     assert type(best_candidate([[1, 1, 2]])) is int

@@ -1,4 +1,4 @@
-"""Keys that all tests of the encryption share; 512 bits are quick and far too short for use."""
+"""Keys shared by all tests of the encryption; 512 bits are fast, and far too short for use."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def full_size_key() -> SecretKey:
 
 @pytest.fixture(scope="session")
 def bad_vectors(secret_key: SecretKey) -> dict[str, bytes]:
-    """Return vectors that every check of a single ciphertext has to refuse."""
+    """Return vectors that every check of a single ciphertext must refuse."""
     n = secret_key.public_key.n
     good = secret_key.encrypt([3])
     numbers = {

@@ -1,4 +1,4 @@
-"""Tests of the packing of counters in plaintexts."""
+"""Tests of packing counters into plaintexts."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def draw_counters(data: st.DataObject, slots: Slots) -> Counters:
 
 @given(layout=layouts(), data=st.data())
 def test_unpack_returns_what_was_packed(layout: Layout, data: st.DataObject) -> None:
-    """Packing and unpacking are inverse for every layout and every field of it."""
+    """Unpacking inverts packing, for every layout and every field."""
     for name, slots in layout.fields.items():
         counters = draw_counters(data, slots)
         plaintexts = layout.pack(name, counters)
@@ -53,7 +53,7 @@ def test_unpack_returns_what_was_packed(layout: Layout, data: st.DataObject) -> 
 
 @given(layout=layouts())
 def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
-    """The largest possible sum, of all clients with all slots full, unpacks to itself."""
+    """The largest possible sum, all slots of all clients full, unpacks correctly."""
     for name, slots in layout.fields.items():
         counters = np.full(slots.number, slots.largest)
         plaintexts = [plaintext * layout.max_clients for plaintext in layout.pack(name, counters)]
@@ -74,13 +74,13 @@ def test_no_slot_overflows_into_the_next(layout: Layout) -> None:
     ],
 )
 def test_unfit_counters_are_not_packed(values: Counters) -> None:
-    """Counters of a wrong range, shape or type are refused."""
+    """Counters of the wrong range, shape or type are refused."""
     with pytest.raises(SettingsError, match="distribution"):
         LAYOUT.pack("distribution", values)
 
 
 def test_refusal_names_no_counter() -> None:
-    """A counter is the client's secret and stands in no message."""
+    """No error quotes a counter, since counters are the client's secret."""
     with pytest.raises(SettingsError) as refusal:
         LAYOUT.pack("distribution", np.full(62, 987_654_321))
     assert "987" not in str(refusal.value)
@@ -100,8 +100,8 @@ def test_refusal_names_no_counter() -> None:
         pytest.param(lambda first, last: [first - (1 << 60 * 34), last], id="negative"),
     ],
 )
-def test_what_is_no_sum_is_not_unpacked(change: Callable[..., list[int]]) -> None:
-    """Plaintexts that no two clients can have added up to are refused without detail."""
+def test_impossible_sum_is_not_unpacked(change: Callable[..., list[int]]) -> None:
+    """Plaintexts that two clients cannot have added up to are refused without detail."""
     full = LAYOUT.pack("distribution", np.full(62, DISTRIBUTION.largest))
     first, last = (2 * part for part in full)
     assert LAYOUT.unpack("distribution", [first, last], 2).sum() == 124 * 2**20
@@ -112,14 +112,14 @@ def test_what_is_no_sum_is_not_unpacked(change: Callable[..., list[int]]) -> Non
 
 @pytest.mark.parametrize("num_addends", [0, -1, 8963])
 def test_number_of_addends_is_bounded(num_addends: int) -> None:
-    """No sum is of nobody, or of more clients than the layout was made for."""
+    """A sum has at least one client, and at most the number the layout was made for."""
     with pytest.raises(SettingsError, match=f"num_addends={num_addends}"):
         LAYOUT.unpack("registry", [0], num_addends)
 
 
 @given(bit=st.integers(0, 1022))
 def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
-    """One flipped bit of a ciphertext makes it noise, if it is a ciphertext at all."""
+    """A flipped bit turns a ciphertext into noise, which does not unpack."""
     layout = Layout(512, 3, {"registry": Slots(10, 1)})
     vector = secret_key.encrypt(layout.pack("registry", np.ones(10, dtype=int)))
     flipped = (int.from_bytes(vector, "big") ^ 1 << bit).to_bytes(len(vector), "big")
@@ -141,6 +141,6 @@ def test_flipped_bit_is_not_unpacked(secret_key: SecretKey, bit: int) -> None:
     ],
 )
 def test_bad_settings_are_refused(make: Callable[[], object], named: str) -> None:
-    """Settings that cannot work are refused by a sentence that names them."""
+    """Settings that cannot work are refused, and the error names them."""
     with pytest.raises(SettingsError, match=named):
         make()

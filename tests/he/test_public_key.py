@@ -1,4 +1,4 @@
-"""Tests of the public key and of what it takes for a ciphertext."""
+"""Tests of the public key and of what it accepts as a ciphertext."""
 
 import hashlib
 import pickle
@@ -20,8 +20,8 @@ def test_bytes_round_trip(secret_key: SecretKey) -> None:
     assert pickle.loads(pickle.dumps(public_key)) == public_key  # noqa: S301
 
 
-def test_what_is_shown_is_short(secret_key: SecretKey) -> None:
-    """Size and the beginning of the digest tell keys apart; hundreds of digits do not help."""
+def test_repr_is_short(secret_key: SecretKey) -> None:
+    """The repr shows the size and the start of the digest, not hundreds of digits."""
     public_key = secret_key.public_key
     digest = public_key.digest().hex()[:8]
     assert repr(public_key) == str(public_key) == f"PublicKey(bits=512, digest={digest})"
@@ -47,14 +47,12 @@ def test_unfit_modulus_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("n", [0, 15, 2**511, 2**520 + 1])
 def test_unfit_number_is_no_key(n: int) -> None:
-    """An even modulus, or one of an unfit size, is refused."""
+    """A modulus that is even or of an unfit size is refused."""
     with pytest.raises(SettingsError):
         PublicKey(n)
 
 
-def test_no_ciphertext_is_valid_that_is_not_one(
-    secret_key: SecretKey, bad_vectors: dict[str, bytes]
-) -> None:
+def test_invalid_ciphertext_is_found(secret_key: SecretKey, bad_vectors: dict[str, bytes]) -> None:
     """Zero, multiples of n or of a prime, numbers out of range and wrong lengths are invalid."""
     for name, vector in bad_vectors.items():
         assert not secret_key.public_key.is_valid(vector), name
@@ -63,14 +61,14 @@ def test_no_ciphertext_is_valid_that_is_not_one(
 def test_parse_refuses_wrong_length_and_range(
     secret_key: SecretKey, bad_vectors: dict[str, bytes]
 ) -> None:
-    """What can be refused without arithmetic is refused as it arrives."""
+    """Parsing refuses everything that can be refused without arithmetic."""
     for name in ("0", "n^2", "n^2+1", "all ones", "empty", "truncated", "padded", "two"):
         with pytest.raises(InvalidCiphertextError):
             secret_key.public_key.parse(bad_vectors[name])
 
 
 def test_vector_is_valid_only_as_a_whole(secret_key: SecretKey) -> None:
-    """One bad ciphertext at any place, or a wrong number of them, spoils a vector."""
+    """One bad ciphertext anywhere, or a wrong number of them, makes a vector invalid."""
     public_key = secret_key.public_key
     good = [secret_key.encrypt([value]) for value in range(3)]
     assert public_key.is_valid(b"".join(good), 3)
@@ -83,7 +81,7 @@ def test_vector_is_valid_only_as_a_whole(secret_key: SecretKey) -> None:
 
 
 def test_one_is_a_ciphertext(secret_key: SecretKey) -> None:
-    """The number 1 is a legitimate encryption of 0, though no client will ever happen on it."""
+    """The number 1 is a valid encryption of 0, though no client will ever produce it."""
     one = (1).to_bytes(128, "big")
     assert secret_key.public_key.is_valid(one)
     assert secret_key.decrypt(one) == [0]

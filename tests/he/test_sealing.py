@@ -25,7 +25,7 @@ from dubhe_flwr.he.secret_key import SecretKey
 
 @dataclass(frozen=True)
 class Delivery:
-    """A key, its recipient, what it is sealed for, and the seal."""
+    """A key, its recipient, the context, and the sealed key."""
 
     key: SecretKey
     recipient: RecipientKey
@@ -33,7 +33,7 @@ class Delivery:
     sealed: bytes
 
     def open(self, **changes: Any) -> SecretKey:
-        """Open the seal, or another one, in its context or another one."""
+        """Open this sealed key, or another one, in its own context or another one."""
         context = replace(self.context, **changes.get("context", {}))
         sealed, recipient = changes.get("sealed", self.sealed), changes.get("recipient")
         public_key = changes.get("public_key", self.key.public_key)
@@ -56,7 +56,7 @@ def delivery(full_size_key: SecretKey) -> Delivery:
 
 
 def test_sealed_key_opens(delivery: Delivery) -> None:
-    """The recipient gets the very key, even after a restart from stored bytes."""
+    """The recipient gets the same key, even after a restart from stored bytes."""
     again = RecipientKey.from_bytes(delivery.recipient.to_bytes())
     assert again.public_bytes == delivery.recipient.public_bytes
     opened = delivery.open(recipient=again)
@@ -66,19 +66,19 @@ def test_sealed_key_opens(delivery: Delivery) -> None:
 
 @pytest.mark.parametrize(("key_bits", "size"), [(512, 80), (2048, 176), (3072, 240)])
 def test_size_is_fixed(key_bits: int, size: int) -> None:
-    """A sealed key takes half a modulus and 48 bytes."""
+    """A sealed key has 48 bytes more than half a modulus."""
     assert sealed_bytes(key_bits) == size
 
 
 @pytest.mark.parametrize("key_bits", [0, 496, 2056])
-def test_no_key_of_an_unfit_size_has_a_size(key_bits: int) -> None:
-    """A seal of a key that cannot be is not waited for."""
+def test_unfit_key_size_has_no_sealed_size(key_bits: int) -> None:
+    """No sealed key of an unfit size can exist, so none is expected."""
     with pytest.raises(SettingsError, match=f"key_bits={key_bits}"):
         sealed_bytes(key_bits)
 
 
-def test_seals_are_of_the_fixed_size_and_never_alike(delivery: Delivery) -> None:
-    """Sealing twice gives different bytes, which hold no part of the prime."""
+def test_sealing_is_randomised(delivery: Delivery) -> None:
+    """Sealing twice gives different bytes, of the fixed size and without any part of the prime."""
     again = seal(delivery.key, delivery.recipient.public_bytes, delivery.context)
     assert len(delivery.sealed) == len(again) == sealed_bytes(2048)
     assert delivery.sealed != again
@@ -86,7 +86,7 @@ def test_seals_are_of_the_fixed_size_and_never_alike(delivery: Delivery) -> None
 
 
 def changed_seals(sealed: bytes) -> Iterator[bytes]:
-    """Yield the seal with each bit flipped, cut to each length, and with something added."""
+    """Yield the sealed key with each bit flipped, cut to each length, and extended."""
     whole = int.from_bytes(sealed, "big")
     for bit in range(8 * len(sealed)):
         yield (whole ^ 1 << bit).to_bytes(len(sealed), "big")
@@ -98,8 +98,8 @@ def changed_seals(sealed: bytes) -> Iterator[bytes]:
         yield bytes.fromhex(point) + sealed[32:]
 
 
-def test_changed_seals_are_refused(delivery: Delivery) -> None:
-    """Each of 1593 changed seals is refused without detail."""
+def test_changed_sealed_keys_are_refused(delivery: Delivery) -> None:
+    """Each of 1593 changed sealed keys is refused without detail."""
     refused = 0
     for changed in changed_seals(delivery.sealed):
         with pytest.raises(SealError) as refusal:
@@ -117,16 +117,16 @@ def test_changed_seals_are_refused(delivery: Delivery) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )  # fmt: skip
-def test_seal_opens_in_no_other_context(delivery: Delivery, change: dict[str, Any]) -> None:
-    """A seal of another protocol, epoch, agent, layout, recipient or modulus is refused."""
+def test_sealed_key_opens_in_no_other_context(delivery: Delivery, change: dict[str, Any]) -> None:
+    """A key sealed for another protocol, epoch, agent, layout, recipient or modulus is refused."""
     other, recipient = PublicKey(delivery.key.public_key.n + 2), RecipientKey.generate()
     for wrong in ({"context": change}, {"recipient": recipient}, {"public_key": other}):
         with pytest.raises(SealError):
             delivery.open(**wrong)
 
 
-def test_well_sealed_rubbish_is_refused(delivery: Delivery) -> None:
-    """An intact seal is no key unless it holds a prime of the modulus."""
+def test_sealed_garbage_is_refused(delivery: Delivery) -> None:
+    """What opens is refused unless it is a prime of the modulus."""
     good, one = delivery.key.to_bytes(), (1).to_bytes(128, "big")
     assert delivery.open(sealed=delivery.holding(good))
     modulus = delivery.key.public_key.to_bytes()
@@ -135,8 +135,8 @@ def test_well_sealed_rubbish_is_refused(delivery: Delivery) -> None:
             delivery.open(sealed=delivery.holding(content))
 
 
-def test_seal_in_the_name_of_another_modulus_is_refused(delivery: Delivery) -> None:
-    """A seal has to name the very modulus, even if seal and key are intact."""
+def test_key_sealed_for_another_modulus_is_refused(delivery: Delivery) -> None:
+    """A key is refused if it was sealed for another modulus, even if it is otherwise intact."""
     sealed = delivery.holding(delivery.key.to_bytes(), bytes(32))
     with pytest.raises(SealError):
         delivery.open(sealed=sealed)
@@ -155,14 +155,14 @@ LOW_ORDER_POINTS = [  # RFC 7748, section 6.1, and the points of small order of 
 
 @pytest.mark.parametrize("public", ["", "02" * 31, "02" * 33, *LOW_ORDER_POINTS])
 def test_unusable_public_bytes_are_refused(delivery: Delivery, public: str) -> None:
-    """Nothing is sealed to bytes of a wrong length or to a point of small order."""
+    """Nothing is sealed to a public key of the wrong length or to a point of small order."""
     with pytest.raises(MalformedMessageError):
         seal(delivery.key, bytes.fromhex(public), delivery.context)
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_stored_key_of_wrong_size_is_refused(size: int) -> None:
-    """A recipient key is 32 bytes."""
+    """A recipient key has 32 bytes."""
     with pytest.raises(SealError) as refusal:
         RecipientKey.from_bytes(bytes(size))
     assert refusal.value.args == ()
@@ -170,7 +170,7 @@ def test_stored_key_of_wrong_size_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy, json.dumps, vars])
 def test_recipient_key_is_hidden(copied: Callable[[Any], object]) -> None:
-    """What is printed shows the public half only, and neither pickle, copy nor vars gets at it."""
+    """The repr shows only the public half, and pickle, copy and vars cannot get the private one."""
     key = RecipientKey.generate()
     assert repr(key) == f"RecipientKey(<hidden>, public={key.public_bytes.hex()[:8]})"
     with pytest.raises(TypeError):

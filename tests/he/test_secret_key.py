@@ -19,10 +19,8 @@ from dubhe_flwr.he.secret_key import SecretKey, generate_secret_key
 
 
 @given(data=st.data())
-def test_encryption_equals_that_of_phe_bit_for_bit(
-    secret_key: SecretKey, data: st.DataObject
-) -> None:
-    """With the same r, prime-wise obfuscation gives the same ciphertext as phe's r^n mod n^2."""
+def test_encryption_equals_phe_bit_for_bit(secret_key: SecretKey, data: st.DataObject) -> None:
+    """With the same r, obfuscating by primes gives the same ciphertext as phe's r^n mod n^2."""
     n, p, q = secret_key.public_key.n, secret_key._p, secret_key._q
     plaintext = data.draw(st.integers(0, n - 1))
     r = data.draw(st.integers(1, n - 1).filter(lambda r: gmpy2.gcd(r, n) == 1))
@@ -32,7 +30,7 @@ def test_encryption_equals_that_of_phe_bit_for_bit(
 
 @given(data=st.data())
 def test_decryption_agrees_with_phe(secret_key: SecretKey, data: st.DataObject) -> None:
-    """Each of two parties decrypts what the other encrypted."""
+    """We decrypt what phe encrypts, and phe decrypts what we encrypt."""
     n = secret_key.public_key.n
     public = phe.PaillierPublicKey(n)
     private = phe.PaillierPrivateKey(public, secret_key._p, secret_key._q)
@@ -60,7 +58,7 @@ def test_obfuscation_is_fresh_and_uniform_modulo_each_prime(secret_key: SecretKe
 def test_randomness_is_drawn_from_every_unit(
     secret_key: SecretKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both numbers come from the operating system, from 1 to the prime less 1."""
+    """Both numbers come from the operating system and lie between 1 and the prime less 1."""
     bounds: list[int] = []
     drawn: list[tuple[int, int]] = []
 
@@ -82,7 +80,7 @@ def test_randomness_is_drawn_from_every_unit(
 def test_interpreter_lock_is_released_for_exponentiations_only(
     secret_key: SecretKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other threads run during exponentiations, and the thread's own setting comes back."""
+    """Other threads run during exponentiations, and afterwards the thread's setting is restored."""
     released: list[bool] = []
 
     def recorded(base: int, exponent: int, modulus: int) -> int:
@@ -97,8 +95,8 @@ def test_interpreter_lock_is_released_for_exponentiations_only(
     assert gmpy2.get_context().allow_release_gil is False
 
 
-def test_plaintext_out_of_range_is_refused_unnamed(secret_key: SecretKey) -> None:
-    """A plaintext is in 0..n-1, and one that is not stands in no message."""
+def test_plaintext_out_of_range_is_not_quoted(secret_key: SecretKey) -> None:
+    """A plaintext outside 0..n-1 is refused, and no error quotes it."""
     n = secret_key.public_key.n
     for plaintext in (-1, -(2**100), n, n + 1):
         with pytest.raises(
@@ -108,7 +106,7 @@ def test_plaintext_out_of_range_is_refused_unnamed(secret_key: SecretKey) -> Non
             secret_key.encrypt([0, plaintext])
 
 
-def test_what_is_no_ciphertext_is_not_decrypted(
+def test_invalid_ciphertext_is_not_decrypted(
     secret_key: SecretKey, bad_vectors: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bad bytes are refused before any decryption, without detail, cause or context."""
@@ -128,7 +126,7 @@ def test_what_is_no_ciphertext_is_not_decrypted(
 
 
 def test_key_comes_back_from_its_bytes(secret_key: SecretKey) -> None:
-    """Either prime alone, with the modulus, is the whole key."""
+    """Either prime together with the modulus gives the whole key."""
     assert len(secret_key.to_bytes()) == 32
     vector = secret_key.encrypt([99])
     for prime in (secret_key._p, secret_key._q):
@@ -137,10 +135,10 @@ def test_key_comes_back_from_its_bytes(secret_key: SecretKey) -> None:
         assert secret_key.decrypt(again.encrypt([98])) == [98]
 
 
-def test_bytes_that_are_no_prime_of_the_modulus_are_refused(
+def test_bytes_other_than_a_prime_factor_are_refused(
     secret_key: SecretKey, foreign_key: SecretKey
 ) -> None:
-    """Only a prime that divides the modulus, written at full length, is a key."""
+    """Only a prime factor of the modulus, at full length, is a key."""
     p = secret_key._p
     numbers = (0, 1, p + 2, p - 1, foreign_key._p, 2**256 - 1)
     candidates = [number.to_bytes(32, "big") for number in numbers]
@@ -159,7 +157,7 @@ def next_prime(number: int) -> int:
 
 
 def test_prime_that_leaves_a_remainder_is_refused(secret_key: SecretKey) -> None:
-    """A prime beside a true one is refused even if the rounded quotient is a prime as well."""
+    """The prime next to a factor is refused, even if the rounded quotient is also a prime."""
     n, candidate = secret_key.public_key.n, next_prime(secret_key._p)
     while not gmpy2.is_prime(n // candidate):
         candidate = next_prime(candidate)
@@ -178,17 +176,17 @@ def test_prime_that_leaves_a_remainder_is_refused(secret_key: SecretKey) -> None
     ],
     ids=["equal", "p composite", "q composite", "sizes differ", "p divisible by 3"],
 )
-def test_unfit_modulus_opens_with_no_prime(p: int, q: int) -> None:
-    """Equal, composite or unbalanced factors are no secret key, though they divide n."""
+def test_unfit_modulus_has_no_secret_key(p: int, q: int) -> None:
+    """Equal, composite or unbalanced factors are refused, though they divide n."""
     public_key = PublicKey(p * q)
     assert public_key.bits == 512
-    for _ in range(20):  # the base of the test for primes is random
+    for _ in range(20):  # the base of the primality test is random
         with pytest.raises(SealError):
             SecretKey.from_bytes(p.to_bytes(32, "big"), public_key)
 
 
-def test_the_base_of_the_test_for_primes_is_random() -> None:
-    """A composite that base 2 and every fifth one take for a prime is refused by most nodes."""
+def test_base_of_the_primality_test_is_random() -> None:
+    """Most nodes refuse a composite that passes with base 2 and with every fifth base."""
     factor = 0x9F0BD4843D1452480F4D2E33E3127FC5
     p, q = factor * (2 * factor - 1), next_prime(3 << 254)
     assert gmpy2.is_strong_prp(p, 2)
@@ -202,8 +200,10 @@ def test_the_base_of_the_test_for_primes_is_random() -> None:
 
 
 @pytest.mark.parametrize("show", [repr, str, "{}".format, ascii])
-def test_no_prime_is_shown(secret_key: SecretKey, show: Callable[[object], str]) -> None:
-    """What is printed holds neither prime, in decimal nor in hexadecimal."""
+def test_nothing_printed_shows_a_prime(
+    secret_key: SecretKey, show: Callable[[object], str]
+) -> None:
+    """Neither prime is ever printed, in decimal or in hexadecimal."""
     shown = show(secret_key).lower()
     for prime in (secret_key._p, secret_key._q):
         assert str(prime)[:12] not in shown
@@ -222,7 +222,7 @@ def test_no_prime_is_shown(secret_key: SecretKey, show: Callable[[object], str])
     ],
 )
 def test_key_is_never_copied_out(secret_key: SecretKey, copied: Callable[[Any], object]) -> None:
-    """Neither pickle, copy, JSON nor vars gets at a key."""
+    """Pickle, copy, JSON and vars cannot get at a key."""
     with pytest.raises(TypeError) as refusal:
         copied(secret_key)
     assert str(secret_key._p)[:12] not in str(refusal.value)
@@ -230,6 +230,6 @@ def test_key_is_never_copied_out(secret_key: SecretKey, copied: Callable[[Any], 
 
 @pytest.mark.parametrize("key_bits", [0, 496, 520, 2047])
 def test_unfit_key_size_is_refused(key_bits: int) -> None:
-    """A key size is a multiple of 16 from 512 on."""
+    """A key size must be a multiple of 16 and at least 512."""
     with pytest.raises(SettingsError, match=f"key_bits={key_bits}"):
         generate_secret_key(key_bits)

@@ -1,4 +1,4 @@
-"""Tests of signatures by pinned keys: only those of a trusted key over the very statement count."""
+"""Tests of pinned keys: a signature counts only if a trusted key made it over this statement."""
 
 import copy
 import pickle
@@ -19,13 +19,13 @@ STRANGER = KEYS[3]
 
 
 def signed(statement: bytes = b"statement", key: Ed25519PrivateKey = KEYS[0]) -> bytes:
-    """Return a signature of a key, trusted or not."""
+    """Return a signature by a key, trusted or not."""
     return PinnedKeys(key, [key.public_key()]).sign(statement)
 
 
 @given(statement=st.binary(max_size=300), signer=st.integers(0, 2))
 def test_the_signer_is_named(statement: bytes, signer: int) -> None:
-    """A signature has its fixed size and tells which of the trusted keys made it."""
+    """A signature has a fixed size and shows which trusted key made it."""
     signature = PinnedKeys(KEYS[signer], TRUSTED).sign(statement)
     assert len(signature) == SIGNATURE_BYTES
     found = TrustedKeys(TRUSTED).signer(statement, signature)
@@ -33,8 +33,8 @@ def test_the_signer_is_named(statement: bytes, signer: int) -> None:
 
 
 @given(bit=st.integers(0, 8 * SIGNATURE_BYTES - 1))
-def test_no_bit_of_a_signature_may_differ(bit: int) -> None:
-    """Whichever bit is flipped, of the signer or of the signature, it is refused."""
+def test_flipped_bit_of_a_signature_is_refused(bit: int) -> None:
+    """A signature is refused if any bit of it or of its signer is flipped."""
     spoilt = bytearray(signed())
     spoilt[bit // 8] ^= 1 << bit % 8
     with pytest.raises(UntrustedError):
@@ -44,18 +44,18 @@ def test_no_bit_of_a_signature_may_differ(bit: int) -> None:
 @pytest.mark.parametrize(
     ("signature", "match"),
     [
-        (None, "no signature"),
-        (b"", "no signature"),
-        (signed() + b"\0", "no signature"),
-        (signed()[:-1], "no signature"),
+        (None, "missing"),
+        (b"", "missing"),
+        (signed() + b"\0", "missing"),
+        (signed()[:-1], "missing"),
         (signed(key=STRANGER), "not trusted"),
-        (signed(b"statements"), "something else"),
-        (signed()[:32] + signed(key=KEYS[1])[32:], "something else"),
-        (signed()[:32] + bytes(64), "something else"),
+        (signed(b"statements"), "another statement"),
+        (signed()[:32] + signed(key=KEYS[1])[32:], "another statement"),
+        (signed()[:32] + bytes(64), "another statement"),
     ],
 )
-def test_what_is_no_signature_is_refused(signature: bytes | None, match: str) -> None:
-    """Missing, cut, foreign and borrowed signatures are told apart."""
+def test_invalid_signature_is_refused(signature: bytes | None, match: str) -> None:
+    """The error distinguishes missing, cut, untrusted and borrowed signatures."""
     with pytest.raises(UntrustedError, match=match):
         TrustedKeys(TRUSTED).signer(b"statement", signature)
 
@@ -71,7 +71,7 @@ def test_what_is_no_signature_is_refused(signature: bytes | None, match: str) ->
     ],
 )
 def test_trusted_keys_that_cannot_work_are_refused(keys: Any, match: str) -> None:
-    """None at all, the same twice, and other kinds of keys."""
+    """An empty list, a repeated key and other kinds of keys are refused."""
     with pytest.raises(SettingsError, match=match):
         TrustedKeys(keys)
 
@@ -86,13 +86,13 @@ def test_trusted_keys_that_cannot_work_are_refused(keys: Any, match: str) -> Non
     ],
 )
 def test_a_signing_key_that_cannot_work_is_refused(own: Any, match: str) -> None:
-    """Others would not trust a key that is not on the list that all share."""
+    """A key is refused if it is of another kind or missing from the trusted keys."""
     with pytest.raises(SettingsError, match=match):
         PinnedKeys(own, TRUSTED)
 
 
 def test_a_signing_key_is_hidden() -> None:
-    """Neither repr nor pickle nor a copy shows it."""
+    """Repr, pickle and copy do not reveal the signing key."""
     keys = PinnedKeys(KEYS[0], TrustedKeys(TRUSTED))
     assert repr(keys) == "PinnedKeys(<hidden>, 3 trusted)"
     for write in (pickle.dumps, copy.copy, copy.deepcopy):
