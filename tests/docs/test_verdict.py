@@ -34,7 +34,7 @@ def test_the_page_has_the_table_of_the_measurements() -> None:
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*/*-n=[23]?-*.json"))[::12])
 def test_a_study_finds_the_same_today(file: Path) -> None:
-    """What was found of random selection then is found today; prices are others since."""
+    """Random selection is as balanced as then, and Dubhe more so where the study says it helps."""
     content = json.loads(file.read_text(encoding="utf-8"))
     config, told = content["cell"]["config"], content["result"]
     federation = FederationSettings.of(**{name: config[name] for name in FEDERATION})
@@ -42,4 +42,4 @@ def test_a_study_finds_the_same_today(file: Path) -> None:
     found = study(counts, num_participants=config["num_participants"], key_bits=512)
     for of in ("lasting", "distance"):
         assert getattr(found.methods["random"], of) == pytest.approx(told[of]["random"])
-        assert getattr(found.methods["dubhe"], of) < 1.1 * told[of]["random"]
+        assert found.helps == "not" or getattr(found.methods["dubhe"], of) < told[of]["random"]

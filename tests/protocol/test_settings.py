@@ -146,11 +146,11 @@ def test_what_is_announced_of_a_simulation(simulation: Any, simulated: bool, vau
             {"determination": Tries(2**11), "rounds_per_draw": 2**10, "max_draws_per_epoch": 2**20},
             "rounds_per_draw=1024 rounds makes more than 1048576 draws in one message",
         ),
-        ({"key_bits": 1000}, "key_bits=1000 is not a multiple of 16"),
+        ({"key_bits": 1000}, "key_bits=1000 must be a multiple of 16"),
         ({"key_bits": 16384}, "keys of 8192 bits, not 10 and 16384"),
         ({"max_registered": 2**42}, "The terms of the epoch cannot work"),
         ({"rule": Paper((1, 2, 62), "search"), "key_bits": 512}, "The rule takes .* ciphertexts"),
-        ({"rule": Prices(), "key_bits": 2050}, "key_bits=2050 is not a multiple of 16"),
+        ({"rule": Prices(), "key_bits": 2050}, "key_bits=2050 must be a multiple of 16"),
         ({"rule": Prices(), "key_bits": 16384}, "keys of 8192 bits"),
         ({"rule": Prices(), "max_registered": 2**50}, "The terms of the epoch cannot work"),
         (

@@ -99,7 +99,7 @@ class Prices(Rule):
     def determination(self, num_participants: int) -> Determination:
         """Return a single try of K volunteers, or of as many times K as noise allows prices."""
         least = LEAST_VOLUNTEERS if self.noise != 0.0 else 1
-        return Tries(1, ceil(least / num_participants))
+        return Tries(1, ceil(least / max(1, num_participants)))
 
     @property
     def hides_clients(self) -> bool:

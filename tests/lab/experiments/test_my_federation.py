@@ -56,7 +56,15 @@ def distances(
 ) -> tuple[float, float]:
     """Return the distance from uniform that a study predicts, and the one of an encrypted run."""
     counts, wanted, equal = federation(seed, most_clients, most_classes)
-    found = study(counts, num_participants=wanted, equal_weights=equal, key_bits=512, seed=seed)
+    rule = Prices(noise=0.0)
+    found = study(
+        counts,
+        num_participants=wanted,
+        rule=rule,
+        equal_weights=equal,
+        key_bits=512,
+        seed=seed,
+    )
     weighted = label_distribution(counts) if equal else counts
     run = fmean(
         distance_to_uniform(global_distribution(weighted[list(plan.participants)]))
@@ -79,7 +87,7 @@ def test_it_foretells_the_encrypted_run(
     num_rounds: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The prediction holds within a tenth for a wide range of N, K, C, skew and client sizes."""
+    """Without noise, which differs from run to run, the prediction holds within a tenth."""
     monkeypatch.setattr("dubhe_lab.experiments.my_federation._ROUNDS", num_rounds)
     foretold, run = distances(seed, most_clients, most_classes, num_rounds)
     assert foretold == pytest.approx(run, rel=0.1, abs=0.01)  # of 0 to 2
@@ -185,10 +193,10 @@ def test_other_numbers_of_participants_are_shown() -> None:
 
 def test_what_it_shows() -> None:
     """The text fits 80 columns, the HTML escapes it, and the code can be pasted."""
-    found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0), key_bits=512)
+    found = study(SKEWED, num_participants=5, rule=Prices(coverage=1.0, noise=0.0), key_bits=512)
     assert found.code.endswith(
         "strategy = Dubhe(\n    FedAvg(),\n    num_participants=5,\n"
-        "    rule=Prices(coverage=1.0),\n    key_bits=512,\n)"
+        "    rule=Prices(coverage=1.0, noise=0.0),\n    key_bits=512,\n)"
     )
     pasted: dict[str, Any] = {}
     exec(found.code, pasted)  # noqa: S102 - it is to be pasted
@@ -213,8 +221,8 @@ def test_what_it_shows() -> None:
     assert registering.exchanges == pytest.approx(len(first.stages), abs=1)
     assert registering.bytes_up == pytest.approx(first.bytes_up, rel=0.2)
     assert registering.bytes_down == pytest.approx(first.bytes_down, rel=0.1)
-    assert registering.exchanges > other.exchanges == 1
-    assert other.messages == len(SKEWED)
+    assert registering.exchanges > 1 > other.exchanges  # which draws for several rounds
+    assert other.messages == pytest.approx(len(SKEWED) * other.exchanges)
     assert 0 < other.node_seconds < registering.node_seconds
 
 

@@ -186,16 +186,30 @@ def _costs(
         measured = next(timed)
         seconds = time.perf_counter() - began
         times = fmean(plan.num_registered for plan in own) / measured.num_registered
-        # In the clear nobody makes a key.
-        of_keys = int(registers)
         costs[name] = Cost(
-            exchanges=fmean(len(plan.stages) for plan in own) + of_keys,
-            messages=fmean(sum(report.sent for report in plan.stages) for plan in own) + of_keys,
+            exchanges=fmean(len(plan.stages) + len(_of_vault(plan, measured)) for plan in own),
+            messages=fmean(
+                sum(report.sent for report in (*plan.stages, *_of_vault(plan, measured)))
+                for plan in own
+            ),
             bytes_up=times * measured.bytes_up,
             bytes_down=times * measured.bytes_down,
             node_seconds=seconds / len(some),
         )
     return costs
+
+
+def _of_vault(plain: Plan, encrypted: Plan) -> list[StageReport]:
+    """Return the exchanges that a plain round lacks, in which keys are made and sums opened."""
+    reports = _reports(encrypted)
+    num_sums = max(1, sum(report.stage == Stage.SETTLE for report in plain.stages))
+    numbers = {Stage.KEYGEN: 1, Stage.APPOINT: 1, Stage.OPEN: num_sums}
+    return [
+        reports[stage]
+        for stage, number in numbers.items()
+        if stage in reports
+        for _ in range(number)
+    ]
 
 
 def _reports(plan: Plan) -> dict[str, StageReport]:
