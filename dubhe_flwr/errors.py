@@ -1,32 +1,32 @@
-"""The errors of this package: one tree, each message a sentence that says what to do."""
+"""The package's errors: one tree under `DubheError`. Each message says what to do."""
 
 
 class DubheError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of every error that this package raises on purpose."""
 
 
 class SettingsError(DubheError, ValueError):
-    """A setting that cannot work; the message names the value and the remedy."""
+    """A setting that cannot work; the message names the value and says how to fix it."""
 
 
 class CheckpointError(DubheError):
-    """A saved state that cannot be taken up; the message names the key, file or version."""
+    """A saved state that cannot be loaded; the message names the key, file or version."""
 
 
 class DataError(DubheError):
-    """A data set that is missing or unfit; the message says what to fetch and where to put it."""
+    """A missing or unfit data set; the message says what to provide, and where."""
 
 
 class InvalidCiphertextError(DubheError):
-    """Bytes that are not a ciphertext under the key at hand."""
+    """Bytes that are not a ciphertext under the given key."""
 
 
 class DecryptionError(DubheError):
-    """A decryption that failed a check. It carries no detail, and so is of no use as an oracle."""
+    """A decryption that failed a check. It has no detail, so that it cannot serve as an oracle."""
 
 
 class SealError(DubheError):
-    """A sealed key that does not open for this recipient and context. It carries no detail."""
+    """A sealed key that does not open for this recipient and context. It has no detail."""
 
 
 class ProtocolError(DubheError):
@@ -34,11 +34,11 @@ class ProtocolError(DubheError):
 
 
 class MalformedMessageError(ProtocolError):
-    """A message whose fields are missing, unknown, of a wrong type or of a wrong size."""
+    """A message with fields that are missing, unknown, or of the wrong type or size."""
 
 
 class StaleMessageError(ProtocolError):
-    """A message of another protocol version, epoch, stage or request than the one expected."""
+    """A message for another protocol version, epoch, stage or request than the expected one."""
 
 
 class RefusedError(ProtocolError):
@@ -46,8 +46,8 @@ class RefusedError(ProtocolError):
 
 
 class UntrustedError(ProtocolError):
-    """A key or bundle without a signature by a pinned key; somebody may have substituted it."""
+    """A key or bundle that no pinned key signed, so that somebody may have substituted it."""
 
 
 class QuorumError(DubheError):
-    """Too few nodes remain to go on; the message says how many there are and are needed."""
+    """Too few nodes remain to go on; the message says how many remain and how many are needed."""

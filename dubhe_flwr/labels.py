@@ -1,4 +1,4 @@
-"""Label counts of a client, from wherever its labels lie."""
+"""Counts a client's labels in an array, a torch data set or a Flower Datasets partition."""
 
 from collections.abc import Mapping
 from numbers import Integral
@@ -11,18 +11,18 @@ from dubhe_flwr.errors import DataError
 
 
 def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArray[np.int64]:
-    """Return how many samples of each class there are: what `DubheMod` asks a client for.
+    """Return the number of samples of each class, as `DubheMod` asks for it.
 
     Parameters
     ----------
     data : array_like of int, shape (M,), or a data set
-        One label for each sample, from 0 to C-1; or a torch ``Dataset`` or ``DataLoader``, or a
-        partition of Flower Datasets. A torch data set without ``targets``, ``labels`` or
-        ``tensors`` is read sample by sample, as pairs whose second part is the label.
+        One label per sample, from 0 to C-1; a torch ``Dataset`` or ``DataLoader``; or a Flower
+        Datasets partition. A torch data set without ``targets``, ``labels`` or ``tensors`` is read
+        sample by sample, as pairs whose second part is the label.
     num_classes : int
         ``C``.
     label : str (default: "label")
-        The column of the labels in a partition of Flower Datasets.
+        The label column of a Flower Datasets partition.
 
     Returns
     -------
@@ -31,8 +31,8 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
     Raises
     ------
     DataError
-        If these are not whole numbers from 0 to C-1, one for each sample, or no labels can be
-        found. The sentence names types and shapes, and quotes no label.
+        If no labels can be found, or they are not whole numbers from 0 to C-1, one per sample. The
+        message names types and shapes, and quotes no label.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
         raise DataError(f"num_classes={num_classes!r} must be a whole number from 1 up.")
     if isinstance(data, Mapping):
         raise DataError(
-            f"A {type(data).__name__} is a batch of samples; give its column of labels, such as "
+            f"A {type(data).__name__} is a batch of samples; give its label column, such as "
             f"batch[{label!r}]."
         )
     try:
@@ -72,7 +72,7 @@ def count_labels(data: Any, num_classes: int, *, label: str = "label") -> NDArra
 
 
 def _remedy(labels: NDArray[Any]) -> str:
-    """Return what to give in the place of an array that is no vector."""
+    """Return advice on what to give instead of an array that is not a vector."""
     if labels.ndim == 0:
         return "give one whole number for each sample"
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -81,15 +81,15 @@ def _remedy(labels: NDArray[Any]) -> str:
         if (labels.sum(axis=1) == 1).all():
             return "they are one-hot; give labels.argmax(axis=1)"
         return (
-            "they are several labels a sample; let label_counts return labels.sum(axis=0), which "
+            "each sample has several labels; let label_counts return labels.sum(axis=0), which "
             "counts each sample once for each of its labels"
         )
     return "give one whole number for each sample; these look like features"
 
 
 def labels_of(data: Any, label: str) -> Any:
-    """Return the labels of a data set; of an array, the array."""
-    if hasattr(data, "column_names"):  # of Flower Datasets; its transforms want all columns
+    """Return the labels of a data set, or an array as it is."""
+    if hasattr(data, "column_names"):  # Flower Datasets, whose transforms expect all columns
         return data.with_format(None)[label]
     for name in ("targets", "labels"):
         if hasattr(data, name):
@@ -97,7 +97,7 @@ def labels_of(data: Any, label: str) -> Any:
     if hasattr(data, "tensors"):
         return _flat(data.tensors[-1])
     if hasattr(data, "dataset") and (hasattr(data, "indices") or hasattr(data, "sampler")):
-        own = np.asarray(labels_of(data.dataset, label))  # of a torch Subset, or a DataLoader
+        own = np.asarray(labels_of(data.dataset, label))  # a torch Subset or DataLoader
         usual = getattr(data, "sampler", own)
         sampler = getattr(getattr(data, "batch_sampler", None), "sampler", usual)
         if hasattr(sampler, "__len__") and len(sampler) != len(own):

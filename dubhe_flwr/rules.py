@@ -1,4 +1,4 @@
-"""Participation rules, and determination: how likely a node is to volunteer, and who is chosen."""
+"""Participation rules (how likely a node is to volunteer) and determination (who is selected)."""
 
 from dubhe_flwr.he.layout import Slots
 from dubhe_flwr.protocol.determination import Determination, Groups, Tries

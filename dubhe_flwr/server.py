@@ -1,6 +1,6 @@
 """Dubhe for Flower strategies with `configure_fit`, as used in `ServerApp(server_fn=...)`.
 
-They choose who trains, and leave all else to the strategy that they wrap.
+`Dubhe` and `Selection` select who trains, and leave everything else to the wrapped strategy.
 """
 
 from collections.abc import Sequence
@@ -30,16 +30,16 @@ class Selection(Selecting[Strategy], Strategy):
     _configures = "configure_fit"
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
-        """Return the model of the checkpoint; without one leave it to the wrapped strategy."""
-        first = self.strategy.initialize_parameters(client_manager)  # which forgets it by that
+        """Return the model of the checkpoint, or the wrapped strategy's without one."""
+        first = self.strategy.initialize_parameters(client_manager)  # so that it forgets it
         model: Parameters | None = self.driver.run.begin()
         return model or first
 
     def select(self, server_round: int, client_manager: ClientManager) -> Plan:
-        """Return who trains in a round, for a training loop of your own.
+        """Return who trains in a round, for your own training loop.
 
-        As `dubhe_flwr.serverapp.Selection.select`, but the nodes are a ClientManager's. The node
-        ids in `Plan.participants` are its clients' `node_id`.
+        Works like `dubhe_flwr.serverapp.Selection.select`, but with the nodes of a ClientManager.
+        `Plan.participants` holds the `node_id` of its clients.
         """
         clients: dict[int, Any] = {}
 
@@ -51,7 +51,7 @@ class Selection(Selecting[Strategy], Strategy):
         return self.driver.plan_round(
             server_round,
             present,
-            # They share a Grid; without clients there is no batch.
+            # All clients share one Grid; without clients there is no batch to send.
             lambda *sent: send_over_grid(next(iter(clients.values())).grid, *sent),
             lambda: min((patience(client.grid) for client in clients.values()), default=inf),
         )
@@ -59,10 +59,10 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
-        """Choose the clients, and let the wrapped strategy make their instructions."""
+        """Select the clients, and let the wrapped strategy make their instructions."""
         plan = self.select(server_round, client_manager)
         if plan.fallback and not plan.participants:
-            return []  # nobody is there, and the round is skipped
+            return []  # no node is connected, so the round is skipped
         clients = _clients_of(client_manager)
         present = [clients[node_id] for node_id in plan.participants if node_id in clients]
         chosen = SelectedClients(self._noticed(present))
@@ -72,7 +72,7 @@ class Selection(Selecting[Strategy], Strategy):
         return instructions
 
     def _noticed(self, clients: Sequence[Any]) -> list[Any]:
-        """Return clients of SuperNodes so that the driver notices when they are sent something."""
+        """Return clients whose Grid reports to the driver what is sent to SuperNodes."""
         noticed = []
         for client in clients:
             if is_remote(client.grid):
@@ -100,7 +100,7 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_evaluate(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, EvaluateIns]]:
-        """Leave it to the wrapped strategy, on all clients or on the selected ones."""
+        """Let the wrapped strategy configure evaluation on all or only the selected clients."""
         self.driver.app_is_asked()
         server_round += self.driver.run.first
         nodes = self.driver.to_evaluate()
@@ -115,7 +115,7 @@ class Selection(Selecting[Strategy], Strategy):
         results: list[tuple[ClientProxy, EvaluateRes]],
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Scalar]]:
-        """Leave it to the wrapped strategy."""
+        """Let the wrapped strategy aggregate the evaluation."""
         self.driver.app_answered()
         server_round += self.driver.run.first
         return self.strategy.aggregate_evaluate(server_round, results, failures)
@@ -123,7 +123,7 @@ class Selection(Selecting[Strategy], Strategy):
     def evaluate(
         self, server_round: int, parameters: Parameters
     ) -> tuple[float, dict[str, Scalar]] | None:
-        """Keep the model of the round, then leave it to the wrapped strategy."""
+        """Save the round's model, then let the wrapped strategy evaluate it."""
         server_round += self.driver.run.first
         self.driver.run.complete(server_round, parameters)
         return self.strategy.evaluate(server_round, parameters)
@@ -132,7 +132,8 @@ class Selection(Selecting[Strategy], Strategy):
 class Dubhe(SelectingByDubhe[Strategy], Selection):
     """Chooses clients whose data together is close to uniform, without seeing anyone's labels.
 
-    Wraps any strategy with `configure_fit`, and takes what `dubhe_flwr.serverapp.Dubhe` takes.
+    Wraps any strategy with `configure_fit`, and takes the arguments of
+    `dubhe_flwr.serverapp.Dubhe`.
 
     Examples
     --------
@@ -142,27 +143,27 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
 
 
 def _clients_of(client_manager: ClientManager) -> dict[int, Any]:
-    """Return all clients by node id; `SettingsError` if one is not of a ServerApp."""
+    """Return all clients by node id; raises `SettingsError` for one that has no Grid."""
     clients = {}
     for client in client_manager.all().values():
         if not isinstance(client, GridClient):
             raise SettingsError(
-                f"Client {client.cid} is a {type(client).__name__}, which is not asked over a "
-                "Grid; run the strategy in a ServerApp."
+                f"Client {client.cid} is a {type(client).__name__}, which has no Grid; run the "
+                "strategy in a ServerApp."
             )
         clients[client.node_id] = client
     return clients
 
 
 class SelectedClients(SimpleClientManager):
-    """Hands all selected clients to a strategy, however many it asks for."""
+    """Gives a strategy all selected clients, however many it asks for."""
 
     def __init__(self, clients: Sequence[ClientProxy]) -> None:
         super().__init__()
         self.clients = {client.cid: client for client in clients}
 
     def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
-        """Return at once: the selected clients are all there will be."""
+        """Return at once, since no clients will be added."""
         del num_clients, timeout
         return True
 
@@ -172,6 +173,6 @@ class SelectedClients(SimpleClientManager):
         min_num_clients: int | None = None,
         criterion: Criterion | None = None,
     ) -> list[ClientProxy]:
-        """Return all selected clients; a fraction or minimum of the strategy does not count."""
+        """Return all selected clients, whatever fraction or minimum the strategy has."""
         del num_clients, min_num_clients, criterion
         return list(self.clients.values())

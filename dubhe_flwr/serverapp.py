@@ -1,6 +1,6 @@
 """Dubhe for Flower strategies with `configure_train`, as used in `@app.main()`.
 
-They choose who trains, and leave all else to the strategy that they wrap.
+`Dubhe` and `Selection` select who trains, and leave everything else to the wrapped strategy.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ _METHODS_OF_START: Final = (
     "aggregate_evaluate",
     "summary",
 )
-"""What Flower's `start` calls of a strategy."""
+"""The methods of a strategy that Flower's `start` calls."""
 
 
 class Selection(Selecting[Strategy], Strategy):
@@ -52,13 +52,13 @@ class Selection(Selecting[Strategy], Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Run the rounds that are still to come: all of them without a checkpoint.
+        """Run all rounds, or with a checkpoint those still to come.
 
-        The arguments are Flower's; `num_rounds` counts the rounds of the whole run. With a
-        checkpoint its model takes the place of `initial_arrays`. Started once more, it is a run of
-        its own, in which all nodes register anew, or with a checkpoint it goes on.
+        The arguments are Flower's. `num_rounds` counts the rounds of the whole run, and the model
+        of a checkpoint replaces `initial_arrays`. Without a checkpoint, each call is a new run, in
+        which all nodes register anew; with one, it continues the run.
 
-        If the wrapped strategy has a `start` of its own, that one runs the rounds.
+        If the wrapped strategy overrides `start`, its own version runs the rounds.
         """
         run = self.driver.run
         if is_remote(grid):
@@ -84,7 +84,7 @@ class Selection(Selecting[Strategy], Strategy):
             )
         finally:
             self.driver.stop()
-        if not isinstance(result, Result):  # a start of the app's own may return anything
+        if not isinstance(result, Result):  # an app's own start may return anything
             return cast("Result", result)
         for metrics in (
             result.train_metrics_clientapp,
@@ -99,10 +99,10 @@ class Selection(Selecting[Strategy], Strategy):
         return result
 
     def _start_of_rounds(self) -> Callable[..., Any]:
-        """Return Flower's `start`, or the wrapped strategy's own with the selection inside it.
+        """Return Flower's `start`, or the wrapped strategy's override with our selection in it.
 
-        An own `start` runs on an object of a subclass of its class, which shares all attributes
-        with the wrapped strategy, but whose rounds are configured and aggregated here.
+        An override runs on an object that shares all attributes with the wrapped strategy, and
+        whose class overrides the methods that configure and aggregate rounds with ours.
         """
         kind = type(self.strategy)
         if getattr(kind, "start", Strategy.start) is Strategy.start:
@@ -114,11 +114,11 @@ class Selection(Selecting[Strategy], Strategy):
         return start
 
     def select(self, server_round: int, grid: Grid) -> Plan:
-        """Return who trains in a round, for a training loop of your own.
+        """Return who trains in a round, for your own training loop.
 
-        Call it once for each round, counted from 1; round 1 begins a run, in which all nodes
-        register. The loop sends, aggregates and keeps its model itself, so leave out
-        `checkpoint_dir` and keep `state_dict()` with it.
+        Call it once for each round, counting from 1; round 1 begins a run, in which all nodes
+        register. Your loop sends, aggregates and saves the model itself, so leave out
+        `checkpoint_dir` and save `state_dict()` with the model.
 
         Parameters
         ----------
@@ -130,8 +130,8 @@ class Selection(Selecting[Strategy], Strategy):
         Returns
         -------
         Plan
-            Its `participants` are the ids of the nodes to train; there are none where nobody is
-            there and `on_failure="random"`.
+            Its `participants` are the ids of the nodes to train. They are empty if no node is
+            connected and `on_failure="random"`.
 
         Examples
         --------
@@ -156,10 +156,10 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Choose the nodes, and let the wrapped strategy make their messages."""
+        """Select the nodes, and let the wrapped strategy make their messages."""
         plan = self.select(server_round, grid)
         if plan.fallback and not plan.participants:
-            return []  # nobody is there, and the round is skipped
+            return []  # no node is connected, so the round is skipped
         selected = _SelectedGrid(grid, plan.participants)
         with taking_all_nodes(self.strategy, len(plan.participants), "train") as every:
             messages = list(every.configure_train(plan.server_round, arrays, config, selected))
@@ -183,7 +183,7 @@ class Selection(Selecting[Strategy], Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Leave it to the wrapped strategy, on all nodes or on the selected ones."""
+        """Let the wrapped strategy configure evaluation on all or only the selected nodes."""
         self.driver.app_is_asked()
         server_round += self.driver.run.first
         nodes = self.driver.to_evaluate()
@@ -198,19 +198,19 @@ class Selection(Selecting[Strategy], Strategy):
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """Leave it to the wrapped strategy."""
+        """Let the wrapped strategy aggregate the evaluation."""
         self.driver.app_answered()
         return self.strategy.aggregate_evaluate(self.driver.run.first + server_round, replies)
 
     def description(self) -> list[str]:
-        """Return the lines that tell an operator how the nodes are selected."""
+        """Return the lines that show an operator how nodes are selected."""
         options = self.driver.options
         number = f"Participants (K): {self.driver.selector.num_participants}"
         weights = f"equal weights: {options.equal_weights}"
         return [f"{number} | {weights} | evaluation on: {options.evaluate_on}"]
 
     def summary(self) -> None:
-        """Log what is selected and how, then the wrapped strategy's own summary."""
+        """Log how nodes are selected, then the wrapped strategy's own summary."""
         wrapped = " around ".join(type(layer).__name__ for layer in layers(self.strategy))
         log(INFO, "\t├──> %s around %s:", type(self).__name__, wrapped)
         *lines, last = self.description()
@@ -229,10 +229,15 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
     Parameters
     ----------
     strategy : Strategy
-        As for `Selection`.
+        The strategy that trains and aggregates, as in `Selection`.
     **arguments
-        The fields of `dubhe_flwr.protocol.Settings`, first of all `num_participants`, and of
-        `dubhe_flwr.adapter.Options`. A value that cannot work is a `SettingsError`.
+        The fields of `dubhe_flwr.protocol.Settings`, above all `num_participants`, and of
+        `dubhe_flwr.adapter.Options`.
+
+    Raises
+    ------
+    SettingsError
+        If a value cannot work, or the strategy cannot be wrapped.
 
     Examples
     --------
@@ -241,12 +246,12 @@ class Dubhe(SelectingByDubhe[Strategy], Selection):
     """
 
     def description(self) -> list[str]:
-        """Return the lines that tell an operator how Dubhe selects."""
+        """Return the lines that show an operator how Dubhe selects."""
         return [*super().description(), *self.settings.description()]
 
 
 class _SelectedGrid(ForwardingGrid):
-    """Passes everything on to another Grid, but shows only the selected nodes."""
+    """Forwards everything to another Grid, but lists only the selected nodes."""
 
     def __init__(self, grid: Grid, node_ids: Sequence[int]) -> None:
         super().__init__(grid)
@@ -258,7 +263,7 @@ class _SelectedGrid(ForwardingGrid):
 
 
 def _weigh_equally(replies: Iterable[Message], strategy: Strategy) -> None:
-    """Put 1 in the place of the number of examples that each reply tells."""
+    """Replace the number of examples in each reply by 1."""
     keys = [vars(layer).get("weighted_by_key") for layer in layers(strategy)]
     key = next((key for key in keys if key is not None), "num-examples")
     for reply in replies:

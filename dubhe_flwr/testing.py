@@ -1,4 +1,4 @@
-"""Faults on the way between server and nodes, for tests of apps and strategies that use Dubhe."""
+"""Injects faults between server and nodes, to test apps and strategies that use Dubhe."""
 
 import threading
 from collections import Counter
@@ -37,31 +37,31 @@ _KNOWN: Final = (*STAGES, "train", "evaluate", "query")
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong.
+    """One kind of fault, and which messages it hits.
 
     Parameters
     ----------
     kind : str
         What happens to a message that is hit:
 
-        - "drop_request", "drop_reply": it is lost on the way there, or back;
-        - "error": the node does not see it, and an error comes back;
+        - "drop_request", "drop_reply": the request or the reply is lost;
+        - "error": the node does not see the request, and an error comes back;
         - "kill": the node leaves for good, without an answer;
         - "delay": the reply comes in a later exchange;
-        - "duplicate": the node gets it twice, and so does the server its reply;
-        - "reorder": it changes places with others of its batch, there and back;
-        - "corrupt_request", "corrupt_reply": one value of its records is changed;
-        - "replay_request": the first request of this stage is delivered again before it;
-        - "replay_reply": the first reply of this stage comes in place of its own.
+        - "duplicate": the node gets the request twice, and the server gets two replies;
+        - "reorder": the messages of the batch, and their replies, are shuffled;
+        - "corrupt_request", "corrupt_reply": one value of the message's records is changed;
+        - "replay_request": the first request of this stage is delivered again before this one;
+        - "replay_reply": the first reply of this stage replaces this one.
     stages : str or iterable of str (default: all)
-        Stages of the protocol, such as "join" or "determine"; "train", "evaluate" and "query"
-        stand for the app's own messages.
+        Stages of the protocol, such as "join" or "determine"; "train", "evaluate" and "query" are
+        the app's own messages.
     share : float (default: 1.0)
         Share of the messages that are hit.
     times : int, optional (default: no limit)
-        How often it happens at most.
+        Largest number of messages that are hit.
     same_nodes : bool (default: False)
-        Hit that share of the nodes, always the same ones, instead of a share of the messages.
+        Hit a share of the nodes, always the same ones, instead of a share of the messages.
 
     Examples
     --------
@@ -78,20 +78,22 @@ class Fault:
     def __post_init__(self) -> None:
         kinds = get_args(FaultKind)
         if self.kind not in kinds:
-            raise SettingsError(f"kind={self.kind!r} is not a fault; there are {', '.join(kinds)}.")
+            raise SettingsError(
+                f"kind={self.kind!r} is not a fault; choose from {', '.join(kinds)}."
+            )
         if unknown := [stage for stage in self.struck if stage not in _KNOWN]:
-            raise SettingsError(f"stages={unknown} do not exist; there are {', '.join(_KNOWN)}.")
+            raise SettingsError(f"stages={unknown} do not exist; choose from {', '.join(_KNOWN)}.")
         if not 0.0 <= self.share <= 1.0:
             raise SettingsError(f"share={self.share} must be from 0 to 1.")
 
     @cached_property
     def struck(self) -> tuple[str, ...]:
-        """The stages that it strikes."""
+        """The stages that it hits."""
         return (self.stages,) if isinstance(self.stages, str) else tuple(self.stages)
 
 
 class _Sent(NamedTuple):
-    """A message on its way: the server's own, a second one, or an old one; and what hits it."""
+    """A message on its way (the server's own, a duplicate or an old one) and the faults it has."""
 
     message: Message
     of: Message
@@ -100,19 +102,19 @@ class _Sent(NamedTuple):
 
 
 class FaultyGrid(ForwardingGrid):
-    """Carries the messages of another Grid, with faults.
+    """Forwards messages to another Grid, with faults.
 
-    Faults apply to what is sent by `send_and_receive`, as Dubhe and Flower's strategies do. A
-    reply that comes late or twice is handed out for stages of the protocol only: nobody asks for
-    those of an app again. Arrays are not corrupted. `injected` counts how often each fault happened
-    at each stage, and `killed` are the nodes that left.
+    Faults apply to messages sent by `send_and_receive`, as Dubhe and Flower's strategies send them.
+    Late and duplicate replies are delivered only for stages of the protocol, since nobody waits for
+    an app's replies any longer. Arrays are never corrupted. `injected` counts the faults by kind
+    and stage, and `killed` holds the nodes that left.
 
     Parameters
     ----------
     grid : Grid
         Any Flower Grid, such as a `dubhe_flwr.simulation.InProcessGrid`.
     faults : iterable of Fault
-        What goes wrong; several of them may hit one message.
+        The faults; several of them may hit one message.
     seed : int (default: 0)
         Fixes which messages are hit.
 
@@ -142,13 +144,13 @@ class FaultyGrid(ForwardingGrid):
         self._late: list[Message] = []
 
     def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes that are still there."""
+        """Return the nodes that are not killed."""
         return [node_id for node_id in self.other.get_node_ids() if node_id not in self.killed]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Send messages and return the replies, as the faults leave them."""
+        """Send messages and return the replies, with the faults applied."""
         with self._lock:  # strategies with configure_fit send from several threads
             batch = [(message, self._hits(message)) for message in messages]
             replies, self._late = self._late, []
@@ -183,7 +185,7 @@ class FaultyGrid(ForwardingGrid):
     def _send(
         self, message: Message, hits: frozenset[FaultKind], replies: list[Message]
     ) -> Iterator[_Sent]:
-        """Yield what reaches the node; an error that is its answer already joins the replies."""
+        """Yield the messages that reach the node, and add errors that replace it to the replies."""
         key = stage_of(message), message.metadata.dst_node_id
         if "kill" in hits:
             self.killed.add(key[1])
@@ -206,7 +208,7 @@ class FaultyGrid(ForwardingGrid):
                 yield _Sent(_twin(message), message, hits)
 
     def _receive(self, answer: Message, sent: _Sent) -> Iterator[Message]:
-        """Yield what reaches the server of an answer."""
+        """Yield the replies that reach the server for an answer."""
         message, hits = sent.of, sent.hits
         key = stage_of(message), message.metadata.dst_node_id
         is_own = sent.message.metadata is message.metadata
@@ -239,12 +241,12 @@ class FaultyGrid(ForwardingGrid):
 
 
 def _twin(message: Message) -> Message:
-    """Return a message of the same content that travels on its own."""
+    """Return a message with the same content and no id."""
     return readdressed(delivered_copy(message) if message.has_content() else message)
 
 
 def _spoilt_copy(message: Message, rng: np.random.Generator) -> Message:
-    """Return a message under the same id with one value of its configs or metrics changed."""
+    """Return a message with the same id and one value of its configs or metrics changed."""
     spoilt = delivered_copy(message)
     records: list[Any] = [
         *spoilt.content.config_records.values(),
@@ -258,7 +260,7 @@ def _spoilt_copy(message: Message, rng: np.random.Generator) -> Message:
 
 
 def _other(value: object, rng: np.random.Generator) -> object:  # noqa: PLR0911 - one for each type
-    """Return another value of the same type."""
+    """Return a different value of the same type."""
     match value:
         case bool():
             return not value

@@ -1,6 +1,6 @@
-"""What moves between versions of Flower, in one place, with what to do where it has moved.
+"""The one place for Flower internals that may change between versions, each with a fallback.
 
-Everything else imports only names that Flower documents.
+All other modules import only names that Flower documents.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ from flwr.clientapp import ClientApp
 from flwr.common import Scalar
 from flwr.serverapp import Grid
 
-SERVER_NODE_ID: Final = 1  # also the source of errors that the framework makes
-# Codes of errors: a ClientApp raised an exception, a node is gone, or it has not answered either.
+SERVER_NODE_ID: Final = 1  # also the source of errors that the framework creates
+# Error codes: a ClientApp raised an exception, a node is gone, or a node did not answer.
 CLIENT_APP_ERROR: Final = 2
 NODE_UNAVAILABLE: Final = 5
 NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})
@@ -24,7 +24,7 @@ NO_ANSWER: Final = frozenset({3, 4, NODE_UNAVAILABLE})
 
 @runtime_checkable
 class GridClient(Protocol):
-    """A client of a ClientManager that is asked over a Grid, as those of a ServerApp are."""
+    """A client of a ClientManager that is reached over a Grid, as in a ServerApp."""
 
     node_id: int
     grid: Grid
@@ -32,15 +32,15 @@ class GridClient(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """What Flower's strategies and workflows ask of a run."""
+    """The part of a run that Flower's strategies and workflows use."""
 
     run_id: int
 
 
 def new_run(run_id: int) -> Run:
-    """Return a run, and make messages belong to it when they are created in this process.
+    """Return a run to which all messages created in this process belong.
 
-    A version of Flower without this module has another way to tell whose messages these are.
+    A version of Flower without `TaskIdentity` finds the owner of a message in another way.
     """
     try:
         identity: Any = import_module("flwr.supercore.task_identity").TaskIdentity
@@ -51,12 +51,12 @@ def new_run(run_id: int) -> Run:
 
 
 def set_message_id(message: Message, message_id: str) -> None:
-    """Give a message its id, which Flower leaves to the transport."""
+    """Set the id of a message, which Flower leaves to the transport."""
     message.metadata.__dict__["_message_id"] = message_id
 
 
 def delivered_copy(message: Message) -> Message:
-    """Return a message whose records the receiver may change, as if it had travelled."""
+    """Return a copy of a message whose records the receiver may change, as if it had travelled."""
     delivered, content = copy(message), message.content.copy()
     for name, record in message.content.items():
         content[name] = record.copy()
@@ -65,7 +65,7 @@ def delivered_copy(message: Message) -> Message:
 
 
 def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
-    """Return a record of values that have been checked; Flower takes 5 us to check each again."""
+    """Return a record of values that are already checked; Flower would take 5 us to check each."""
     record = ConfigRecord()
     data = vars(record).get("_data")
     if not isinstance(data, dict):
@@ -75,7 +75,7 @@ def config_record(fields: Mapping[str, Scalar]) -> ConfigRecord:
 
 
 def readdressed(message: Message, reply_to_message_id: str | None = None) -> Message:
-    """Return the same content or error without an id, in answer to another message if given."""
+    """Return a copy of a message without its id, as a reply to another message if given."""
     own, metadata = copy(message), copy(message.metadata)
     metadata.__dict__["_message_id"] = ""
     if reply_to_message_id is not None:
@@ -88,8 +88,8 @@ def readdressed(message: Message, reply_to_message_id: str | None = None) -> Mes
 def without_mods(app: ClientApp) -> Iterator[None]:
     """Register handlers that the app-level mods do not wrap.
 
-    Flower puts `app._mods` around each handler as it is registered. A version that does it in
-    another way lets the mods see Dubhe's messages.
+    Flower wraps `app._mods` around each handler when it is registered. In a version that does so
+    differently, the mods see Dubhe's messages.
     """
     own = vars(app).get("_mods", [])
     vars(app)["_mods"] = []
@@ -102,12 +102,12 @@ def without_mods(app: ClientApp) -> Iterator[None]:
 def batch_size(grid: Grid, num_messages: int) -> int:
     """Return how many messages to send at once.
 
-    Ray's simulation engine looks through all waiting messages for every node, so that smaller
-    batches are faster there. Everywhere else a batch costs the same whatever its size.
+    The Ray simulation engine searches all waiting messages for every node, so smaller batches are
+    faster there. Everywhere else the size makes no difference.
     """
     return 150 if is_simulation_engine(grid) else max(1, num_messages)
 
 
 def is_simulation_engine(grid: Grid) -> bool:
-    """Return whether a Grid is the simulation engine's, or passes everything on to that."""
+    """Return whether a Grid is, or forwards to, the simulation engine's."""
     return type(getattr(grid, "other", grid)).__name__ == "InMemoryGrid"

@@ -1,21 +1,21 @@
-"""Plans coming rounds in a thread, while the clients of an earlier round train.
+"""Plans coming rounds in a thread while the clients of an earlier round train.
 
-Theory of operation. A node answers one message after the other: while it trains, a request to draw
-waits. So an exchange with all nodes takes about as long as a training, and a round whose selection
-takes n exchanges is begun n + 1 rounds before it trains, with the registration of the next epoch if
-it is the first one of an epoch.
+Theory of operation. A node answers one message after the other, so a request to draw waits while
+the node trains. An exchange with all nodes therefore takes about as long as training does, and a
+round whose selection takes n exchanges is begun n + 1 rounds before it trains. If it is the first
+round of an epoch, these exchanges include the registration.
 
 | event | what happens |
 |---|---|
 | the training messages of a round are pushed | the thread looks for the first round that needs an exchange |
 | that round is not due yet | nothing is kept, and the thread ends |
-| it is due | the rounds before it are planned, which need no exchange; then its batches are sent |
+| it is due | the rounds before it, which need no exchange, are planned; then its batches are sent |
 | it is planned | it is kept until its turn comes, and the thread looks for the next one |
 | it fails, or would be selected at random | the thread ends, and the round is selected when its turn comes |
 
-The state of a selector goes in and comes out of each call. So the states of the rounds form a
-chain, and the thread works at its end. Only one exchange is under way at any time: whoever selects
-a round that is not planned ends the thread first.
+Each call of a selector takes its state and returns the next one. The states of the rounds form a
+chain, and the thread works at its end. Only one exchange is ever under way: to select a round that
+is not planned, the main thread ends this one first.
 """  # noqa: E501 - a table
 
 from collections import Counter
@@ -25,37 +25,39 @@ from logging import ERROR, INFO, WARNING
 from threading import Condition, Event, Thread
 from typing import Any, Final
 
-from dubhe_flwr.adapter.transport import log, remedy_of
+from dubhe_flwr.adapter.transport import advice_on, log
 from dubhe_flwr.errors import DubheError, QuorumError
 from dubhe_flwr.protocol import Batch, NodeFailure, Plan, Replies, Selector, Stage
 
 Present = Callable[[], Collection[int]]
 """Returns the ids of the connected nodes."""
 SendAhead = Callable[[Batch, Callable[[], bool]], Replies]
-"""Sends a batch and returns the replies that have come when the function returns True."""
+"""Sends a batch and returns the replies that came before the function returned True."""
 
 _ERROR: Final = "dubhe: %s: error of %s: %.200r"
-_IN_VAIN: Final = "dubhe: this round was not planned while clients trained, and is selected now: %s"
-_SHORT: Final = 1.0  # seconds for which a round waits without a word
-_FEW: Final = 2  # exchanges of a selection that was not seen yet
+_NOT_PLANNED: Final = (
+    "dubhe: this round was not planned while clients trained, and is selected now: %s"
+)
+_SILENT_SECONDS: Final = 1.0  # seconds that a round waits before the log says so
+_ASSUMED_EXCHANGES: Final = 2  # exchanges assumed for a kind of selection that has not happened yet
 
 
 def tell(level: int, words: str) -> None:
-    """Write words to Flower's log."""
+    """Write a line to Flower's log."""
     log(level, "%s", words)
 
 
 class Exchanges:
-    """A selector with its state, which moves on with every batch that is answered.
+    """A selector with its state, which advances with every answered batch.
 
     Parameters
     ----------
     selector : Selector
         The selector.
     state : object
-        Its state; the attribute of that name is the latest one, also after an error.
+        Its state; the attribute of that name holds the latest one, even after an error.
     tell : callable (int, str) -> None
-        Gets the level and the words of what the log is to say of failing nodes.
+        Receives level and text of each log line about failing nodes.
     """
 
     def __init__(
@@ -77,30 +79,30 @@ class Exchanges:
         """Send one batch after the other until the round is planned."""
         while isinstance(outcome, Batch):
             replies = send(outcome)
-            remedy = self._tell_failures(outcome, replies)
+            advice = self._report_failures(outcome, replies)
             try:
                 self.state, outcome = self.selector.step(self.state, replies)
             except QuorumError as error:
-                raise QuorumError(f"{error} {remedy}".strip()) from None
+                raise QuorumError(f"{error} {advice}".strip()) from None
         return outcome
 
-    def _tell_failures(self, batch: Batch, replies: Replies) -> str:
-        """Tell the most frequent error of the nodes; return what helps against it, if known."""
+    def _report_failures(self, batch: Batch, replies: Replies) -> str:
+        """Report the nodes' most frequent error, and return advice against it, if there is any."""
         reasons = Counter(r.reason for r in replies.values() if isinstance(r, NodeFailure))
         for reason, number in reasons.most_common(1):
             nodes = "1 node" if number == 1 else f"{number} nodes"
             self._tell(WARNING, _ERROR % (batch.header.stage, nodes, reason))
-            if reason.startswith("label_counts: "):  # of a simulated node, whose owner is here
+            if reason.startswith("label_counts: "):  # a simulated node's owner reads this log
                 return reason
-            if remedy := remedy_of(reason):
-                self._tell(ERROR, f"dubhe: {remedy}")
-                return f"{remedy[0].upper()}{remedy[1:]}."
+            if advice := advice_on(reason):
+                self._tell(ERROR, f"dubhe: {advice}")
+                return f"{advice[0].upper()}{advice[1:]}."
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
-    """A round that was planned ahead: its plan, the selector's state after it, and log lines."""
+    """A round planned ahead: its plan, the selector's state after it, and its log lines."""
 
     plan: Plan
     state: Any
@@ -112,30 +114,30 @@ class _StoppedError(Exception):
 
 
 class _FailedError(Exception):
-    """Ends the thread with what the log is to say of it."""
+    """Ends the thread with the log lines that explain why."""
 
     def __init__(self, told: Sequence[tuple[int, str]], reason: str) -> None:
         super().__init__(reason)
-        self.told = (*told, (WARNING, _IN_VAIN % reason))
+        self.told = (*told, (WARNING, _NOT_PLANNED % reason))
 
 
 class PlansAhead:
-    """The rounds that are planned ahead, and the thread that plans them."""
+    """The rounds planned ahead, and the thread that plans them."""
 
     def __init__(self, selector: Selector[Any]) -> None:
         self._selector = selector
-        self._num_exchanges: dict[str, int] = {}  # of the last selection that began with a stage
-        self._changed = Condition()  # guards all that follows
+        self._num_exchanges: dict[str, int] = {}  # of the latest selection, by its first stage
+        self._changed = Condition()  # guards everything below
         self._stop = Event()
         self._planned: dict[int, PlannedRound] = {}
-        self._end: tuple[int, Any] | None = None  # of the chain: the last round and its state
+        self._end: tuple[int, Any] | None = None  # the last round in the chain, and its state
         self._training = 0  # the round that trains
         self._is_running = False
-        self._failure: Sequence[tuple[int, str]] = ()  # what the log is to say of it
+        self._failure: Sequence[tuple[int, str]] = ()  # log lines that explain it
         self._waits_for = ""
 
     def learn(self, plan: Plan) -> None:
-        """Take note of the number of exchanges of a selection."""
+        """Remember how many exchanges a selection took."""
         stages = [report.stage for report in plan.stages]
         if plan.fallback or not stages:
             return
@@ -157,11 +159,11 @@ class PlansAhead:
         Parameters
         ----------
         server_round, last_round : int
-            The round that trains, and the last one of the run, if known.
+            The round that trains, and the last round of the run, if known.
         state : object
-            The selector's state after that round, from which the chain begins.
+            The selector's state after that round, where the chain begins.
         present, send
-            How nodes are reached.
+            How to list and reach the nodes.
         """
         with self._changed:
             self._training = server_round
@@ -175,19 +177,19 @@ class PlansAhead:
         Thread(target=self._run, args=arguments, name="dubhe-ahead", daemon=True).start()
 
     def take(self, server_round: int) -> PlannedRound | None:
-        """Return a round that was planned ahead; wait for it if its exchanges are under way."""
+        """Return a round planned ahead, waiting for it if its exchanges are under way."""
 
         def is_known() -> bool:
             return server_round in self._planned or not self._is_running
 
         with self._changed:
-            if not self._changed.wait_for(is_known, _SHORT):
+            if not self._changed.wait_for(is_known, _SILENT_SECONDS):
                 log(INFO, "dubhe: round %s waits until %s", server_round, self._waits_for)
                 self._changed.wait_for(is_known)
             return self._planned.pop(server_round, None)
 
     def withdraw(self, state: Any) -> Any:
-        """Forget what is planned; return the state at the end of the chain, or the given one."""
+        """Discard all plans; return the state at the end of the chain, or the given one."""
         self.stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._is_running)
@@ -198,7 +200,7 @@ class PlansAhead:
         return state if end is None else end[1]
 
     def stop(self) -> None:
-        """Let the thread end, without waiting for it."""
+        """Tell the thread to end, without waiting for it."""
         self._stop.set()
 
     def _run(self, last_round: int | None, present: Present, send: SendAhead) -> None:
@@ -216,14 +218,14 @@ class PlansAhead:
             pass
         except _FailedError as error:
             failure = error.told
-        except BaseException as error:  # noqa: BLE001 - there is nobody to raise it to
+        except BaseException as error:  # noqa: BLE001 - nobody catches errors of a thread
             failure = _FailedError((), str(error) or type(error).__name__).told
         with self._changed:
             self._is_running, self._failure = False, failure
             self._changed.notify_all()
 
     def _may_end(self, training: int) -> bool:
-        """End the thread unless another round trains by now."""
+        """End the thread unless another round has begun to train."""
         with self._changed:
             self._is_running = training != self._training
             self._changed.notify_all()
@@ -234,18 +236,18 @@ class PlansAhead:
     ) -> tuple[int, Any, Batch] | None:
         """Return the first round that needs an exchange, if it is due, with state and batch.
 
-        The rounds before it join those that are planned.
+        The rounds before it are kept as planned.
         """
         last, state = self._end or (training, None)
         planned: dict[int, PlannedRound] = {}
-        farthest = training + 1 + max(self._num_exchanges.values(), default=_FEW)
+        farthest = training + 1 + max(self._num_exchanges.values(), default=_ASSUMED_EXCHANGES)
         for server_round in range(last + 1, min(farthest, last_round or farthest) + 1):
             try:
                 after, outcome = self._selector.begin_round(state, server_round, here, here)
             except DubheError:
-                return None  # it fails in its own round, if it does then
+                return None  # if it still fails in its own round, it is reported then
             if isinstance(outcome, Batch):
-                lead = 1 + self._num_exchanges.get(outcome.header.stage, _FEW)
+                lead = 1 + self._num_exchanges.get(outcome.header.stage, _ASSUMED_EXCHANGES)
                 if server_round > training + lead:
                     return None
                 self._keep(server_round - 1, state, planned)
@@ -275,7 +277,7 @@ class PlansAhead:
             if isinstance(error, _StoppedError):
                 raise
             raise _FailedError(told, str(error) or type(error).__name__) from error
-        if plan.fallback:  # it has another chance when its turn comes
+        if plan.fallback:  # the round gets another chance when its turn comes
             self._keep(server_round - 1, exchanges.state, {})
             raise _FailedError(told, " ".join(plan.notes))
         self.learn(plan)
@@ -283,7 +285,7 @@ class PlansAhead:
         self._keep(server_round, exchanges.state, {server_round: planned})
 
     def _keep(self, last: int, state: Any, planned: Mapping[int, PlannedRound]) -> None:
-        """Lengthen the chain."""
+        """Extend the chain of states, and keep the rounds planned."""
         with self._changed:
             self._end = last, state
             self._planned.update(planned)

@@ -1,4 +1,4 @@
-"""The keyword arguments of the strategies: each is declared once, as a field."""
+"""The keyword arguments of the strategies, each declared once as a dataclass field."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ EvaluateOn = Literal["all", "selected"]
 OnCheckpointFailure = Literal["continue", "raise"]
 
 P = ParamSpec("P")
-# What a function takes itself, by position.
+# Positional arguments that a decorated function takes itself.
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -27,30 +27,30 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What an operator decides about a strategy that selects, whatever its rule.
+    """The options of every selecting strategy, whatever its selector.
 
     Parameters
     ----------
     equal_weights : bool (default: False)
-        Give all chosen clients the same weight (eq. 1 of the paper), whatever number of examples
-        they report. By default aggregation stays as the wrapped strategy does it.
+        Give all selected clients the same weight (eq. 1 of the paper), whatever number of examples
+        they report. By default the wrapped strategy weighs them as usual.
     evaluate_on : "all" or "selected" (default: "all")
         The nodes on which the wrapped strategy evaluates.
-    expected_nodes : int, optional (default: as many as are selected)
-        Nodes to wait for before the first round.
+    expected_nodes : int, optional (default: the number of participants)
+        Number of nodes to wait for before the first round.
     wait_timeout : float (default: 60)
-        Seconds to wait for them.
+        Seconds to wait for these nodes.
     stage_timeout : float, optional (default: 600)
-        Seconds to wait for the replies to one batch; None waits as Flower does, twelve hours. While
-        clients train, they count from the end of the training.
+        Seconds to wait for the replies to one batch; None waits as long as Flower does, twelve
+        hours. While clients train, the time counts from the end of training.
     checkpoint_dir : str or Path, optional (default: none)
-        Where to keep model, round and state after each round. A ServerApp that is started again
-        with the same directory goes on with the next round.
+        Where to keep model, round and state after each round. A ServerApp started again with the
+        same directory continues with the next round.
     on_checkpoint_failure : "continue" or "raise" (default: "continue")
-        Whether a run goes on, with an error in the log, where a checkpoint cannot be written.
+        Whether the run goes on, with an error in the log, if a checkpoint cannot be written.
     on_selection : callable (Plan, float) -> mapping or None, optional (default: none)
-        Told who trains and how many seconds the round waited for its selection. A mapping that it
-        returns joins the metrics of the round.
+        Called after each selection with the plan and the seconds for which the round waited. A
+        mapping that it returns is added to the round's metrics.
     """
 
     equal_weights: bool = Settings.equal_weights
@@ -92,14 +92,14 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class DubheArguments(Options, Settings):
-    """The keyword arguments of `Dubhe`: those of `Options` and of `Settings`."""
+    """The keyword arguments of `Dubhe`: the fields of `Options` and `Settings`."""
 
     def __post_init__(self) -> None:
         Options.__post_init__(self)
         Settings.__post_init__(self)
 
     def description(self) -> list[str]:
-        """Return the lines that tell an operator how Dubhe selects."""
+        """Return the lines that show an operator how Dubhe selects."""
         registration = f"Registration every {self.registration_interval} rounds"
         return [
             f"Rule: {self.rule.describe()}",
@@ -113,8 +113,8 @@ class DubheArguments(Options, Settings):
 class taking(Generic[P]):  # noqa: N801 - a decorator
     """Decorates a function that passes its keyword arguments on, and shows which ones it takes.
 
-    Type checkers, editors and `help` see their names, types and defaults. An unknown argument is
-    refused with the right one, and one that is missing is named, by a `SettingsError`.
+    Type checkers, editors and `help` see their names, types and defaults. The function raises
+    `SettingsError` for an unknown argument, suggesting the right one, and for a missing one.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
         self, function: Callable[[A, B, C], R]
     ) -> Callable[Concatenate[A, B, C, P], R]: ...
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        """Return the function, with what it passes on in the place of its `**`."""
+        """Return the function with the arguments it passes on in place of its `**`."""
         *own, _ = signature(function).parameters.values()
         whole = Signature([*own, *self._passed_on.values()])
         placed = [each.name for each in whole.parameters.values() if each.kind < each.KEYWORD_ONLY]
@@ -171,11 +171,11 @@ class taking(Generic[P]):  # noqa: N801 - a decorator
 
 
 def takes(function: Any, *given: object) -> bool:
-    """Return whether something can be called so, as far as it can be told."""
+    """Return whether a function accepts these arguments, as far as its signature shows."""
     try:
         signature(function).bind(*given)
     except TypeError:
         return False
     except ValueError:
-        pass  # it does not say what it takes
+        pass  # it has no signature
     return True

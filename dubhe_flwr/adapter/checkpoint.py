@@ -1,4 +1,4 @@
-"""A directory in which a run keeps what it needs to go on: one npz file, never a pickle."""
+"""The checkpoint directory of a run: one npz file, never a pickle."""
 
 import json
 import os
@@ -16,23 +16,23 @@ from dubhe_flwr.errors import CheckpointError
 
 try:
     import fcntl
-except ImportError:  # on Windows two runs in one folder are not found out
+except ImportError:  # on Windows, two runs in one folder go unnoticed
     fcntl = None  # type: ignore[assignment]
 
 _FILE: Final = "checkpoint.npz"
 _LOCK: Final = ".lock"
 _JSON: Final = "json"  # the array that holds everything but arrays
-_TAG: Final = "dubhe"  # marks what stands in the JSON for something else
+_TAG: Final = "dubhe"  # marks what represents a value that JSON does not know
 
 _locked: set[tuple[int, int]] = set()
-"""Device and number of the lock files that this process holds, open until it ends."""
+"""Device and inode of the lock files that this process holds open until it ends."""
 
 
 class CheckpointDirectory:
-    """Keeps the last completed round, whenever the process is killed.
+    """Keeps the last completed round, even if the process is killed at any moment.
 
-    The file is written under another name, flushed to the disk and renamed, so that it is there as
-    a whole or not at all. Nobody else can read it. It takes what JSON takes, bytes, arrays, and
+    The file is written under another name, flushed to the disk and renamed, so it is never half
+    written. Only the server's user can read it. It holds what JSON holds, bytes, arrays, and
     Flower's `Parameters` and `ArrayRecord`; tuples come back as lists, and numpy's numbers as
     Python's.
     """
@@ -42,10 +42,10 @@ class CheckpointDirectory:
         self.file = self.path / _FILE
 
     def open(self) -> Any:
-        """Return what was saved last, None before the first time.
+        """Return what was saved last, or None if nothing was.
 
-        From now on the directory belongs to this process. Raises `CheckpointError` if it cannot be
-        written to, another process uses it, or its file is damaged.
+        Locks the directory for this process. Raises `CheckpointError` if the directory is not
+        writable, another process uses it, or its file is damaged.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,9 +68,10 @@ class CheckpointDirectory:
             ) from None
 
     def save(self, content: Any) -> None:
-        """Keep this in the place of what was saved before, which an `OSError` leaves as it is.
+        """Replace what was saved before.
 
-        Raises `CheckpointError` for what only a pickle could hold.
+        Raises `CheckpointError` for anything that only a pickle could hold. An `OSError` leaves the
+        previous checkpoint as it was.
         """
         arrays: dict[str, Any] = {}
         _check_keys(content)
@@ -87,7 +88,7 @@ class CheckpointDirectory:
 
 
 def _read(path: Path) -> Any:
-    """Return the content of a file; nothing in it is parsed that is not as it was written."""
+    """Return the content of a file, after checking that it is undamaged."""
     with ZipFile(path) as zipped:
         if zipped.testzip() is not None:
             raise BadZipFile
@@ -100,14 +101,14 @@ def _check_keys(value: Any) -> None:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise CheckpointError(f"A checkpoint keeps no key {key!r}; let keys be text.")
+                raise CheckpointError(f"A checkpoint cannot hold the key {key!r}; use strings.")
         value = list(value.values())
     for item in value if isinstance(value, list | tuple) else ():
         _check_keys(item)
 
 
 def _encoded(arrays: dict[str, Any], value: Any) -> Any:
-    """Return what stands in the JSON for a value that JSON does not know."""
+    """Return what represents a value that JSON does not know."""
     match value:
         case np.ndarray() if not value.dtype.hasobject:
             name = str(len(arrays))
@@ -123,8 +124,8 @@ def _encoded(arrays: dict[str, Any], value: Any) -> Any:
             named = [(name, a.dtype, a.shape, a.stype, a.data) for name, a in value.items()]
             return {"record": named, _TAG: True}
     raise CheckpointError(
-        f"A checkpoint keeps no {type(value).__name__}; give arrays of numbers, numbers, strings, "
-        "bytes, or lists and dictionaries of them."
+        f"A checkpoint cannot hold values of type {type(value).__name__}; give arrays of numbers, "
+        "numbers, strings, bytes, or lists and dictionaries of them."
     )
 
 
@@ -144,7 +145,7 @@ def _decoded(arrays: Mapping[str, Any], found: dict[str, Any]) -> Any:
 
 
 def _lock(path: Path) -> None:
-    """Hold a file until this process ends; `BlockingIOError` if another process holds it."""
+    """Lock a file until this process ends; raises `BlockingIOError` if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     place = os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino
     try:

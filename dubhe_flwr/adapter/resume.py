@@ -1,7 +1,7 @@
-"""Where a run is, and what must survive for it to go on after its process ended.
+"""Tracks the progress of a run, and keeps what a new process needs to continue it.
 
-These are the round, the model, the selector's seed and count of batches, and what the wrapped
-strategy keeps. A registration is not kept: the nodes register anew in the first round that follows.
+A checkpoint holds the round, the model, the selector's seed and count of batches, and what the
+wrapped strategy keeps. It holds no registration: after a resume, all nodes register anew.
 """
 
 from logging import ERROR, INFO, WARNING
@@ -20,21 +20,21 @@ STATE_VERSION: Final = 1
 
 
 class Run:
-    """The run of a strategy that selects: its rounds, the selector's state, and their checkpoint.
+    """The run of a selecting strategy: its rounds, the selector's state, and the checkpoint.
 
     Attributes
     ----------
     state : object
-        The selector's.
+        The selector's state.
     plan : Plan or None
         Who trains in the current round.
     keeps_checkpoints : bool
-        Whether there is a directory for them.
+        Whether the run has a checkpoint directory.
     first, rounds_done : int
-        The last round of earlier processes, as Flower counts from 1 again in each, and the last
-        one that was completed.
+        The last round of earlier processes, since Flower counts from 1 again in each, and the last
+        completed round.
     last : int or None
-        The last round of the run, where `rounds_left` was told.
+        The last round of the run, known once `rounds_left` was called.
     """
 
     def __init__(self, wrapped: Any, selector: Selector[Any], options: Options) -> None:
@@ -48,7 +48,7 @@ class Run:
         self._forget()
 
     def _forget(self) -> None:
-        """Stand at the beginning of a run."""
+        """Go back to the beginning of a run."""
         self.state = self._selector.initial_state()
         self.plan: Plan | None = None
         self.first = self.rounds_done = 0
@@ -66,7 +66,7 @@ class Run:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Take up a state; nothing changes if it is refused."""
+        """Load a state; nothing changes if it is refused."""
         if isinstance(saved, dict) and saved.get("version", STATE_VERSION) != STATE_VERSION:
             raise CheckpointError(
                 f"The state has version {saved['version']!r}, not {STATE_VERSION}; load it with "
@@ -81,7 +81,7 @@ class Run:
         self._used = False
 
     def rounds_left(self, num_rounds: int) -> int:
-        """Return how many of a run's rounds are still to come, after taking up its checkpoint."""
+        """Load the checkpoint, and return how many of the run's rounds are still to come."""
         self._look()
         self._left_was_asked = True
         left = max(0, num_rounds - (self.rounds_done if self.keeps_checkpoints else self.first))
@@ -97,10 +97,10 @@ class Run:
         return left
 
     def begin(self) -> Any:
-        """Begin a run; return the checkpoint's model, None without one.
+        """Begin a run; return the checkpoint's model, or None without a checkpoint.
 
-        Where this object has selected before, nothing of that is used: the nodes that registered
-        in the run before may be others now, or gone.
+        Discards the state of any earlier run of this object, since its nodes may have changed or
+        left.
         """
         if self._used:
             self._forget()
@@ -109,7 +109,7 @@ class Run:
         return self._model
 
     def begin_round(self, server_round: int) -> int:
-        """Return which round of the run begins; Flower's first one begins a run."""
+        """Return the number of the run's round that begins; Flower's round 1 begins a run."""
         if server_round <= 1 and self._used:
             self.begin()
         if server_round <= 1 and self._directory and not self._keeps:
@@ -122,8 +122,8 @@ class Run:
         if server_round <= 1 and self._directory and self.first and not self._left_was_asked:
             log(
                 WARNING,
-                "dubhe: all rounds of ServerConfig come on top of the %s that are done in %s; give "
-                "it num_rounds=strategy.rounds_left(...) of those of the whole run",
+                "dubhe: the rounds of ServerConfig come on top of the %s already done in %s; use "
+                "num_rounds=strategy.rounds_left(N), where N counts the rounds of the whole run",
                 self.first,
                 self._directory.path,
             )
@@ -131,9 +131,9 @@ class Run:
         return self.first + server_round
 
     def complete(self, server_round: int, model: Any) -> None:
-        """Keep what a round of the run ended with; a full disk ends the run only if wanted."""
+        """Save the round, and end the run on a full disk only if the options say so."""
         self.rounds_done = server_round
-        self._keeps = self._began  # before a run has begun its checkpoint would be overwritten
+        self._keeps = self._began  # saving before the run began would overwrite its checkpoint
         if self._directory is None or not self._keeps:
             return
         try:
@@ -148,7 +148,7 @@ class Run:
             log(ERROR, without, server_round, why)
 
     def _look(self) -> None:
-        """Take up the checkpoint, once."""
+        """Load the checkpoint, once."""
         if self._looked or self._directory is None:
             return
         if (saved := self._directory.open()) is not None:
@@ -162,4 +162,4 @@ class Run:
                 self.rounds_done,
                 path,
             )
-        self._looked = True  # not before: what was refused is refused again, and never overwritten
+        self._looked = True  # only now: a refused checkpoint stays refused and is not overwritten

@@ -1,4 +1,10 @@
-"""What the strategies of both APIs have: a wrapped strategy, a driver, and methods to override."""
+"""The common base of the strategies for both of Flower's APIs.
+
+A strategy, `Selecting`, wraps another one and owns a `SelectionDriver`. The driver runs the
+selector round by round: it waits for nodes, takes a round that was planned ahead or selects it now,
+logs the outcome, and tracks training, so that coming rounds can be planned while clients train
+(`ahead`). The adapters in `server` and `serverapp` only translate between the driver and Flower.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +18,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 from dubhe_flwr.adapter.ahead import Exchanges, PlansAhead, tell
 from dubhe_flwr.adapter.arguments import DubheArguments, Options, taking
 from dubhe_flwr.adapter.resume import Run
-from dubhe_flwr.adapter.transport import ToldOnce, after, log
+from dubhe_flwr.adapter.transport import WarnOnceFilter, after, log
 from dubhe_flwr.adapter.wrapped import check_privacy, check_wrapped, layers
 from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.protocol import Batch, Coordinator, Plan, Replies, Selector, Stage
@@ -21,19 +27,20 @@ from dubhe_flwr.protocol.simulated_nodes import SimulatedNodes
 ReplyT = TypeVar("ReplyT")
 StrategyT = TypeVar("StrategyT")
 
-_OTHERS: Final = (
-    "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s others; configure it "
-    "to train every client that it receives"
+_TRAINS_OTHERS: Final = (
+    "dubhe: the wrapped strategy trains %s of the %s selected clients, and %s that were not "
+    "selected; configure it to train every client that it receives"
 )
-_LOOKS: Final = (
-    "dubhe: %s.eligible may look at the present moment, so each round waits for its selection"
+_OVERRIDES_ELIGIBLE: Final = (
+    "dubhe: %s overrides eligible, whose answer may change at any moment, so each round waits for "
+    "its selection"
 )
-_NAMED: Final = 3  # nodes of which a line says the id
+_MAX_NAMED: Final = 3  # nodes whose ids a log line shows
 _OF_ONE_API: Final = frozenset({"initialize_parameters", "start"})
 
 
 class Send(Protocol):
-    """Sends a batch and waits that many seconds for replies, or until a function returns True."""
+    """Sends a batch and waits for replies until a timeout, or until a function returns True."""
 
     def __call__(
         self, batch: Batch, timeout: float | None, is_over: Callable[[], bool] | None = None, /
@@ -42,11 +49,11 @@ class Send(Protocol):
 
 
 class SelectionDriver:
-    """Lets a selector choose for a strategy, its owner, round by round, over any transport.
+    """Runs a selector for a strategy, its owner, round by round and over any transport.
 
-    `metrics` tell of the last selection, for Flower's Result or History: clients that trained, the
-    share of all clients that were selected so far in this process, bytes, and the seconds for which
-    the round waited. On real nodes coming rounds are planned while clients train.
+    `metrics` describe the last selection, for Flower's Result or History: the clients that trained,
+    the share of all clients selected so far in this process, bytes, and the seconds for which the
+    round waited. On real nodes, coming rounds are planned while clients train.
     """
 
     def __init__(self, owner: "Selecting[Any]", selector: Selector[Any], options: Options) -> None:
@@ -56,14 +63,16 @@ class SelectionDriver:
         self.expected_nodes = selector.num_participants if expected is None else expected
         self.run = Run(owner.strategy, selector, options)
         self._owner = owner
-        self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
+        self._nodes, self._warn_once = SimulatedNodes(), WarnOnceFilter()
         self._selected: set[str] = set()
-        self._knows_others = self._said_looks = False
+        self._warned_of_others = self._warned_of_eligible = False
         self._ahead = PlansAhead(selector)
-        self._reach: tuple[Callable[[], Sequence[int]], Send]  # the nodes, in this round
+        self._reach: tuple[
+            Callable[[], Sequence[int]], Send
+        ]  # lists and reaches this round's nodes
         self._lock = Lock()
-        self._to_push = 0  # messages of a training, before a round is planned ahead
-        # Batches of the app's own, which nodes answer before those that Dubhe sends afterwards.
+        self._to_push = 0  # training messages still to be pushed before planning ahead begins
+        # The app's own batches, which nodes answer before any batch that Dubhe sends later.
         self._num_sent = self._num_answered = 0
         self.metrics: dict[str, int | float] = {}
 
@@ -74,14 +83,14 @@ class SelectionDriver:
         send: Send,
         patience: Callable[[], float],
     ) -> Plan:
-        """Select for a round of Flower's, and return the plan, which has the round of the run.
+        """Select the clients of a round and return the plan.
 
-        `present` returns the ids of the connected nodes, and `patience` for how many seconds to
-        wait for one more.
+        `server_round` is Flower's number; the plan has the number in the whole run. `present`
+        returns the ids of the connected nodes, and `patience` the seconds to wait for one more.
         """
         run = self.run
-        if server_round <= 1:  # of Flower's, which begins a run: perhaps with other nodes
-            self._nodes, self._told_once = SimulatedNodes(), ToldOnce()
+        if server_round <= 1:  # Flower begins a run, perhaps with other nodes
+            self._nodes, self._warn_once = SimulatedNodes(), WarnOnceFilter()
             self.stop()
             self._ahead = PlansAhead(self.selector)
         self.app_answered()
@@ -126,7 +135,7 @@ class SelectionDriver:
         return plan
 
     def _select(self, server_round: int, present: Sequence[int], eligible: Sequence[int]) -> Plan:
-        """Select for a round that was not planned ahead."""
+        """Select the clients of a round that was not planned ahead."""
         _, send = self._reach
         state, timeout = self._ahead.withdraw(self.run.state), self.options.stage_timeout
         exchanges = Exchanges(self.selector, state, tell)
@@ -139,20 +148,20 @@ class SelectionDriver:
         return plan
 
     def training_begins(self, num_messages: int) -> None:
-        """Let a round be planned ahead once the messages of a training were pushed."""
+        """Plan ahead as soon as all training messages of this round are pushed."""
         self.app_is_asked()
         self._to_push = num_messages
 
     def app_is_asked(self) -> None:
-        """Take note that nodes get messages of the app."""
+        """Note that the app sends messages to nodes."""
         self._num_sent += 1
 
     def app_answered(self) -> None:
-        """Take note that all messages of the app were answered, or given up."""
+        """Note that all of the app's messages were answered or given up."""
         self._num_answered = self._num_sent
 
     def pushed(self, num_messages: int) -> None:
-        """Plan ahead after the last of the messages of a training."""
+        """Count pushed messages, and plan ahead after the last training message."""
         with self._lock:  # strategies with configure_fit send from several threads
             was_training, self._to_push = self._to_push > 0, self._to_push - num_messages
             if not was_training or self._to_push > 0:
@@ -161,9 +170,9 @@ class SelectionDriver:
         if run.plan is None or not self.selector.plans_ahead:
             return
         if self._owner.looks_at_present:
-            if not self._said_looks:
-                log(WARNING, _LOOKS, type(self._owner).__name__)
-            self._said_looks = True
+            if not self._warned_of_eligible:
+                log(WARNING, _OVERRIDES_ELIGIBLE, type(self._owner).__name__)
+            self._warned_of_eligible = True
             return
         present, send = self._reach
         self._ahead.begin(
@@ -171,17 +180,17 @@ class SelectionDriver:
         )
 
     def stop(self) -> None:
-        """Plan no further round ahead."""
+        """Stop planning rounds ahead."""
         self._ahead.stop()
 
     def _send_ahead(self, send: Send, batch: Batch, is_stopped: Callable[[], bool]) -> Replies:
-        """Exchange a batch while clients train; time counts once they can answer."""
+        """Exchange a batch while clients train; the timeout begins once they can answer."""
         asked: int | None = None
         is_late: Callable[[], bool] | None = None
 
         def is_over() -> bool:
             nonlocal asked, is_late
-            if asked is None:  # the batch was pushed: what the app sends from now on comes later
+            if asked is None:  # the batch is pushed: nodes answer what the app sent before it first
                 asked = self._num_sent
             if is_late is None and self._num_answered >= asked:
                 is_late = after(self.options.stage_timeout)
@@ -196,36 +205,36 @@ class SelectionDriver:
         timeout: float | None,
         is_over: Callable[[], bool] | None = None,
     ) -> Replies:
-        """Return the replies of the nodes, or of those that are played in this process."""
-        with self._told_once:
+        """Return the replies of the nodes, including those simulated in this process."""
+        with self._warn_once:
             return self._nodes.exchange(batch, lambda left: send(left, timeout, is_over))
 
     def check_trained(self, node_ids: Sequence[int]) -> None:
-        """Say once that the wrapped strategy does not train exactly the selected nodes."""
+        """Warn once if the wrapped strategy does not train exactly the selected nodes."""
         selected = self.run.plan.participants if self.run.plan is not None else ()
-        if not self._knows_others and sorted(node_ids) != sorted(selected):
-            self._knows_others, kept = True, len(set(node_ids).intersection(selected))
-            log(WARNING, _OTHERS, kept, len(selected), len(node_ids) - kept)
+        if not self._warned_of_others and sorted(node_ids) != sorted(selected):
+            self._warned_of_others, kept = True, len(set(node_ids).intersection(selected))
+            log(WARNING, _TRAINS_OTHERS, kept, len(selected), len(node_ids) - kept)
 
     def in_order(
         self, replies: Iterable[ReplyT], node_id_of: Callable[[ReplyT], int]
     ) -> list[ReplyT]:
-        """Return replies in the order of the plan, on which floating-point sums depend."""
+        """Return replies in the plan's order, since floating-point sums depend on the order."""
         participants = self.run.plan.participants if self.run.plan is not None else ()
         places = {node_id: place for place, node_id in enumerate(participants)}
         return sorted(replies, key=lambda reply: places.get(node_id_of(reply), len(places)))
 
     def count_trained(self, number: int) -> None:
-        """Let the metrics tell how many clients trained, whether selected or not."""
+        """Add the number of clients that trained, selected or not, to the metrics."""
         self.metrics["selection-clients"] = number
 
     def completed(self, server_round: int) -> int:
-        """Return which round of the run was trained."""
+        """Return the number of the run's round that was trained."""
         self.run.rounds_done = self.run.first + server_round
         return self.run.rounds_done
 
     def to_evaluate(self) -> tuple[int, ...] | None:
-        """Return the nodes on which to evaluate; None for all of them."""
+        """Return the nodes on which to evaluate, or None for all nodes."""
         if self.options.evaluate_on == "all" or self.run.plan is None:
             return None
         return self.run.plan.participants
@@ -233,20 +242,21 @@ class SelectionDriver:
     def _wait_for_nodes(
         self, present: Callable[[], Sequence[int]], patience: Callable[[], float]
     ) -> None:
-        """Wait until the expected nodes are there, but not for ever."""
+        """Wait until the expected nodes are connected, up to `wait_timeout`."""
         expected, there = self.expected_nodes, len(present())
         seconds = self.options.wait_timeout if patience() else 0.0
         begin = last_came = time.monotonic()
         if there < expected and seconds:
             nodes = _counted(expected, "node", "nodes")
-            log(INFO, "dubhe: waiting up to %.0f s for %s; %s there so far", seconds, nodes, there)
+            waiting = "dubhe: waiting up to %.0f s for %s; %s connected so far"
+            log(INFO, waiting, seconds, nodes, there)
         while there < expected and (now := time.monotonic()) - begin <= seconds:
             if there and now - last_came > patience():
                 break
             time.sleep(0.2)
             before, there = there, len(present())
             last_came = time.monotonic() if there > before else last_came
-        if self.selector.num_participants <= there < expected:  # fewer say so themselves
+        if self.selector.num_participants <= there < expected:  # with fewer, the selector says so
             log(
                 WARNING,
                 "dubhe: %s of %s expected nodes came within %.0f s; going on with them",
@@ -256,7 +266,7 @@ class SelectionDriver:
             )
 
     def _check_nodes(self, there: int, patience: float) -> None:
-        """Refuse at once what cannot work with so few nodes, and say how a simulation gets more."""
+        """Refuse settings that cannot work with the connected nodes, and say how to add nodes."""
         options = self.options
         if not isinstance(options, DubheArguments) or options.on_failure == "random":
             return
@@ -269,8 +279,8 @@ class SelectionDriver:
         if there < options.min_cohort:
             raise SettingsError(
                 f"{_counted(there, 'node is', 'nodes are')} connected, fewer than min_cohort="
-                f"{options.min_cohort}: a sum over so few would tell each of them what the others "
-                f"hold. Use the wrapped strategy without Dubhe, or {more}."
+                f"{options.min_cohort}: a sum over so small a cohort would reveal what each node "
+                f"holds. Use the wrapped strategy without Dubhe, or {more}."
             )
         if there < options.num_participants and patience < inf:
             raise SettingsError(
@@ -282,21 +292,26 @@ class SelectionDriver:
 class Selecting(Generic[StrategyT]):
     """Wraps a strategy: the selector chooses the clients, the strategy trains and aggregates.
 
-    It is the base of both `Selection` strategies. Subclasses may override `eligible` to leave nodes
-    out of a round; the option `on_selection` is told who was chosen.
+    The base of both `Selection` strategies. Subclasses may override `eligible` to leave nodes out
+    of a round; the option `on_selection` receives each plan.
 
     Parameters
     ----------
     strategy : Strategy
-        The strategy that trains and aggregates; it trains exactly the chosen clients, whatever
-        fraction or minimum it has. One that cannot be wrapped is a `SettingsError`.
+        The strategy that trains and aggregates. It trains exactly the selected clients, whatever
+        its own fraction or minimum.
     selector : Selector
-        How to choose; `Dubhe` brings its own.
+        Chooses the clients; `Dubhe` brings its own.
     **options
         The fields of `dubhe_flwr.adapter.Options`.
+
+    Raises
+    ------
+    SettingsError
+        If the strategy cannot be wrapped, or an option cannot work.
     """
 
-    _configures: ClassVar[str]  # the method by which Flower knows a strategy of this API
+    _configures: ClassVar[str]  # the method that only strategies of this API have
 
     @taking(Options)
     def __init__(self, strategy: StrategyT, selector: Selector[Any], **options: Any) -> None:
@@ -308,7 +323,7 @@ class Selecting(Generic[StrategyT]):
         for layer in layers(strategy):
             if isinstance(layer, Selecting):
                 raise SettingsError(
-                    f"{type(layer).__name__} selects already; wrap the strategy that it wraps."
+                    f"{type(layer).__name__} already selects; wrap the strategy inside it instead."
                 )
         self.strategy = strategy
         self.driver = SelectionDriver(self, selector, options)
@@ -317,7 +332,7 @@ class Selecting(Generic[StrategyT]):
         return f"{type(self).__name__}({self.strategy!r})"
 
     def __getattr__(self, name: str) -> Any:
-        """Leave whatever else is asked for to the wrapped strategy."""
+        """Look up all other attributes in the wrapped strategy."""
         if name.startswith("__") or name == "strategy":
             raise AttributeError(name)
         try:
@@ -338,43 +353,43 @@ class Selecting(Generic[StrategyT]):
 
     @property
     def rounds_done(self) -> int:
-        """The last round that was completed."""
+        """The last completed round."""
         return self.driver.run.rounds_done
 
     def rounds_left(self, num_rounds: int) -> int:
-        """Return how many of a run's rounds are still to come, after taking up its checkpoint."""
+        """Load the checkpoint, and return how many of the run's rounds are still to come."""
         return self.driver.run.rounds_left(num_rounds)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what must survive for the run to go on with its next round.
+        """Return the state from which a new process continues the run with its next round.
 
-        To be called between two rounds. It holds the round, the selector's seed and count of
-        batches, and what the wrapped strategy keeps: a strategy of Flower's, or one with
-        `state_dict` and `load_state_dict`. The model, the registration and keys are no part of it.
-        It is plain values that JSON takes, and arrays where the wrapped strategy keeps some.
+        Call it between two rounds. The state has the round, the selector's seed and count of
+        batches, and what the wrapped strategy keeps, if that is one of Flower's or has `state_dict`
+        and `load_state_dict`. It has no model, registration or keys. All values fit into JSON,
+        except arrays that the wrapped strategy keeps.
         """
         return self.driver.run.state_dict()
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Take up what `state_dict` returned; rounds are counted on, and all nodes register anew.
+        """Load what `state_dict` returned: the run continues, and all nodes register anew.
 
-        Raises `CheckpointError` for another version, a missing or unknown key, and an unfit value.
+        Raises `CheckpointError` for another version, a missing or unknown key, or an unfit value.
         """
         self.driver.run.load_state_dict(saved)
 
     @property
     def looks_at_present(self) -> bool:
-        """Whether `eligible` is overridden, so that each round is selected just before it."""
+        """Whether `eligible` is overridden, so that no round can be planned ahead."""
         return type(self).eligible is not Selecting.eligible
 
     def eligible(self, server_round: int, node_ids: Sequence[int]) -> Sequence[int]:
-        """Return which of the nodes that are there may be chosen; the default is all of them."""
+        """Return which of the connected nodes may be selected; by default all of them."""
         del server_round
         return node_ids
 
 
 class SelectingByDubhe(Selecting[StrategyT]):
-    """What both `Dubhe` strategies have beside that."""
+    """The base of both `Dubhe` strategies: selects by the `Coordinator` of the protocol."""
 
     @taking(DubheArguments)
     def __init__(self, strategy: StrategyT, **arguments: Any) -> None:
@@ -385,7 +400,7 @@ class SelectingByDubhe(Selecting[StrategyT]):
 
 
 def log_plan(plan: Plan, seconds: float) -> None:
-    """Write to Flower's log what the selection did, and loudly what went wrong."""
+    """Log the outcome of a selection, and everything that went wrong."""
     stages = {report.stage for report in plan.stages}
     if Stage.REGISTER in stages and not plan.fallback:
         nodes = _counted(plan.num_registered, "node", "nodes")
@@ -418,13 +433,15 @@ def log_plan(plan: Plan, seconds: float) -> None:
 
 
 def _some(nodes: Sequence[int]) -> str:
-    """Name a few nodes, by the ids that Flower shows."""
-    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-    return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes[:_NAMED]))}{more}"
+    """Name the first few nodes by the ids that Flower shows."""
+    more = f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else ""
+    return (
+        f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(map(str, nodes[:_MAX_NAMED]))}{more}"
+    )
 
 
 def _choice(plan: Plan) -> str:
-    """Return what the agent chose from."""
+    """Describe what the agent chose from."""
     if len(plan.participants) == plan.num_registered:
         return "there was nothing to choose"
     tries = _counted(plan.num_selections, "tentative selection", "tentative selections or groups")

@@ -1,4 +1,4 @@
-"""How requests and replies travel as messages of Flower, and a batch of them over its Grid."""
+"""Carries requests and replies as Flower messages, and batches of them over a Grid."""
 
 import sys
 import time
@@ -34,10 +34,10 @@ def message_type(stage: str) -> str:
 
 
 ENCRYPTING: Final = frozenset(message_type(stage) for stage in (Stage.REGISTER, Stage.SETTLE))
-"""Types of the messages that every node answers by encrypting."""
+"""Types of the messages that a node answers with ciphertexts."""
 
 
-_REMEDIES: Final = {
+_ADVICE: Final = {
     "No evaluate function registered": (
         "the ClientApp has no handlers for Dubhe: write register_dubhe(app, label_counts) below "
         "app = ClientApp(); a DubheMod is never asked there, whether in @app.train(mods=[...]) or "
@@ -54,18 +54,18 @@ _REMEDIES: Final = {
 }
 
 
-def remedy_of(reason: str) -> str | None:
-    """Return what helps where a ClientApp raised an exception, by what Flower says of it.
+def advice_on(reason: str) -> str | None:
+    """Return advice for the exception of a ClientApp, recognised by Flower's error message.
 
-    >>> remedy_of("<class 'ValueError'>:<'Invalid message type: evaluate.dubhe_join'>")
+    >>> advice_on("<class 'ValueError'>:<'Invalid message type: evaluate.dubhe_join'>")
     'the ClientApp has no DubheMod: write ClientApp(client_fn=client_fn, \
 mods=[DubheMod(label_counts)])'
     """
-    return next((remedy for part, remedy in _REMEDIES.items() if part in reason), None)
+    return next((advice for part, advice in _ADVICE.items() if part in reason), None)
 
 
 def stage_of(message: Message) -> str:
-    """Return the stage that a message belongs to; "train" and the like for an app's own."""
+    """Return the stage of a message, or "train" and the like for an app's own messages."""
     kind = message.metadata.message_type
     prefix = message_type("")
     return kind.removeprefix(prefix) if kind.startswith(prefix) else kind.partition(".")[0]
@@ -77,7 +77,7 @@ def to_records(fields: Fields) -> RecordDict:
 
 
 def from_records(content: RecordDict) -> Mapping[str, object]:
-    """Return the fields in the content of a message; `MalformedMessageError` if there are none."""
+    """Return the fields of a message; raises `MalformedMessageError` if it has none."""
     record = content.get(_RECORD)
     if not isinstance(record, ConfigRecord):
         raise MalformedMessageError(f"The message has no record {_RECORD!r}.")
@@ -85,7 +85,7 @@ def from_records(content: RecordDict) -> Mapping[str, object]:
 
 
 in_process: ContextVar[bool] = ContextVar("in_process", default=False)
-"""Whether a node answers in the process of a simulation without Ray."""
+"""Whether the current node runs in the process of a simulation without Ray."""
 
 
 def in_simulation() -> bool:
@@ -95,10 +95,10 @@ def in_simulation() -> bool:
 
 
 def patience(grid: Grid) -> float:
-    """Return for how many seconds it is any use to wait for one more node.
+    """Return for how many seconds to wait for one more node.
 
-    The nodes of a Grid in process are there from the start, and those of Flower's simulation engine
-    register in a row.
+    An in-process Grid has all its nodes from the start, and the nodes of Flower's simulation engine
+    connect in quick succession.
     """
     if getattr(grid, "is_complete", False):
         return 0.0
@@ -108,7 +108,7 @@ def patience(grid: Grid) -> float:
 def is_remote(grid: Grid) -> bool:
     """Return whether a Grid is Flower's own and reaches SuperNodes.
 
-    These take one message after the other, so that several may be under way to one of them.
+    A SuperNode answers one message after the other, so several may be under way to it at a time.
     """
     if isinstance(grid, NoticingGrid):
         return True
@@ -124,16 +124,16 @@ def send_over_grid(
 ) -> Replies:
     """Send all requests of a batch and return the replies by node id.
 
-    The timeout is for all parts in which the batch is sent; nodes that did not answer in time are
-    missing. On a remote Grid a function may decide instead when the waiting is over. Of several
-    replies of a node the first counts, but an error comes last.
+    The timeout covers the whole batch, even if it is sent in parts; nodes that did not answer in
+    time are missing. On a remote Grid, `is_over` may decide instead when to stop waiting. If a node
+    replies more than once, its first reply that is not an error counts.
     """
     if is_over is not None:
         timeout = None
     deadline = None if timeout is None else time.monotonic() + timeout
     kind = message_type(batch.header.stage)
     requests = list(batch.fields.items())
-    # Nodes that are asked the same share the records: Flower checks every value of a new one.
+    # Equal requests share their records, since Flower checks every value of a new one.
     shared = {id(fields): fields for _, fields in requests}
     records = {key: to_records(fields) for key, fields in shared.items()}
     size = batch_size(grid, len(requests))
@@ -151,13 +151,13 @@ def send_over_grid(
             answers += replies_of(grid, grid.push_messages(messages), is_over or after(timeout))
         else:
             answers += grid.send_and_receive(messages, timeout=left)
-        # Errors made by the framework come from no node: only the message id tells whose they are.
+        # An error made by the framework names no node, so its node is found by the message id.
         asked |= {m.metadata.message_id: m.metadata.dst_node_id for m in messages}
     return _by_node(answers, asked)
 
 
 def _by_node(answers: Iterable[Message], asked: Mapping[str, int]) -> Replies:
-    """Return the replies by node id, where messages were sent to nodes by these message ids."""
+    """Return the replies by node id; `asked` maps the ids of sent messages to their nodes."""
     replies: dict[int, Mapping[str, object] | NodeFailure] = {}
     for answer in answers:
         node_id = asked.get(answer.metadata.reply_to_message_id)
@@ -176,7 +176,7 @@ def _by_node(answers: Iterable[Message], asked: Mapping[str, int]) -> Replies:
 
 
 def after(seconds: float | None) -> Callable[[], bool]:
-    """Return a function that tells whether that many seconds have passed since now."""
+    """Return a function that returns True once the given seconds have passed."""
     end = inf if seconds is None else time.monotonic() + seconds
     return lambda: time.monotonic() >= end
 
@@ -184,10 +184,10 @@ def after(seconds: float | None) -> Callable[[], bool]:
 def replies_of(
     grid: Grid, message_ids: Iterable[str], is_over: Callable[[], bool]
 ) -> list[Message]:
-    """Pull the replies to messages until all have come or the waiting is over.
+    """Pull the replies to messages until all have come or `is_over` returns True.
 
-    Flower pauses for three seconds between two pulls; here the pauses are a tenth of what was
-    waited, so that what is quickly answered is quickly known.
+    Flower pauses for three seconds between two pulls. Here a pause is a tenth of the time waited so
+    far, so that quick replies are noticed quickly.
     """
     begin = time.monotonic()
     waiting = {message_id for message_id in message_ids if message_id}
@@ -202,8 +202,8 @@ def replies_of(
     return replies
 
 
-class ToldOnce(Filter):
-    """Lets each warning of Dubhe pass once: the nodes of a simulation share one log."""
+class WarnOnceFilter(Filter):
+    """Lets each of Dubhe's warnings pass once, since all nodes of a simulation share one log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class ToldOnce(Filter):
         getLogger("flwr").removeFilter(self)
 
     def filter(self, record: LogRecord) -> bool:
-        """Return whether no other node has warned so; errors are each node's own."""
+        """Return whether a line of Dubhe is new; errors always pass."""
         sentence = record.getMessage()
         if record.levelno > WARNING or not sentence.startswith("dubhe:"):
             return True
@@ -226,12 +226,12 @@ class ToldOnce(Filter):
 
 
 def _of_other(name: str) -> Any:
-    """Return what a Grid has in the place of its own method or property: that of the other Grid."""
+    """Return a property that forwards a method or property to the other Grid."""
     return property(lambda grid: getattr(grid.other, name))
 
 
 class ForwardingGrid(Grid):
-    """Passes everything on to another Grid, for those that change a part of it."""
+    """Forwards everything to another Grid; the base of grids that change a part of it."""
 
     def __init__(self, other: Grid) -> None:
         self.other = other
@@ -247,7 +247,7 @@ class ForwardingGrid(Grid):
 
 
 class NoticingGrid(ForwardingGrid):
-    """Passes everything on to a remote Grid, and tells how many messages were pushed each time."""
+    """Forwards everything to a remote Grid, and reports how many messages each push sent."""
 
     def __init__(self, other: Grid, on_push: Callable[[int], None]) -> None:
         super().__init__(other)
@@ -256,7 +256,7 @@ class NoticingGrid(ForwardingGrid):
     get_nodes = _of_other("get_nodes")
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Push messages, and tell how many, also if that fails."""
+        """Push messages and report their number, even if the push fails."""
         pushed = list(messages)
         try:
             return self.other.push_messages(pushed)

@@ -1,4 +1,4 @@
-"""What the wrapped strategy must not do: train fewer than were selected, or wait for more."""
+"""Handles the wrapped strategy: checks it, makes it train all selected nodes, saves its state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from typing import Any
 from dubhe_flwr.adapter.transport import log
 from dubhe_flwr.errors import CheckpointError, SettingsError
 
-# Where Flower's own strategies, of either API, keep what lasts from round to round.
+# Attributes in which Flower's own strategies, of either API, keep state from round to round.
 _KEPT = frozenset(
     {
         "accountant",
@@ -29,7 +29,7 @@ _MAY_BE_NONE = frozenset({"accountant", "initial_parameters"})
 
 
 def layers(strategy: Any) -> list[Any]:
-    """Return a strategy and those it wraps, from the outside in."""
+    """Return a strategy and the strategies it wraps, from the outside in."""
     found = [strategy]
     while hasattr(inner := getattr(found[-1], "strategy", None), "aggregate_evaluate"):
         found.append(inner)
@@ -37,9 +37,9 @@ def layers(strategy: Any) -> list[Any]:
 
 
 def check_wrapped(strategy: Any, method: str) -> None:
-    """Refuse a strategy that cannot train the selected nodes, and warn of what will not work.
+    """Raise `SettingsError` for a strategy that cannot train the selected nodes.
 
-    The strategies of an API have a method that those of the other one have not.
+    `method` is one that only strategies of the right API have.
     """
     kind = type(strategy)
     if isinstance(strategy, type):
@@ -55,14 +55,14 @@ def check_wrapped(strategy: Any, method: str) -> None:
     if not hasattr(strategy, method):
         raise SettingsError(
             f"{kind.__name__} of {kind.__module__} has no {method}; dubhe_flwr.server wraps "
-            "strategies of flwr.server, and dubhe_flwr.serverapp those of flwr.serverapp."
+            "strategies of flwr.server, and dubhe_flwr.serverapp strategies of flwr.serverapp."
         )
 
 
 def check_privacy(strategy: Any, num_participants: int) -> None:
-    """Refuse differential privacy whose noise is made for another number of clients than ``K``.
+    """Raise `SettingsError` for differential privacy made for another number of clients than ``K``.
 
-    Of each wrapper that fits, the log says what selection means for its epsilon.
+    For every other such wrapper, log what selection means for its epsilon.
     """
     for layer in layers(strategy):
         number, name = vars(layer).get("num_sampled_clients"), type(layer).__name__
@@ -78,7 +78,7 @@ def check_privacy(strategy: Any, num_participants: int) -> None:
             WARNING,
             "dubhe: %s: clients are not sampled uniformly, so compute epsilon without "
             "amplification by sampling, for a client that trains in every round; the selection "
-            "itself comes on top (docs/explanation/differential_privacy.md)",
+            "itself adds to it (docs/explanation/differential_privacy.md)",
             name,
         )
 
@@ -87,8 +87,8 @@ def check_privacy(strategy: Any, num_participants: int) -> None:
 def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[Any]:
     """Give a copy of a strategy of the Message API that takes all nodes of its grid.
 
-    The user's objects keep their settings for "train" or "evaluate"; only what the strategy itself
-    assigns to an attribute meanwhile becomes theirs.
+    The original keeps its settings for "train" or "evaluate", and receives only those attributes
+    that the strategy itself assigns in the meantime.
     """
     wanted = {
         f"fraction_{purpose}": 1.0,
@@ -113,9 +113,9 @@ def taking_all_nodes(strategy: Any, num_nodes: int, purpose: str) -> Iterator[An
 def kept_state(strategy: Any) -> list[dict[str, Any]]:
     """Return what each layer of a strategy keeps from round to round.
 
-    A layer with `state_dict` and `load_state_dict` says so itself. Of others it is the attributes
-    in which Flower's own strategies keep their moments, momentum, clipping norm and model, and what
-    a privacy accountant has counted; a first model that is used up is none.
+    A layer with `state_dict` and `load_state_dict` provides its own state. For any other layer it
+    is the attributes in which Flower's strategies keep their moments, momentum, clipping norm and
+    model, and what a privacy accountant has counted.
     """
     return [
         layer.state_dict()
@@ -130,12 +130,12 @@ def kept_state(strategy: Any) -> list[dict[str, Any]]:
 
 
 def restore_state(strategy: Any, kept: list[dict[str, Any]]) -> None:
-    """Give each layer of a strategy back what it kept; all stay as they are if one refuses."""
+    """Restore the state of each layer of a strategy; nothing changes if one layer refuses."""
     found = layers(strategy)
     if len(kept) != len(found) or not all(isinstance(state, dict) for state in kept):
         raise CheckpointError(
-            f"wrapped: the state is of {len(kept)} strategies one within the other, not "
-            f"{len(found)}; wrap the same strategies as before."
+            f"wrapped: the state has {len(kept)} nested strategies, not {len(found)}; wrap the "
+            "same strategies as before."
         )
     for layer, state in zip(found, kept, strict=True):
         unknown = [name for name in state if name not in _KEPT or name not in vars(layer)]

@@ -1,4 +1,4 @@
-"""A node's keys for signatures: where they come from, and how they are read from files."""
+"""Finds a node's keys for signatures, and reads them from files."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -18,10 +18,10 @@ from dubhe_flwr.errors import SettingsError
 from dubhe_flwr.he.signing import PinnedKeys, TrustedKeys
 
 SigningKey = Ed25519PrivateKey | Callable[[Context], Ed25519PrivateKey]
-"""A node's own key, or what finds it, for instance by the node-config."""
+"""A node's own key, or a function that finds it, for instance by the node config."""
 
 TrustedKeysOfNode = Iterable[Ed25519PublicKey] | Callable[[Context], Iterable[Ed25519PublicKey]]
-"""The public keys of all nodes, or what finds them."""
+"""The public keys of all nodes, or a function that finds them."""
 
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
 
@@ -29,12 +29,15 @@ _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.
 def pinned_keys(
     signing_key: SigningKey | None, trusted_keys: TrustedKeysOfNode | None
 ) -> Callable[[Context], PinnedKeys | None]:
-    """Return what finds the keys of the node that a Context belongs to; refuse what cannot work."""
+    """Return a function that finds a node's keys by its Context.
+
+    Raises `SettingsError` for keys that cannot work.
+    """
     if signing_key is None and trusted_keys is None:
         return lambda _context: None
     if signing_key is None or trusted_keys is None:
         raise SettingsError(
-            "signing_key and trusted_keys work together only; give both or neither."
+            "signing_key and trusted_keys only work together; give both or neither."
         )
     trusted = trusted_keys if callable(trusted_keys) else TrustedKeys(trusted_keys)
     if not callable(signing_key) and isinstance(trusted, TrustedKeys):
@@ -54,17 +57,21 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
     Parameters
     ----------
     path : str or Path
-        A file in OpenSSH or PEM format; `SettingsError` if there is none, or no Ed25519 key that
-        opens is in it.
+        A file in OpenSSH or PEM format.
     password : bytes, optional
-        What the file is encrypted with. OpenSSH's own format then needs the package bcrypt; PEM
-        needs nothing more.
+        The password that encrypts the file. OpenSSH's own format then needs the package bcrypt;
+        PEM needs no further package.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such file, or it has no Ed25519 key that opens.
     """
     data = _read(path)
     load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in data else load_pem_private_key
     try:
         key = load(data, password)
-    except (ValueError, TypeError, UnsupportedAlgorithm):  # their text may quote the file
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # their messages may quote the file
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise SettingsError(
@@ -77,9 +84,13 @@ def load_signing_key(path: str | Path, password: bytes | None = None) -> Ed25519
 def load_trusted_keys(path: str | Path) -> tuple[Ed25519PublicKey, ...]:
     """Read the public keys of all nodes.
 
-    The file has one OpenSSH key a line, such as `cat *.pub` makes, or PEM blocks. Empty lines and
-    those that begin with ``#`` do not count. `SettingsError` if there is no such file, or a line
-    holds no public Ed25519 key.
+    The file has one OpenSSH key per line, as `cat *.pub` prints them, or PEM blocks. Empty lines
+    and lines that begin with ``#`` are ignored.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such file, or a line is not a public Ed25519 key.
     """
     data = _read(path)
     entries = _PEM.findall(data)
@@ -95,7 +106,7 @@ def load_trusted_keys(path: str | Path) -> tuple[Ed25519PublicKey, ...]:
             key = None
         if not isinstance(key, Ed25519PublicKey):
             raise SettingsError(
-                f"Key {number} in {path} is no public Ed25519 key; list one a line, as "
+                f"Key {number} in {path} is not a public Ed25519 key; list one per line, as "
                 "ssh-keygen -t ed25519 writes it to its .pub file."
             )
         keys.append(key)

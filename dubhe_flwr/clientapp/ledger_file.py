@@ -1,4 +1,4 @@
-"""What a node has spent, in a file on its own host: a new run does not reset it."""
+"""Keeps what a node has spent in a file on its own host, so that a new run does not reset it."""
 
 import json
 import os
@@ -17,11 +17,11 @@ from dubhe_flwr.protocol.node.memory import Ledger
 
 try:
     import fcntl
-except ImportError:  # on Windows two runs at once may count too little
+except ImportError:  # on Windows, two runs at once may lose counts
     fcntl = None  # type: ignore[assignment]
 
 StateDir = str | os.PathLike[str] | Callable[[Context], str | os.PathLike[str]]
-"""A folder of one node alone, or what finds it, for instance by the node-config."""
+"""A folder used by one node only, or a function that finds it, for instance by the node config."""
 
 _FILE: Final = "dubhe-node.json"
 _LOCK: Final = ".lock"
@@ -32,15 +32,15 @@ Save = Callable[[Ledger], None]
 
 @contextmanager
 def open_ledger(folder: Path) -> Iterator[tuple[Ledger, Save]]:
-    """Hold the folder while a request is answered; give the ledger in it and what replaces it.
+    """Lock the folder while a request is answered; give its ledger and a function to replace it.
 
-    Other runs at the same node wait. Nobody but the node's user can read the file.
+    Other runs on the same node wait. Only the node's user can read the file.
 
     Raises
     ------
     RefusedError
-        If the folder cannot be used, or its file is damaged: a node that has lost count answers
-        nothing.
+        If the folder cannot be used or its file is damaged, since a node that has lost count must
+        not answer.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def _read(folder: Path) -> Ledger:
 
 
 def _write(folder: Path, ledger: Ledger) -> None:
-    """Replace the file as a whole, on the disk before the node answers."""
+    """Replace the whole file, and flush it to the disk before the node answers."""
     fields = ledger.to_fields()
     packed = {key: value.hex() for key, value in fields.items() if isinstance(value, bytes)}
     plain: dict[str, Any] = {key: fields[key] for key in fields if key not in packed}
@@ -89,7 +89,7 @@ def _write(folder: Path, ledger: Ledger) -> None:
 
 
 def _unusable(folder: Path, error: Exception) -> RefusedError:
-    """Log what is wrong, which is not for the server."""
+    """Log what is wrong; the error for the server does not say it."""
     log(
         ERROR,
         "dubhe: state_dir=%s cannot be used (%s); repair or remove what is in it.",

@@ -1,6 +1,8 @@
-"""One node's answers to the stages, in one line for either kind of ClientApp.
+"""Lets a ClientApp answer Dubhe's messages: `DubheMod` with a client_fn, else `register_dubhe`.
 
-Its session is kept in Flower's Context.
+Both wrap a `Node`, which holds the owner's arguments. For each request it restores the node's
+session from Flower's Context and its ledger from `state_dir`, lets the protocol's `ClientSession`
+answer, and saves both. A refusal is answered with an error; the node's log says more.
 """
 
 import sys
@@ -43,10 +45,10 @@ from dubhe_flwr.protocol.node.memory import Ledger
 from dubhe_flwr.protocol.node.policy import warn_once, where_raised
 
 LabelCounts = Callable[[Context], ArrayLike]
-"""Returns the node's samples of each class, or bin of any histogram: an int array of shape (C,)."""
+"""Returns the node's samples per class, or per bin of any histogram: an int array, shape (C,)."""
 
 Willing = Callable[[Context, int], bool]
-"""Whether the node trains in that round; asked with round 0, whether it takes part at all."""
+"""Returns whether the node trains in a round; for round 0, whether it takes part at all."""
 
 _RECORD: Final = "dubhe"
 _STAGE_TYPES: Final = frozenset(map(message_type, STAGES))
@@ -57,51 +59,51 @@ _NOT_PINNED: Final = (
     "a simulation set simulated=True here, and simulation in Dubhe"
 )
 _OPACUS: Final = (
-    "dubhe: this app uses Opacus: its epsilon grows in each round in which this node trains, and "
-    "nodes train unevenly often; use willing to stop once the budget is spent "
+    "dubhe: this app uses Opacus: its epsilon grows with every round in which this node trains, "
+    "and some nodes train more often than others; use willing to stop once the budget is spent "
     "(docs/explanation/differential_privacy.md)"
 )
-_tell_once = cache(partial(log, INFO))
+_info_once = cache(partial(log, INFO))
 
 
 @dataclass(frozen=True, repr=False)
 class Node(Limits):
-    """Answers requests of the protocol for whichever node a Context belongs to.
+    """Answers requests of the protocol for the node that a Context belongs to.
 
-    It takes the following arguments, and the fields of `dubhe_flwr.protocol.Limits`.
+    Takes the following arguments and the fields of `dubhe_flwr.protocol.Limits`.
 
     Parameters
     ----------
     label_counts : callable (Context) -> array_like of int, shape (C,)
-        The node's samples of each class, or of each bin of any other histogram that rounds should
-        balance, such as sensitive groups; called anew at each registration.
+        Returns the node's samples per class, or per bin of any other histogram that rounds should
+        balance, such as sensitive groups. Called at each registration.
     willing : callable (Context, int) -> bool, optional (default: always)
-        Whether the node trains in that round; asked with round 0, whether it takes part at all.
+        Returns whether the node trains in a round; for round 0, whether it takes part at all.
     simulated : bool or callable (Context) -> bool (default: False)
-        Whether this is a node of a simulation, which has nothing to hide: it draws by keys that
-        the server gives it, so that a run repeats, and tells its label counts where the server
-        encrypts nothing. Never in deployment.
+        Whether the node belongs to a simulation and has nothing to hide. It then draws with keys
+        from the server, so that runs repeat, and reveals its label counts if the server simulates
+        without encryption. Never set it in a deployment.
     signing_key : Ed25519PrivateKey or callable (Context) -> Ed25519PrivateKey, optional
         The node's own key for signatures; see `load_signing_key`.
     trusted_keys : iterable of Ed25519PublicKey, or callable (Context) -> such, optional
-        The public keys of all nodes, this one included, brought to the node past the server; see
-        `load_trusted_keys`. With both, the node takes part only where every other one proves to
-        hold a trusted key; with neither, a warning says once what is not protected.
+        The public keys of all nodes, including this one, which reach the node by a way other than
+        the server; see `load_trusted_keys`. With both keys, the node takes part only if every other
+        node proves that it holds a trusted key. With neither, a warning says once what is not
+        protected.
     state_dir : path-like or callable (Context) -> path-like, optional
-        A folder of this node alone, on its own host. What the node has spent of the day and how
-        many sums its label counts have entered then outlast a run; without it each run begins
-        anew. A simulated node keeps nothing there.
+        A folder on the node's own host, used by this node only. It keeps across runs what the node
+        has spent of its daily limits and how many sums its label counts have entered; without it,
+        each run starts from zero. A simulated node keeps nothing there.
     exact_sums : bool (default: False)
-        Whether a node with pinned keys also takes part in sums that one node can open or that carry
-        no noise: the paper's rule, tries, groups, prices with a target or a noise of their own.
+        Whether a node with pinned keys also takes part in sums that a single node can open or that
+        have no noise: the paper's rule, tries, groups, and prices with their own target or noise.
 
     Raises
     ------
     SettingsError
-        If a number cannot work, `label_counts` is no function, one of `signing_key` and
-        `trusted_keys` is missing, or they do not fit together. Keys that are found by a callable
-        are checked when the first request comes: the sentence is then in the node's log, and the
-        request is refused.
+        If a number cannot work, `label_counts` is not a function, only one of `signing_key` and
+        `trusted_keys` is given, or the keys do not belong together. Keys that a callable finds are
+        checked at the first request: the node then logs the error and refuses the request.
     """
 
     label_counts: LabelCounts
@@ -141,13 +143,16 @@ class Node(Limits):
         return {field.name: getattr(self, field.name) for field in fields(Limits)}
 
     def handle(self, fields: Mapping[str, object], context: Context) -> Fields:
-        """Answer a request, and keep the session in the Context; a refusal is a `ProtocolError`."""
+        """Answer a request and keep the session in the Context.
+
+        Raises `ProtocolError` if the node refuses the request.
+        """
         pinned = self._pinned(context)
         unfit: list[DataError] = []
         policy = self._policy(context, pinned, unfit)
         if fields.get("stage") == Stage.JOIN:
             if pinned is None and not policy.simulated:  # a simulation has no network
-                (_tell_once if in_simulation() else warn_once)(_NOT_PINNED)
+                (_info_once if in_simulation() else warn_once)(_NOT_PINNED)
             if "opacus" in sys.modules:
                 warn_once(_OPACUS)
         with self._spent(context, policy) as (ledger, save):
@@ -156,17 +161,17 @@ class Node(Limits):
             session = ClientSession(policy, memory, today=int(time.time() // _DAY))
             try:
                 reply = session.handle(fields)
-            finally:  # what was decrypted for a refused request counts too
+            finally:  # decryptions for a refused request count too
                 if session.memory is not memory:
                     context.state[_RECORD] = config_record(session.memory.to_fields())
                     save(session.memory.ledger)
-        if unfit and policy.simulated:  # its owner reads the server's log
+        if unfit and policy.simulated:  # a simulated node's owner reads the server's log
             raise RefusedError(f"label_counts: {unfit[0]}")
         return reply
 
     @contextmanager
     def _spent(self, context: Context, policy: NodePolicy) -> Iterator[tuple[Ledger | None, Save]]:
-        """Give what the node has spent in all runs, and what keeps it; a simulation keeps none."""
+        """Give the node's ledger of all runs and a function to save it; None in a simulation."""
         if self.state_dir is None or policy.simulated:
             yield None, lambda _ledger: None
             return
@@ -180,7 +185,7 @@ class Node(Limits):
             yield kept
 
     def _pinned(self, context: Context) -> PinnedKeys | None:
-        """Find the node's keys; one that has none by mistake takes part in nothing."""
+        """Find the node's keys; raises `RefusedError` if that fails, rather than go on without."""
         try:
             return self._find_keys(context)
         except SettingsError as error:
@@ -198,10 +203,10 @@ class Node(Limits):
             log(ERROR, "dubhe: simulated returned neither True nor False.")
         except Exception as error:  # noqa: BLE001 - the owner's code may raise anything
             log(ERROR, "dubhe: simulated raised %s.", where_raised(error))
-        raise RefusedError("This node cannot tell how it is to draw; its log says why.")
+        raise RefusedError("This node does not know how to draw; its log says why.")
 
     def _counts(self, context: Context, unfit: list[DataError]) -> ArrayLike:
-        """Return the label counts; note an error of `count_labels`, which quotes no label."""
+        """Return the label counts; log and remember a `DataError`, which quotes no label."""
         try:
             return self.label_counts(context)
         except DataError as error:
@@ -229,8 +234,8 @@ class Node(Limits):
 class DubheMod(Node):
     """A Flower mod for a ClientApp made from a `client_fn`; everything else passes through.
 
-    Let it be the first of the app's mods: those before it see Dubhe's messages. It takes the
-    arguments of `Node`, first of all `label_counts`, and those of `Limits`.
+    Make it the first of the app's mods, since mods before it see Dubhe's messages. It takes the
+    arguments of `Node`, above all `label_counts`, and the fields of `Limits`.
 
     Examples
     --------
@@ -249,7 +254,7 @@ class DubheMod(Node):
     def __call__(
         self, message: Message, context: Context, call_next: Callable[[Message, Context], Message]
     ) -> Message:
-        """Answer what belongs to the protocol and pass on the rest."""
+        """Answer Dubhe's messages and pass on all others."""
         if message.metadata.message_type in _STAGE_TYPES:
             return _answer(self, message, context)
         return call_next(message, context)
@@ -257,10 +262,10 @@ class DubheMod(Node):
 
 @taking(Node)
 def register_dubhe(app: ClientApp, **arguments: Any) -> None:
-    """Let a ClientApp of the Message API answer the stages of the protocol.
+    """Register handlers for Dubhe's messages on a ClientApp of the Message API.
 
-    A mod sees only messages for which a handler is registered, so an app with `@app.train()`
-    needs handlers where one with a `client_fn` needs `DubheMod`. The app's own mods do not see
+    A mod sees only messages for which a handler is registered. An app with `@app.train()` therefore
+    needs handlers where an app with a `client_fn` needs `DubheMod`. The app's own mods do not see
     Dubhe's messages.
 
     Parameters
@@ -268,7 +273,12 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     app : ClientApp
         An app without `client_fn`.
     **arguments
-        Those of `Node`, first of all `label_counts`; what cannot work is a `SettingsError`.
+        The arguments of `Node`, above all `label_counts`.
+
+    Raises
+    ------
+    SettingsError
+        If an argument cannot work, or the app has a `client_fn` or these handlers already.
 
     Examples
     --------
@@ -277,7 +287,7 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
     """
     if not isinstance(app, ClientApp):
         raise SettingsError(
-            f"{type(app).__name__} is not a ClientApp; give the app, then the rest."
+            f"{type(app).__name__} is not a ClientApp; give the app as the first argument."
         )
     node = Node(**arguments)
 
@@ -290,29 +300,29 @@ def register_dubhe(app: ClientApp, **arguments: Any) -> None:
                 app.evaluate(message_type(stage).removeprefix("evaluate."))(handler)
     except ValueError:
         raise SettingsError(
-            "register_dubhe is for a ClientApp without client_fn, and once; give one with "
+            "Call register_dubhe once, on a ClientApp without client_fn; give a ClientApp with "
             "client_fn mods=[DubheMod(label_counts)]."
         ) from None
 
 
 def _answer(node: Node, message: Message, context: Context) -> Message:
-    """Answer a message of the protocol; a refused one is answered with an error."""
+    """Answer one of Dubhe's messages, with an error if the node refuses it."""
     try:
         reply = node.handle(from_records(message.content), context)
     except ProtocolError as error:
-        # Its owner should know whose keys were not trusted, and the server is no messenger.
+        # The owner should learn whose keys were not trusted from the node's own log.
         log(ERROR if isinstance(error, UntrustedError) else WARNING, "dubhe: refused: %s", error)
         return Message(Error(CLIENT_APP_ERROR, str(error)), reply_to=message)
     return Message(to_records(reply), reply_to=message)
 
 
 def _kept_memory(context: Context) -> Memory:
-    """Return the session that the last request left; a node that cannot read it starts anew."""
+    """Return the session left by the last request, or a new one if that is unreadable."""
     record = context.state.get(_RECORD)
     if record is None:
         return Memory()
     try:
         return Memory.from_fields(dict(record.items()))
     except MalformedMessageError:
-        log(WARNING, "dubhe: the session kept by this node is not readable; it registers anew")
+        log(WARNING, "dubhe: this node cannot read the session it kept; it registers anew")
         return Memory()

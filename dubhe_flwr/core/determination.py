@@ -35,9 +35,9 @@ def fill_or_trim(
     willing = np.flatnonzero(volunteers & eligible)
     if willing.size > num_participants:
         return np.sort(rng.choice(willing, num_participants, replace=False))
-    others = np.flatnonzero(eligible & ~volunteers)
-    missing = min(num_participants - willing.size, others.size)
-    return np.sort(np.concatenate([willing, rng.choice(others, missing, replace=False)]))
+    rest = np.flatnonzero(eligible & ~volunteers)
+    missing = min(num_participants - willing.size, rest.size)
+    return np.sort(np.concatenate([willing, rng.choice(rest, missing, replace=False)]))
 
 
 def tries_of_round(

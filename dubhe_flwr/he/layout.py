@@ -77,8 +77,8 @@ class Slots:
 class Layout:
     """The place of every counter in the ciphertexts of an epoch.
 
-    Every field starts in a new ciphertext and spans as many of them as it needs; no slot straddles
-    two. Slot 0 takes the lowest bits of the first plaintext.
+    Every field starts in a new ciphertext and may span several; no slot straddles two. Slot 0 takes
+    the lowest bits of the first plaintext.
 
     Parameters
     ----------

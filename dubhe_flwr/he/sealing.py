@@ -50,7 +50,7 @@ class RecipientKey:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read the 32 bytes of `to_bytes`; raises `SealError`, without detail, for any others."""
+        """Read the 32 bytes of `to_bytes`; raises `SealError`, without detail, otherwise."""
         try:
             return cls(X25519PrivateKey.from_private_bytes(data))
         except ValueError:

@@ -1,4 +1,4 @@
-"""An in-process Flower Grid: messages are calls of the ClientApp; and the run of an app on it."""
+"""Runs a Flower app in one process, on a Grid that calls the ClientApp for each message."""
 
 import threading
 import traceback
@@ -30,7 +30,7 @@ RunConfig = Mapping[str, bool | float | int | str]
 
 
 class InProcessGrid(Grid):
-    """Runs a ClientApp for a number of nodes, each with a Context of its own.
+    """Runs a ClientApp for a number of nodes, each with its own Context.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class InProcessGrid(Grid):
     num_supernodes : int
         Number of nodes, at least 1.
     run_config : mapping, optional
-        What the app finds in `context.run_config`.
+        The app's `context.run_config`.
     seed : int (default: 0)
         Fixes the node ids.
     """
 
-    is_complete = True  # nobody waits for more nodes
+    is_complete = True  # no more nodes will connect
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class InProcessGrid(Grid):
         }
 
     def set_run(self, run: Any) -> None:
-        """Set the run; there is one only."""
+        """Set the run to which all messages belong."""
         self._run = run
 
     @property
@@ -100,8 +100,8 @@ class InProcessGrid(Grid):
         """Let each node answer its message at once; the replies wait to be pulled.
 
         Nodes answer one after the other, since nodes that train share torch's random numbers. Only
-        requests that every node answers by encrypting are answered on all cores: the app has no
-        part in these, except for a mod around Dubhe, which then runs on several threads.
+        requests that nodes answer by encrypting run on all cores: the app takes no part in them,
+        except for a mod around Dubhe, which then runs in several threads.
         """
         pushed = list(messages)
         for message in pushed:
@@ -124,7 +124,7 @@ class InProcessGrid(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """Send messages and return the replies; there is nothing to wait for."""
+        """Send messages and return the replies, which come at once."""
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
@@ -136,8 +136,8 @@ class InProcessGrid(Grid):
         token = in_process.set(True)
         try:
             reply = self._client_app(delivered, context)
-        except Exception as error:  # noqa: BLE001 - as every runtime, turn it into an error reply
-            # Where nobody answers Dubhe the server says what to do, and a traceback would not help.
+        except Exception as error:  # noqa: BLE001 - every runtime turns it into an error reply
+            # If the app does not answer Dubhe, the server says what to do; a traceback is no help.
             if not (type(error) is ValueError and stage_of(message) in STAGES):
                 log(ERROR, "ClientApp raised an exception:\n%s", traceback.format_exc())
             reason = f"{type(error)}:<'{error}'>"  # as Flower's own runtimes write it
@@ -149,7 +149,7 @@ class InProcessGrid(Grid):
 
 
 def _node_ids(number: int, seed: int) -> list[int]:
-    """Return distinct ids in no order, as on a real SuperLink."""
+    """Return distinct ids in random order, as on a real SuperLink."""
     rng = generator(seed, "node-ids")
     ids: dict[int, None] = {}
     while len(ids) < number:
@@ -165,19 +165,19 @@ def run_in_process(
     run_config: RunConfig | None = None,
     seed: int = 0,
 ) -> Context:
-    """Run a Flower app to its end, as `flwr.simulation.run_simulation` does, but without Ray.
+    """Run a Flower app to its end, like `flwr.simulation.run_simulation` but without Ray.
 
     Parameters
     ----------
     server_app, client_app : ServerApp, ClientApp
         The two sides, of either API.
     num_supernodes, run_config, seed
-        As for `InProcessGrid`.
+        As in `InProcessGrid`.
 
     Returns
     -------
     Context
-        The ServerApp's, with the state it left behind.
+        The ServerApp's context, with the state it left behind.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def run_in_process(
 def run_on_grid(
     server_app: ServerApp, grid: Grid, *, run_config: Mapping[str, Any] | None = None
 ) -> Context:
-    """Run a ServerApp on a Grid of one's own, such as a `FaultyGrid`, and return its Context."""
+    """Run a ServerApp on a given Grid, such as a `FaultyGrid`, and return its Context."""
     context = Context(
         run_id=grid.run.run_id,
         node_id=SERVER_NODE_ID,

@@ -1,4 +1,4 @@
-"""How uniform each round's data is, in a simulation, where labels are known."""
+"""Measures how uniform each round's data is, in a simulation where labels are known."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
@@ -17,22 +17,22 @@ _DRAWS = 20
 def known_labels(
     label_counts: ArrayLike, seed: int = 0
 ) -> Callable[[Plan, float], dict[str, float]]:
-    """Return what tells how far from uniform a round's data is, to be given as `on_selection`.
+    """Return a function for `on_selection` that measures how far a round's data is from uniform.
 
-    The metrics of each round then have `selection-distance`, from 0 to 2, and `random-distance`,
-    the mean of twenty random selections of as many clients. A round that goes by chance has none.
+    It adds two metrics to each round: `selection-distance`, from 0 to 2, and `random-distance`, the
+    mean over twenty random selections of the same size. A round selected at random has neither.
 
     Parameters
     ----------
     label_counts : array_like of float, shape (N, C)
-        A row for each partition-id: samples of each class, or shares where all count the same.
+        One row per partition-id: samples per class, or shares if all clients count the same.
     seed : int (default: 0)
         Fixes the random selections.
 
     Raises
     ------
     SettingsError
-        If it is no such table; in a round, if a client has no row in it.
+        If `label_counts` is not such a table. The function raises it if a client has no row.
 
     Examples
     --------
@@ -43,19 +43,19 @@ def known_labels(
     """
     weighted = np.asarray(label_counts, dtype=np.float64)
     if weighted.ndim != 2:
-        raise SettingsError("label_counts must be a table: a row for each partition-id.")
+        raise SettingsError("label_counts must be a table: one row for each partition-id.")
     rows = {str(row): row for row in range(len(weighted))}
 
     def distance(clients: Sequence[int] | NDArray[np.int64]) -> float:
         return distance_to_uniform(global_distribution(weighted[list(clients)]))
 
-    def tell(plan: Plan, _seconds: float) -> dict[str, float]:
-        if plan.fallback:  # perhaps of nobody, or of nodes that have told no alias
+    def measure(plan: Plan, _seconds: float) -> dict[str, float]:
+        if plan.fallback:  # its nodes may have no known alias, or there may be none
             return {}
         if unknown := [alias for alias in plan.aliases if alias not in rows]:
             raise SettingsError(
                 f"label_counts has {len(rows)} rows, and none for client {unknown[0]!r}; give "
-                "known_labels a row for each partition-id."
+                "known_labels one row for each partition-id."
             )
         chosen = [rows[alias] for alias in plan.aliases]
         rng = generator(seed, "known-labels", plan.server_round)
@@ -65,4 +65,4 @@ def known_labels(
             "random-distance": fmean(map(distance, draws)),
         }
 
-    return tell
+    return measure

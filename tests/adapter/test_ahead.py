@@ -1,4 +1,4 @@
-"""Rounds are planned while clients of earlier ones train, on real nodes only."""
+"""On real nodes, rounds are planned while clients of earlier rounds train."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def supernodes(api: Api, **app: Any) -> SuperNodes:
 
 
 def num_draws(answered: Sequence[Any], grid: Any) -> Counter[int]:
-    """Return for how many tries and rounds each partition was asked to draw."""
+    """Return the number of tries and rounds that each partition was asked to draw for."""
     counted = Counter[int]()
     for message, _ in answered:
         if stage_of(message) == "participate":
@@ -41,7 +41,7 @@ def num_draws(answered: Sequence[Any], grid: Any) -> Counter[int]:
 
 
 def test_rounds_are_planned_while_clients_train(api: Api) -> None:
-    """After the first round no exchange makes a round wait; sets, draws, model stay the same."""
+    """After round 1 no round waits for an exchange, and sets, draws and model stay the same."""
     runs = []
     for grid in (api.grid(), supernodes(api)):
         answered, strategy = exchanges_of(grid), api.dubhe(**SETTINGS)
@@ -58,8 +58,8 @@ def test_rounds_are_planned_while_clients_train(api: Api) -> None:
     assert begun.index("train") < [i for i, s in enumerate(begun) if s == "join"][1]
 
 
-def test_seconds_count_once_clients_have_trained(api: Api) -> None:
-    """A node that trains is not late with its answer, however long the training takes."""
+def test_stage_timeout_begins_after_training(api: Api) -> None:
+    """A node that trains is not late, however long its training takes."""
     driver, batch = api.dubhe(stage_timeout=1e-9).driver, Batch(Envelope(bytes(16), "join", 1), {})
     seen: list[bool] = []
 
@@ -74,10 +74,10 @@ def test_seconds_count_once_clients_have_trained(api: Api) -> None:
     assert seen == [False, False, True, True]
 
 
-def test_who_looks_at_the_present_moment_selects_in_its_round(
+def test_overriding_eligible_turns_off_planning_ahead(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A subclass with its own `eligible` is asked in each round, and the log says so once."""
+    """A subclass's own `eligible` is called in each round, and the log warns of it once."""
     grid, asked = supernodes(api), []
 
     class Careful(api.ours.Dubhe):  # type: ignore[misc,name-defined]
@@ -91,8 +91,8 @@ def test_who_looks_at_the_present_moment_selects_in_its_round(
     assert sum("waits for its selection" in line for line in caplog.messages) == 1
 
 
-def test_nodes_that_left_since_are_replaced(api: Api) -> None:
-    """Whoever leaves after its round was planned does not train, and others take its place."""
+def test_nodes_that_left_after_planning_are_replaced(api: Api) -> None:
+    """A node that leaves after its round was planned is replaced by another one."""
     strategy, grid = api.dubhe(**SETTINGS), supernodes(api)
     left: list[int] = []
 
@@ -112,10 +112,10 @@ def test_nodes_that_left_since_are_replaced(api: Api) -> None:
 
 @pytest.mark.parametrize("on_failure", ["raise", "random"])
 @pytest.mark.parametrize("fault", [OSError("cable"), None], ids=["raises", "is lost"])
-def test_a_failure_ahead_is_told_in_its_round(
+def test_a_failure_ahead_is_logged_in_its_round(
     api: Api, fault: OSError | None, on_failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It costs no training: the round is selected when its turn comes, and then the log says so."""
+    """A failure costs no training: the round is selected in its turn, and the log explains it."""
     strategy, grid = api.dubhe(**SETTINGS, on_failure=on_failure), supernodes(api)
     struck: list[int] = []
 
@@ -141,7 +141,7 @@ def test_a_failure_ahead_is_told_in_its_round(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_round_is_lost_whatever_happens_when(api: Api, seed: int, tmp_path: Path) -> None:
-    """Nodes come and go, requests fail, and the server dies and resumes, at random moments."""
+    """Every round trains, though nodes come and go, requests fail and the server is killed."""
     rng = np.random.default_rng(seed)
     grid, trained = supernodes(api), list[tuple[int, bytes | None]]()
 

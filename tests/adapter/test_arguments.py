@@ -1,4 +1,4 @@
-"""What the strategies take as arguments, and refuse, in both APIs."""
+"""Tests of the arguments that the strategies of both APIs take and refuse."""
 
 from inspect import signature
 from typing import Any
@@ -39,14 +39,14 @@ from dubhe_lab.baselines import RandomSelector
     ],
 )
 def test_an_argument_that_cannot_work_is_refused(api: Api, change: Any, sentence: str) -> None:
-    """Before the first message, and not by waiting for ever."""
+    """A value that cannot work is refused before the first message."""
     with pytest.raises(SettingsError, match=sentence):
         api.dubhe(**{"num_participants": 20, **change})
 
 
 @in_both_apis
-def test_what_is_missing_or_too_much_is_named(api: Api) -> None:
-    """With the class that the operator wrote."""
+def test_missing_and_unknown_arguments_are_named(api: Api) -> None:
+    """The error names the argument and the class that the operator wrote."""
     with pytest.raises(SettingsError, match=r"Dubhe was called wrongly: missing .*'num_particip"):
         api.ours.Dubhe(api.wrapped())
     with pytest.raises(
@@ -61,7 +61,7 @@ def test_what_is_missing_or_too_much_is_named(api: Api) -> None:
 
 @in_both_apis
 def test_help_and_editors_see_all_arguments(api: Api) -> None:
-    """The constructor has the names and the defaults of both dataclasses, each once."""
+    """The constructor's signature has each field of both dataclasses once, with its default."""
     parameters = signature(api.ours.Dubhe).parameters
     settings, options = signature(Settings).parameters, signature(Options).parameters
     assert set(parameters) == {"strategy", *settings, *options}
@@ -72,7 +72,7 @@ def test_help_and_editors_see_all_arguments(api: Api) -> None:
 
 @in_both_apis
 def test_defaults(api: Api) -> None:
-    """As many nodes are expected as are selected, prices rule, and weights are the user's own."""
+    """By default K nodes are expected, the rule is prices, and clients keep their weights."""
     for expected_nodes in (None, 20):
         strategy = api.ours.Dubhe(
             api.wrapped(), num_participants=20, expected_nodes=expected_nodes, stage_timeout=None
@@ -87,7 +87,7 @@ def test_defaults(api: Api) -> None:
 
 @in_both_apis
 def test_eligible_without_a_return_is_refused(api: Api) -> None:
-    """An override that forgot its return does not quietly mean all nodes."""
+    """An override that returns nothing is refused, and does not mean all nodes."""
     strategy = api.dubhe()
     strategy.eligible = lambda _round, _node_ids: None
     with pytest.raises(SettingsError, match=r"eligible\(\) returned nothing"):
@@ -95,11 +95,11 @@ def test_eligible_without_a_return_is_refused(api: Api) -> None:
 
 
 @in_both_apis
-def test_what_cannot_be_wrapped_is_refused(api: Api) -> None:
-    """With the way out: a class, another strategy that selects, one that trains one by one."""
+def test_unfit_strategy_is_refused(api: Api) -> None:
+    """A class, a selecting strategy and a cyclic one are refused, with advice what to do."""
     for wrapped, sentence in (
         (api.flower.FedAvg, r"FedAvg is a class; .* such as FedAvg\(\)"),
-        (api.dubhe(), "RecordedDubhe selects already; wrap the strategy"),
+        (api.dubhe(), "RecordedDubhe already selects; wrap the strategy"),
         (api.flower.FedXgbCyclic(), "FedXgbBagging"),
         (3, r"int of builtins has no configure_(fit|train)"),
         ("FedAvg", r"str of builtins has no configure_(fit|train)"),
@@ -112,7 +112,7 @@ def test_what_cannot_be_wrapped_is_refused(api: Api) -> None:
 
 @pytest.mark.parametrize(("ours", "theirs"), [(FIT, TRAIN), (TRAIN, FIT)])
 def test_a_strategy_of_the_other_api_is_refused(ours: Api, theirs: Api) -> None:
-    """Both APIs have a FedAvg, and both of ours are called Dubhe; the sentence tells them apart."""
+    """The error tells the two APIs apart, since both have a FedAvg and a Dubhe."""
     with pytest.raises(SettingsError, match=r"FedAvg of flwr.* has no configure_.*flwr\.serverapp"):
         ours.dubhe(theirs.wrapped())
 
@@ -130,7 +130,7 @@ DP = [
 def test_noise_for_another_number_of_clients_is_refused(
     api: Api, kind: str, arguments: tuple[float, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With both numbers in the sentence; a wrapper that fits has one line in the log."""
+    """The error has both numbers; a wrapper that fits gets one warning in the log."""
     wrapper = getattr(api.flower, f"DifferentialPrivacy{kind}Clipping")
     with pytest.raises(
         SettingsError, match=r"num_sampled_clients=5 .* num_participants=6 of Dubhe"
@@ -144,7 +144,7 @@ def test_noise_for_another_number_of_clients_is_refused(
 
 
 def test_a_function_passes_positional_arguments_on_too() -> None:
-    """What it names itself comes first."""
+    """Its own arguments come first, then the ones it passes on."""
     seen: list[Any] = []
 
     def made(first: int, *, second: int = 2) -> None:

@@ -1,4 +1,4 @@
-"""Where Flower has moved what it does not document, the adapters do without it."""
+"""Tests of the fallbacks for internals that Flower may have moved."""
 
 import sys
 from typing import Any
@@ -10,8 +10,8 @@ from flwr.clientapp import ClientApp
 from dubhe_flwr.adapter import _compat
 
 
-def test_what_has_moved_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run, a record and an app come out as well without the names that Flower hides."""
+def test_moved_internals_have_fallbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run, a record and an app work without Flower's undocumented names."""
     monkeypatch.setitem(sys.modules, "flwr.supercore.task_identity", None)
     assert _compat.new_run(17).run_id == 17
 

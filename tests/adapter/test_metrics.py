@@ -1,4 +1,4 @@
-"""Each selection can be seen in Flower's own results, and by a function of the app's."""
+"""Tests of the selection metrics in Flower's results and of the `on_selection` callback."""
 
 from itertools import combinations
 from typing import Any
@@ -52,8 +52,8 @@ def run(num_rounds: int, on_selection: Any) -> tuple[Dubhe, Any]:
     return strategy, results[0].train_metrics_clientapp
 
 
-def test_a_result_has_them_beside_those_of_the_app() -> None:
-    """Coverage rises, and the callback saw the same."""
+def test_selection_metrics_join_those_the_app_reports() -> None:
+    """The result has the app's and the selection's metrics; coverage rises; the callback agrees."""
     seen: list[tuple[Plan, float]] = []
     _, metrics = run(4, lambda plan, seconds: seen.append((plan, seconds)))
     assert [plan.server_round for plan, _ in seen] == list(metrics) == [1, 2, 3, 4]
@@ -67,8 +67,8 @@ def test_a_result_has_them_beside_those_of_the_app() -> None:
         assert told["selection-bytes"] == plan.bytes_up + plan.bytes_down
 
 
-def test_a_simulation_has_the_distances() -> None:
-    """Of the data that was selected, and of as many clients at random."""
+def test_known_labels_measures_the_distances() -> None:
+    """The metrics have the distance of the selected data and of random selections."""
     counts = np.array([np.roll([9, 2, 1], client) for client in range(9)])
     strategy, metrics = run(1, known_labels(counts))
     chosen = counts[[int(alias) for alias in strategy.plan.aliases]]  # type: ignore[union-attr]
@@ -79,33 +79,33 @@ def test_a_simulation_has_the_distances() -> None:
     ]
     assert metrics[1]["random-distance"] == pytest.approx(np.mean(every), abs=0.15)
     tell, plan = known_labels(counts), Plan(1, (0, 1, 2), ("0", "1", "2"))
-    assert tell(plan, 0.1) == tell(plan, 0.1)  # also where a resumed run repeats a round
+    assert tell(plan, 0.1) == tell(plan, 0.1)  # so a resumed run repeats it
 
 
-def test_a_round_by_chance_has_no_distances() -> None:
-    """Its nodes may have told no alias, and nobody may be there at all."""
+def test_a_random_round_has_no_distances() -> None:
+    """A round selected at random has no distances: its aliases may be unknown."""
     tell = known_labels([[9, 2, 1]] * 4)
     for aliases in ((), ("7023958471",)):
         assert tell(Plan(1, tuple(range(len(aliases))), aliases, fallback=True), 0.1) == {}
 
 
-def test_labels_that_are_not_those_of_the_clients_are_refused() -> None:
-    """A sentence says what is wrong with the table."""
+def test_an_unfit_table_of_label_counts_is_refused() -> None:
+    """The error says what is wrong with the table."""
     with pytest.raises(SettingsError, match="must be a table"):
         known_labels([9, 2, 1])
     with pytest.raises(SettingsError, match="2 rows, and none for client '3'"):
         known_labels([[9, 2], [2, 9]])(Plan(1, (5,), ("3",)), 0.1)
 
 
-def test_what_is_no_function_is_refused() -> None:
-    """With an example of one."""
+def test_on_selection_must_be_a_function() -> None:
+    """The error shows an example of such a function."""
     for given in ("print", lambda _plan: None):
         with pytest.raises(SettingsError, match="on_selection must be a function of a Plan"):
             Dubhe(FedAvg(), num_participants=3, on_selection=given)  # type: ignore[arg-type]
 
 
-def test_what_it_returns_is_numbers() -> None:
-    """Those of numpy and a bool as well, which Flower takes none of; else nobody trains for it."""
+def test_on_selection_must_return_numbers() -> None:
+    """Numpy's numbers and bools are converted for Flower; anything else is refused."""
     _, metrics = run(1, lambda plan, _: {"by-chance": plan.fallback, "own": np.float32(0.5)})
     assert (metrics[1]["by-chance"], metrics[1]["own"]) == (0.0, 0.5)
     with pytest.raises(SettingsError, match="on_selection returned own='much'; let its values be"):

@@ -1,4 +1,4 @@
-"""What the server receives, and what a node shows, tell nobody's labels, in either API."""
+"""Neither what the server receives nor what a node prints reveals labels, in either API."""
 
 import pickle
 from base64 import b64encode
@@ -22,7 +22,7 @@ def key_of(joined: Any) -> tuple[bytes, bytes]:
 
 
 def test_replies_and_checkpoints_hold_nothing_in_the_clear(api: Api, tmp_path: Path) -> None:
-    """Neither a registry, p_l, R_A nor a secret key; nor is there a field for anything else."""
+    """They hold no registry, p_l, R_A or secret key, and have no field for anything else."""
     grid = api.grid()
     seen = exchanges_of(grid)
     api.run(api.dubhe(checkpoint_dir=tmp_path), grid)
@@ -49,7 +49,7 @@ def test_replies_and_checkpoints_hold_nothing_in_the_clear(api: Api, tmp_path: P
     assert [key for key in keys if key in kept] == []
     assert b64encode(modulus) not in kept  # nor anything else of an epoch
     assert not any(str(node_id).encode() in kept for node_id in grid.contexts)
-    assert b'"seed": 7' in kept  # the search finds what is there
+    assert b'"seed": 7' in kept  # shows that the search works
     assert {name for reply in replies for name in reply} - HEADER == {
         *("status", "alias", "num-classes", "public-key"),
         *("modulus", "sealed-keys"),
@@ -60,8 +60,8 @@ def test_replies_and_checkpoints_hold_nothing_in_the_clear(api: Api, tmp_path: P
     assert not any(isinstance(value, float) for value in values)
 
 
-def test_a_context_is_as_secret_as_what_it_keeps(api: Api) -> None:
-    """Whoever pickles it sees the key and the labels; what Dubhe makes of it shows neither."""
+def test_a_context_holds_secrets_but_does_not_print_them(api: Api) -> None:
+    """A pickled Context contains key and labels, but no repr of Dubhe's objects shows them."""
     grid = api.grid()
     api.run(api.dubhe(), grid, 1)
     context = next(iter(grid.contexts.values()))

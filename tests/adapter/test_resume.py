@@ -1,4 +1,4 @@
-"""A ServerApp that ends, by itself or not, and is started again goes on, in either API."""
+"""A ServerApp that ended or was killed continues when started again, in either API."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from dubhe_lab.baselines import RandomSelector
 
 NUM_ROUNDS = 4
 MANY_NODES = 36
-"""Enough for the prices to settle in several exchanges."""
+"""Enough nodes for prices to settle in several exchanges."""
 MANY_COUNTS = skewed_label_counts(MANY_NODES)
 SEARCH = Paper((1, 2, 4), "search")
 
@@ -36,7 +36,7 @@ pytestmark = in_both_apis
 
 
 def many_counts(context: Context) -> Any:
-    """Return the labels of one of many nodes."""
+    """Return one node's labels."""
     return MANY_COUNTS[int(context.node_config["partition-id"])]
 
 
@@ -63,10 +63,10 @@ def check_same_as_uninterrupted(api: Api, path: Path, make: Callable[..., Any]) 
     ],
     ids=["paper", "search", "grouped", "plain", "at random"],
 )
-def test_where_each_round_registers_a_pause_changes_nothing(
+def test_a_restart_before_a_registration_changes_nothing(
     api: Api, tmp_path: Path, options: dict[str, Any] | None
 ) -> None:
-    """Selected sets and model are the same bit for bit."""
+    """If each round registers, a restart leaves sets and model the same bit for bit."""
     at_random = partial(api.selection, RandomSelector(6, seed=3))
     anew = partial(api.dubhe, registration_interval=1, **(options or {}))
     check_same_as_uninterrupted(api, tmp_path / "kept", at_random if options is None else anew)
@@ -74,7 +74,7 @@ def test_where_each_round_registers_a_pause_changes_nothing(
 
 @pytest.mark.parametrize("kind", ["FedAdam", "FedAvgM"])
 def test_what_the_wrapped_strategy_keeps_survives(api: Api, tmp_path: Path, kind: str) -> None:
-    """Moments and momentum go on where they were."""
+    """The wrapped strategy's moments and momentum survive a restart."""
     options = {"server_momentum": 0.9} if kind == "FedAvgM" else {}
     check_same_as_uninterrupted(
         api,
@@ -84,7 +84,7 @@ def test_what_the_wrapped_strategy_keeps_survives(api: Api, tmp_path: Path, kind
 
 
 def test_the_clipping_norm_of_differential_privacy_survives(api: Api, tmp_path: Path) -> None:
-    """It is adapted from round to round."""
+    """The adaptive clipping norm survives a restart."""
     norms = []
     for num_rounds in (3, 5):
         adaptive = api.flower.DifferentialPrivacyServerSideAdaptiveClipping
@@ -105,8 +105,8 @@ def test_the_clipping_norm_of_differential_privacy_survives(api: Api, tmp_path: 
 def test_after_a_kill_in_any_stage_the_nodes_register_anew(
     api: Api, tmp_path: Path, stage: str, at_round: int
 ) -> None:
-    """Nodes that have answered more than the checkpoint knows do not stop the run."""
-    # Both rules settle in exchanges of their own; each is tried in one of the APIs.
+    """The run continues even if nodes have answered more than the checkpoint knows."""
+    # Each rule has its own exchanges, and is tested in one of the APIs.
     rule = Prices() if api.is_fit else SEARCH
     options = {"checkpoint_dir": tmp_path, "rule": rule, "registration_interval": 2}
     grid = api.grid(many_counts, num_nodes=MANY_NODES)
@@ -135,11 +135,11 @@ def test_after_a_kill_in_any_stage_the_nodes_register_anew(
 
 
 def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
-    """Without a directory: what state_dict returns passes through JSON and is taken up."""
+    """What state_dict returns can pass through JSON and be loaded, without a directory."""
     whole = api.dubhe(registration_interval=1)
     api.run(whole, api.grid(), NUM_ROUNDS)
     grid, first, second = api.grid(), *(api.dubhe(registration_interval=1) for _ in range(2))
-    for strategy in (first.strategy, second.strategy):  # it keeps no arrays
+    for strategy in (first.strategy, second.strategy):  # the state then has no arrays
         vars(strategy).pop("initial_parameters", None)
         strategy.initialize_parameters = lambda _manager: initial_parameters()
     api.run(first, grid, 2)
@@ -162,7 +162,7 @@ def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
         (lambda s: s.update(round=-1), "state.round: -1 is negative"),
         (lambda s: s.update(round=True), "state.round: a bool does not belong there"),
         (lambda s: s["selector"].pop("seed"), "selector: key 'seed' is missing"),
-        (lambda s: s["wrapped"].append({}), "of 2 strategies"),
+        (lambda s: s["wrapped"].append({}), "has 2 nested strategies"),
         (lambda s: s.update(wrapped=[{"lr": 1}]), "has no 'lr'"),
         (lambda s: s.update(wrapped=[5]), "wrap the same strategies"),
         (lambda s: s.update(wrapped={}), "state.wrapped: a dict does not belong there"),
@@ -171,7 +171,7 @@ def test_a_state_is_json_and_loads_into_another_strategy(api: Api) -> None:
 def test_an_unfit_state_is_refused_by_name(
     api: Api, change: Callable[[dict[str, Any]], Any], message: str
 ) -> None:
-    """The error says which key or version is wrong, and the strategy stays as it was."""
+    """The error names the wrong key or version, and the strategy does not change."""
     strategy = api.dubhe()
     api.run(strategy, api.grid(), 1)
     saved = {**strategy.state_dict(), "wrapped": [{}]}
@@ -197,8 +197,8 @@ class Accountant:
         self.spent = saved["spent"]
 
 
-def test_what_a_privacy_accountant_has_counted_survives(api: Api) -> None:
-    """Else each restart would begin with a budget that is not spent."""
+def test_the_count_of_a_privacy_accountant_survives(api: Api) -> None:
+    """A restart does not refill the privacy budget."""
 
     def private(accountant: Any) -> Any:
         kind = api.flower.DifferentialPrivacyServerSideFixedClipping
@@ -216,7 +216,7 @@ def test_what_a_privacy_accountant_has_counted_survives(api: Api) -> None:
 
 
 def counted(api: Api) -> tuple[Any, Any]:
-    """Return a strategy that keeps a state, and Flower's privacy around it."""
+    """Return a strategy that keeps a state, inside Flower's differential privacy."""
 
     class Counted(api.flower.FedAvg):  # type: ignore[name-defined, misc]
         count = 0
@@ -234,7 +234,7 @@ def counted(api: Api) -> tuple[Any, Any]:
 
 
 def test_a_wrapped_strategy_may_keep_its_own_state(api: Api) -> None:
-    """One with state_dict and load_state_dict is asked for it, wherever it is wrapped."""
+    """A strategy's own state_dict and load_state_dict are used, however deep it is wrapped."""
     (inner, wrapper), (other, another) = counted(api), counted(api)
     inner.count = 5
     api.dubhe(another).load_state_dict(api.dubhe(wrapper).state_dict())
@@ -242,7 +242,7 @@ def test_a_wrapped_strategy_may_keep_its_own_state(api: Api) -> None:
 
 
 def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -> None:
-    """All layers are as they were, the one that refuses half-way included."""
+    """If one layer refuses a state, even half-way, all layers keep their old state."""
     inner, wrapper = counted(api)
     wrapper.m_t = 5
     strategy = api.dubhe(wrapper)
@@ -254,7 +254,7 @@ def test_a_state_that_an_inner_strategy_refuses_changes_no_outer_one(api: Api) -
 
 
 def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:
-    """The Message API hands the model to the outermost strategy only; Dubhe says so."""
+    """Dubhe must be the outermost strategy to keep checkpoints, and the error says so."""
     inner = api.dubhe(checkpoint_dir=tmp_path)
     outer = api.flower.DifferentialPrivacyServerSideFixedClipping(inner, 0.1, 1.0, 6)
     if api is TRAIN:
@@ -265,8 +265,8 @@ def test_a_wrapper_outside_cannot_keep_a_run(api: Api, tmp_path: Path) -> None:
         assert inner.rounds_left(5) == 4
 
 
-def test_an_override_without_super_is_found_out(api: Api, tmp_path: Path) -> None:
-    """Else it would keep nothing, or overwrite what was kept before."""
+def test_an_override_without_super_is_refused(api: Api, tmp_path: Path) -> None:
+    """An override without super() would keep no checkpoint or overwrite it, so it is refused."""
     api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 2)
     strategies = [api.dubhe(checkpoint_dir=tmp_path) for _ in range(2)]
     if api.is_fit:
@@ -281,8 +281,8 @@ def test_an_override_without_super_is_found_out(api: Api, tmp_path: Path) -> Non
         assert api.dubhe(checkpoint_dir=tmp_path).rounds_left(6) == 4
 
 
-def test_a_first_model_outlasts_a_state_that_is_taken_up(api: Api) -> None:
-    """Flower's strategies forget theirs once it is used, and the state is of such a one."""
+def test_loading_a_state_keeps_the_initial_model(api: Api) -> None:
+    """A state saved after Flower forgot the initial model does not remove it."""
     before, after = api.dubhe(), api.dubhe()
     api.run(before, api.grid(), 1)
     model = getattr(after.strategy, "initial_parameters", None)
@@ -293,11 +293,11 @@ def test_a_first_model_outlasts_a_state_that_is_taken_up(api: Api) -> None:
 
 @pytest.mark.parametrize("nodes", ["the same nodes", "other nodes"])
 def test_a_second_run_begins_anew(api: Api, nodes: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing of the first run's epoch is used: all nodes register, and the sets repeat."""
+    """A second run uses nothing of the first: all nodes register, and the sets repeat."""
     strategy, grid = api.dubhe(), api.grid()
     api.run(strategy, grid, 3)
     first = list(strategy.selected)
-    if api.is_fit:  # Flower's strategies forget it after their first use
+    if api.is_fit:  # Flower's strategies forget it after the first use
         strategy.strategy.initial_parameters = initial_parameters()
     caplog.clear()
     api.run(strategy, grid if nodes == "the same nodes" else api.grid(), 3)
@@ -308,7 +308,7 @@ def test_a_second_run_begins_anew(api: Api, nodes: str, caplog: pytest.LogCaptur
 
 
 def test_a_second_run_goes_on_from_the_checkpoint(api: Api, tmp_path: Path) -> None:
-    """As a new process would: the rounds that are still to come, with the model so far."""
+    """Like a new process, a second run trains the remaining rounds from the saved model."""
     whole = api.dubhe(registration_interval=1)
     model = api.run(whole, api.grid(), 5)
     strategy, grid = api.dubhe(registration_interval=1, checkpoint_dir=tmp_path), api.grid()
@@ -321,17 +321,17 @@ def test_a_second_run_goes_on_from_the_checkpoint(api: Api, tmp_path: Path) -> N
     assert again.plan is None
 
 
-def test_who_starts_a_finished_run_again_is_told(
+def test_restarting_a_finished_run_is_logged(
     api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A ServerApp that does not ask what is left trains all its rounds again, and hears of it."""
+    """A ServerApp that does not ask for rounds_left trains all rounds again, with a warning."""
     api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 2)
     again = api.dubhe(checkpoint_dir=tmp_path)
     if api.is_fit:
         run_on_grid(strategy_server_app(again, 2), api.grid())
         assert again.rounds_done == 4
         (told,) = [line for line in caplog.messages if "come on top of" in line]
-        assert "the 2 that are done" in told
+        assert "the 2 already done" in told
     else:
         api.run(again, api.grid(), 2)
         assert "come on top of" not in caplog.text
@@ -339,7 +339,7 @@ def test_who_starts_a_finished_run_again_is_told(
 
 
 def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
-    """What was exchanged before the failure is forgotten, also if the nodes remember it."""
+    """A new run forgets the failed run's exchanges, even if the nodes remember them."""
     strategy, grid = api.dubhe(), api.grid()
     grid.stop_after = "evaluate.dubhe_determine"
     with pytest.raises(Killed):
@@ -354,7 +354,7 @@ def test_a_run_after_one_that_failed_begins_anew(api: Api) -> None:
 def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each round says loudly what is missing, and what was kept before is still good."""
+    """Each round logs the missing checkpoint as an error, and the last one stays valid."""
     dubhe = partial(api.dubhe, registration_interval=1)
     whole = dubhe()
     model = api.run(whole, api.grid(), 4)
@@ -380,7 +380,7 @@ def test_a_full_disk_ends_the_run_only_if_that_is_wanted(
 
 
 def test_a_checkpoint_that_was_refused_is_refused_again(api: Api, tmp_path: Path) -> None:
-    """Starting once more in the same process neither begins anew nor removes it."""
+    """A second start in the same process neither begins anew nor overwrites it."""
     api.run(api.dubhe(checkpoint_dir=tmp_path), api.grid(), 1)
     strategy = api.dubhe(checkpoint_dir=tmp_path, seed=8)
     for _ in range(2):
@@ -390,7 +390,7 @@ def test_a_checkpoint_that_was_refused_is_refused_again(api: Api, tmp_path: Path
 
 
 def test_a_simulation_in_the_clear_selects_as_one_under_encryption(api: Api) -> None:
-    """By requests to join alone; a second run of the same object begins with nodes that are new."""
+    """A plain simulation sends only join requests; a second run begins with new nodes."""
     selected = []
     for simulation in ("encrypted", "plain"):
         strategy = api.dubhe(rule=Prices(), simulation=simulation, registration_interval=2)

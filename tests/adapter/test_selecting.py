@@ -1,4 +1,4 @@
-"""What the log says of a selection."""
+"""Tests of the log lines about a selection."""
 
 from dataclasses import replace
 from typing import Any
@@ -66,14 +66,14 @@ LAST = "dubhe: 3 of 4 clients selected in 1.50 s (from 5 tentative selections or
 def test_a_plan_is_logged(
     changes: dict[str, Any], lines: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A new epoch, losses and notes before the line they belong to; a round by chance is loud."""
+    """New epochs, losses and notes come before the round's line; a random round is an error."""
     with caplog.at_level("INFO", logger="flwr"):
         log_plan(replace(PLAN, **changes), 1.5)
     assert caplog.messages == lines
 
 
-def test_what_most_of_the_nodes_refuse_with_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """In one line, whatever a node writes."""
+def test_the_most_frequent_refusal_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The nodes' most frequent error fits one log line, whatever its text."""
     strategy = TRAIN.dubhe(num_participants=3, on_failure="random")
     strategy.driver.plan_round(
         1,

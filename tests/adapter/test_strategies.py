@@ -68,7 +68,7 @@ def private(api: Api, kind: str, strategy: Any) -> Any:
     ids=str,
 )
 def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: Any) -> None:
-    """Whatever the wrapped strategy asks for, the determined K train in every round."""
+    """Exactly the selected K train in every round, whatever the wrapped strategy asks for."""
     strategy = api.dubhe(api.wrapped(kind, **options), simulation="plain")
     grid = api.grid()
     api.run(strategy, grid)
@@ -80,7 +80,7 @@ def test_any_strategy_trains_exactly_the_chosen(api: Api, kind: str, options: An
 @pytest.mark.parametrize("place", ["inside", "outside"])
 @pytest.mark.parametrize("kind", DP)
 def test_privacy_wrappers_work_inside_and_outside(api: Api, kind: str, place: str) -> None:
-    """Flower's DP wrappers may be wrapped by Dubhe, and may wrap it."""
+    """Dubhe can wrap Flower's DP wrappers and be wrapped by them."""
     if place == "inside":
         outer = inner = api.dubhe(private(api, kind, api.wrapped()), simulation="plain")
     else:
@@ -93,7 +93,7 @@ def test_privacy_wrappers_work_inside_and_outside(api: Api, kind: str, place: st
 
 
 def test_a_seed_fixes_the_sets() -> None:
-    """Whatever the node ids and the API are; another seed, or none, gives other sets."""
+    """A seed fixes the sets for any node ids and API; another seed, or none, changes them."""
 
     def selected(api: Api, seed: int | None, ids: int = 0) -> list[list[int]]:
         strategy = api.dubhe(seed=seed)
@@ -111,7 +111,7 @@ def test_a_seed_fixes_the_sets() -> None:
 def test_equal_weights_override_what_clients_report(
     api: Api, equal_weights: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Eq. 1: the plain mean of the models; switched off, the wrapped strategy's own weights."""
+    """Equal weights give the plain mean (eq. 1); otherwise the wrapped strategy's weights hold."""
     strategy = api.dubhe(equal_weights=equal_weights, num_participants=20)
     model = api.run(strategy, api.grid(), 2)
     partitions = np.array(strategy.selected)
@@ -122,8 +122,8 @@ def test_equal_weights_override_what_clients_report(
     assert not [r for r in caplog.records if r.levelname == "WARNING" and "weight" in r.message]
 
 
-def test_nobody_writes_into_the_users_strategy() -> None:
-    """Overrides are in copies for one call; what the strategy itself assigns there is kept."""
+def test_the_users_strategy_keeps_its_settings() -> None:
+    """Overrides affect a copy for one call, and what the strategy itself assigns is kept."""
     written: list[str] = []
 
     class Own(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
@@ -156,8 +156,8 @@ def test_nobody_writes_into_the_users_strategy() -> None:
 @in_both_apis
 @pytest.mark.parametrize("evaluate_on", ["all", "selected"])
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
-def test_evaluation_is_the_wrapped_strategys(api: Api, evaluate_on: Any, fraction: float) -> None:
-    """On all nodes or on those that trained; a fraction of 0 stays 0."""
+def test_the_wrapped_strategy_evaluates(api: Api, evaluate_on: Any, fraction: float) -> None:
+    """Evaluation runs on all or only the selected nodes, and a fraction of 0 stays 0."""
     wrapped = api.wrapped(fraction_evaluate=fraction)
     strategy, grid = api.dubhe(wrapped, evaluate_on=evaluate_on), api.grid()
     api.run(strategy, grid, 2)
@@ -167,8 +167,8 @@ def test_evaluation_is_the_wrapped_strategys(api: Api, evaluate_on: Any, fractio
 
 
 @in_both_apis
-def test_one_batch_a_stage(api: Api) -> None:
-    """A first round has four batches before those of every round, and training is none of them."""
+def test_one_batch_per_stage(api: Api) -> None:
+    """Each stage takes one batch, three of them in round 1 only; training is not a batch."""
     grid = api.grid()
     api.run(api.dubhe(), grid, 2)
     assert grid.stages == ["join", "keygen", "register", *["participate", "determine"] * 2]
@@ -176,7 +176,7 @@ def test_one_batch_a_stage(api: Api) -> None:
 
 @in_both_apis
 def test_only_the_eligible_train(api: Api) -> None:
-    """Who may train is the operator's to say, round by round, also of those drawn ahead."""
+    """Only eligible nodes train in each round, even if the draw was made before."""
     allowed: dict[int, list[int]] = {}
 
     def eligible(server_round: int, node_ids: Any) -> list[int]:
@@ -195,7 +195,7 @@ def test_only_the_eligible_train(api: Api) -> None:
 def test_wrong_settings_are_refused_before_the_first_message(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """More participants than nodes are found when the nodes are there, and none hears of it."""
+    """More participants than nodes is an error before any node gets a message."""
     strategy, grid = api.dubhe(num_participants=NUM_NODES + 1), api.grid()
     began = time.monotonic()
     with (
@@ -210,8 +210,8 @@ def test_wrong_settings_are_refused_before_the_first_message(
 
 @in_both_apis
 @pytest.mark.parametrize(("num_nodes", "text"), [(2, "2 nodes are"), (1, "1 node is")])
-def test_two_nodes_are_told_at_once(api: Api, num_nodes: int, text: str) -> None:
-    """Whatever K is: nobody could hide among so few."""
+def test_two_nodes_are_refused_at_once(api: Api, num_nodes: int, text: str) -> None:
+    """Fewer nodes than min_cohort are refused whatever K is, since nobody could hide among them."""
     grid = api.grid(num_nodes=num_nodes)
     with pytest.raises(SettingsError, match=f"{text} connected, fewer than min_cohort=3: a sum"):
         api.run(api.dubhe(), grid)
@@ -219,10 +219,10 @@ def test_two_nodes_are_told_at_once(api: Api, num_nodes: int, text: str) -> None
 
 
 @in_both_apis
-def test_the_simulation_engine_is_waited_for_as_long_as_nodes_come(
+def test_waiting_for_the_simulation_engine_ends_when_nodes_stop_coming(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It registers them in a row; then a wrong number fails soon, and not after a minute."""
+    """Once no more nodes connect, a wrong number fails after seconds, not a minute."""
     for module in ("server", "serverapp"):
         monkeypatch.setattr(f"dubhe_flwr.{module}.patience", lambda _grid: 3.0)
     seconds, real = 0.0, WatchedGrid.get_node_ids
@@ -237,24 +237,24 @@ def test_the_simulation_engine_is_waited_for_as_long_as_nodes_come(
     clock = SimpleNamespace(monotonic=lambda: seconds, perf_counter=lambda: seconds, sleep=sleep)
     monkeypatch.setattr("dubhe_flwr.adapter.selecting.time", clock)
     monkeypatch.setattr(WatchedGrid, "get_node_ids", some)
-    api.run(api.dubhe(num_participants=10), api.grid(), 1)  # comes a node at a time
+    api.run(api.dubhe(num_participants=10), api.grid(), 1)  # nodes connect one at a time
     assert seconds == pytest.approx(5, abs=0.3)
     seconds = 0.0
     with pytest.raises(SettingsError, match="the number of nodes, 24"):
         api.run(api.dubhe(num_participants=30), api.grid(), 1)
-    assert seconds == pytest.approx(15, abs=0.5)  # three after the last came
+    assert seconds == pytest.approx(15, abs=0.5)  # three after the last one connected
 
 
 @in_both_apis
 def test_waiting_for_nodes_ends(api: Api, caplog: pytest.LogCaptureFixture) -> None:
-    """The server goes on with the nodes that came, and says so."""
+    """After wait_timeout the server goes on with the connected nodes, and logs it."""
     strategy, grid = api.dubhe(expected_nodes=NUM_NODES + 1, wait_timeout=0.1), api.grid()
     grid.is_complete = False
     with caplog.at_level(logging.INFO, logger="flwr"):
         api.run(strategy, grid, 1)
     waits = [line for line in caplog.messages if "expected nodes" in line or "waiting" in line]
     assert waits == [
-        "dubhe: waiting up to 0 s for 25 nodes; 24 there so far",
+        "dubhe: waiting up to 0 s for 25 nodes; 24 connected so far",
         "dubhe: 24 of 25 expected nodes came within 0 s; going on with them",
     ]
 
@@ -278,7 +278,7 @@ def test_failed_training_costs_only_its_own_contribution(api: Api) -> None:
 
 
 def managed(grid: InProcessGrid) -> ClientManager:
-    """Return the clients of a grid as the older API has them."""
+    """Return the clients of a grid as in the older API."""
     manager = SimpleClientManager()
     for node_id in grid.get_node_ids():
         manager.register(GridClientProxy(node_id, grid, grid.run.run_id))
@@ -286,8 +286,8 @@ def managed(grid: InProcessGrid) -> ClientManager:
 
 
 @in_both_apis
-def test_a_loop_of_ones_own_asks_whom_to_train(api: Api) -> None:
-    """The same clients as in a run of Flower's, and nobody trains unless the loop says so."""
+def test_select_serves_a_custom_training_loop(api: Api) -> None:
+    """Select returns the same clients as Flower's loop, and sends no training message."""
     run = api.dubhe()
     api.run(run, api.grid())
     own, grid = api.dubhe(), api.grid()
@@ -300,8 +300,8 @@ def test_a_loop_of_ones_own_asks_whom_to_train(api: Api) -> None:
 
 
 @in_both_apis
-def test_a_loop_of_ones_own_goes_on_from_a_state(api: Api) -> None:
-    """In another process it counts its rounds on, and all nodes register anew."""
+def test_a_custom_training_loop_resumes_from_a_state(api: Api) -> None:
+    """With a loaded state, the loop continues its rounds, and all nodes register anew."""
     grid, before, after = api.grid(), api.dubhe(), api.dubhe()
     nodes = managed(grid) if api.is_fit else grid
     first = before.select(1, nodes)
@@ -312,8 +312,8 @@ def test_a_loop_of_ones_own_goes_on_from_a_state(api: Api) -> None:
     assert not plan.fallback
 
 
-def test_instructions_are_the_wrapped_strategys_own() -> None:
-    """Model and config reach the chosen nodes as it made them."""
+def test_the_wrapped_strategy_makes_the_instructions() -> None:
+    """Model and config reach the selected nodes as the wrapped strategy made them."""
     fit = FIT.dubhe(FIT.wrapped(on_fit_config_fn=lambda r: {"round": r}))
     parameters = initial_parameters()
     made = fit.configure_fit(1, parameters, managed(FIT.grid()))
@@ -328,10 +328,8 @@ def test_instructions_are_the_wrapped_strategys_own() -> None:
 
 
 @in_both_apis
-def test_a_strategy_that_samples_once_more_is_told(
-    api: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Once, and the metrics tell how many clients trained in fact."""
+def test_a_strategy_that_resamples_is_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """Resampling is logged once, and the metrics have the number of clients that trained."""
     method = "configure_fit" if api.is_fit else "configure_train"
     kind = api.flower.FedAvg
 
@@ -343,12 +341,12 @@ def test_a_strategy_that_samples_once_more_is_told(
     strategy = api.dubhe(Own(fraction_evaluate=0.0, **options))
     api.run(strategy, api.grid(), 2)
     (told,) = [text for text in caplog.messages if "wrapped strategy trains" in text]
-    assert "trains 3 of the 6 selected clients, and 0 others; configure it to train every" in told
+    assert "trains 3 of the 6 selected clients, and 0 that were not selected" in told
     assert strategy.driver.metrics["selection-clients"] == 3
 
 
 class OwnStart(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
-    """Has a `start` as in Flower's advanced-pytorch example: it keeps the best model."""
+    """Overrides `start` like Flower's advanced-pytorch example, to keep the best model."""
 
     best = -1.0
 
@@ -378,7 +376,7 @@ class OwnStart(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
 def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
     is_kept: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With Dubhe's selection inside it, and with its own attributes; also after a checkpoint."""
+    """A custom start runs with Dubhe's selection and its own attributes, and resumes."""
     place: dict[int, Any] = {}
     strategy = TRAIN.dubhe(OwnStart(), **({"checkpoint_dir": tmp_path} if is_kept else {}))
     strategy.keep_in(place)
@@ -397,8 +395,8 @@ def test_a_start_of_the_wrapped_strategy_runs_the_rounds(
         assert [plan.server_round for plan in again.plans] == [4]
 
 
-def test_a_start_may_call_that_of_flower() -> None:
-    """As one that only prepares something, or looks at the result."""
+def test_a_custom_start_may_call_super() -> None:
+    """A custom start may call super(), to prepare something or to read the result."""
 
     class Prepares(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
         def start(self, *given: Any) -> Any:
@@ -411,8 +409,8 @@ def test_a_start_may_call_that_of_flower() -> None:
     assert grid.got("train") == [sorted(selected) for selected in strategy.selected]
 
 
-def test_a_start_that_evaluates_by_itself_keeps_no_checkpoint(tmp_path: Path) -> None:
-    """It is told what to call before the first round trains."""
+def test_a_custom_start_without_evaluate_fn_keeps_no_checkpoint(tmp_path: Path) -> None:
+    """The error comes before round 1 trains, and says what to call."""
 
     class Forgetful(TRAIN.flower.FedAvg):  # type: ignore[misc, name-defined]
         def start(self, *given: Any) -> Any:
@@ -424,8 +422,8 @@ def test_a_start_that_evaluates_by_itself_keeps_no_checkpoint(tmp_path: Path) ->
     assert grid.batches == []
 
 
-def test_results_of_strangers_do_not_crash_aggregation() -> None:
-    """A result of a client outside the plan is aggregated last, as the wrapped strategy would."""
+def test_results_from_unselected_clients_do_not_crash_aggregation() -> None:
+    """A result from a client outside the plan is aggregated last."""
     strategy, grid = FIT.dubhe(), FIT.grid()
     client = GridClientProxy(2, grid, grid.run.run_id)
     result = FitRes(Status(Code.OK, ""), Parameters([], "numpy.ndarray"), 5, {})
@@ -435,8 +433,8 @@ def test_results_of_strangers_do_not_crash_aggregation() -> None:
 
 
 @in_both_apis
-def test_other_attributes_are_the_wrapped_strategys(api: Api) -> None:
-    """What is not the selection's business is answered by the wrapped strategy."""
+def test_other_attributes_come_from_the_wrapped_strategy(api: Api) -> None:
+    """Attributes that do not concern the selection are the wrapped strategy's."""
     wrapped = api.wrapped(**api.wanting(fraction=0.5))
     strategy = api.ours.Dubhe(wrapped, **SELECTION)
     assert 0.5 in {getattr(strategy, name, None) for name in ("fraction_fit", "fraction_train")}
@@ -448,7 +446,7 @@ def test_other_attributes_are_the_wrapped_strategys(api: Api) -> None:
 
 
 def test_the_summary_says_how_nodes_are_selected(caplog: pytest.LogCaptureFixture) -> None:
-    """Around what, from the outside in; and then the wrapped strategy's own settings."""
+    """The summary lists the layers from the outside in, then the wrapped strategy's settings."""
     wrapped = private(TRAIN, "ServerSideFixed", TRAIN.flower.FedAvg(fraction_train=0.3))
     strategy = TRAIN.ours.Dubhe(wrapped, **SELECTION)
     caplog.clear()

@@ -1,4 +1,4 @@
-"""A batch goes over a Grid within one timeout, and each node has at most one reply."""
+"""Tests of sending a batch over a Grid: one timeout, and at most one reply per node."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ def batch_to(node_ids: Iterable[int]) -> Batch:
 
 
 class Clock:
-    """A clock that goes on only when a Grid says so."""
+    """A clock that advances only when a Grid says so."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -48,7 +48,7 @@ Carry = Callable[[list[Message], float | None], Iterable[Message]]
 
 
 class AlteredGrid(ForwardingGrid):
-    """Lets a function do with messages what it likes, and with their replies."""
+    """Passes messages and replies through a function."""
 
     def __init__(self, grid: Grid, carry: Callable[[list[Message], Carry, Any], Any]) -> None:
         super().__init__(grid)
@@ -76,8 +76,8 @@ def grid() -> InProcessGrid:
     return InProcessGrid(app, 6)
 
 
-def test_the_grid_below_says_how_long_to_wait(grid: InProcessGrid) -> None:
-    """Nobody waits for more nodes of a process, and not for long on Flower's simulation engine."""
+def test_patience_depends_on_the_grid(grid: InProcessGrid) -> None:
+    """There is no waiting for in-process nodes, and little for Flower's simulation engine."""
     assert patience(ForwardingGrid(grid)) == 0.0
     grid.is_complete = False
     assert patience(ForwardingGrid(grid)) == inf
@@ -90,7 +90,7 @@ def test_the_grid_below_says_how_long_to_wait(grid: InProcessGrid) -> None:
 def test_a_node_knows_where_it_runs(
     simulation: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In process or on Ray; elsewhere it is a real node."""
+    """A node knows that it is simulated in process or on Ray."""
     monkeypatch.setitem(
         sys.modules, "ray", SimpleNamespace(is_initialized=lambda: simulation == "ray")
     )
@@ -114,14 +114,14 @@ def test_a_node_knows_where_it_runs(
     ("timeout", "timeouts", "answered"),
     [(100.0, [100.0, 60.0, 20.0], 6), (50.0, [50.0, 10.0], 4), (None, [None] * 3, 6)],
 )
-def test_a_timeout_is_that_of_the_whole_batch(
+def test_a_timeout_covers_the_whole_batch(
     grid: InProcessGrid,
     monkeypatch: pytest.MonkeyPatch,
     timeout: float | None,
     timeouts: list[float | None],
     answered: int,
 ) -> None:
-    """Parts of a batch share it, and what would begin after it is not sent."""
+    """The parts of a batch share one timeout, and no part is sent after it."""
     clock, waited, lives = Clock(), list[float | None](), list[float]()
     monkeypatch.setattr(transport, "time", clock)
     monkeypatch.setattr(transport, "batch_size", lambda _grid, _number: 2)
@@ -150,10 +150,10 @@ RAISED, BUSY, GONE = Error(2, "raised"), Error(2, "busy"), Error(5, "gone")
         ([GONE], None), ([Error(3, "?"), Error(4, "?")], None), ([], None),
     ],
 )  # fmt: skip
-def test_one_reply_of_each_node_counts(
+def test_one_reply_per_node_counts(
     grid: InProcessGrid, answers: list[Error | None], kept: str | None
 ) -> None:
-    """An error hides no reply, and where the framework says "gone", nothing came."""
+    """A reply beats an error, and a node that the framework reports as gone has no reply."""
     (node_id, *_) = grid.get_node_ids()
 
     def replying(messages: list[Message], carry: Carry, seconds: float) -> list[Message]:
@@ -187,8 +187,8 @@ def test_no_node_answers_for_another(grid: InProcessGrid) -> None:
     assert set(send_over_grid(forged, batch_to([asked, other]), 1.0)) == {other}
 
 
-def test_a_forwarding_grid_passes_everything_on(grid: InProcessGrid) -> None:
-    """The view of a Grid is a Grid, with the messages and the run of the other one."""
+def test_a_forwarding_grid_forwards_everything(grid: InProcessGrid) -> None:
+    """A forwarding Grid has the messages and the run of the other Grid."""
     view = ForwardingGrid(grid)
     node_ids = list(view.get_node_ids())
     assert node_ids == list(grid.get_node_ids())

@@ -1,4 +1,4 @@
-"""Tests of what the deployment app makes and starts, without Flower."""
+"""Tests of what the deployment app creates and starts, without Flower."""
 
 import os
 import runpy
@@ -30,15 +30,15 @@ LONG = "import time; time.sleep(600)"
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that is bound to happen."""
+    """Wait for something that must happen."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_credentials_fit_each_other_and_are_secret(tmp_path: Path) -> None:
-    """The authority vouches for the SuperLink, every node has a key, and only we can read them."""
+def test_credentials_match_and_are_secret(tmp_path: Path) -> None:
+    """The authority signs the SuperLink's certificate, and only the user can read the keys."""
     made = Credentials.make(tmp_path / "secret", 3)
     authority = x509.load_pem_x509_certificate(made.authority.read_bytes())
     certificate = x509.load_pem_x509_certificate(made.certificate.read_bytes())
@@ -61,10 +61,10 @@ def test_credentials_fit_each_other_and_are_secret(tmp_path: Path) -> None:
     assert sorted(written) == sorted([made.key, *made.node_keys])
 
 
-def test_supernodes_trust_an_app_as_it_was_reviewed(
+def test_supernodes_trust_only_the_reviewed_app(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The SuperLink finds the app with its signature, which is of no other app or reviewer."""
+    """The SuperLink finds the app's signature, which fits no other app or reviewer."""
     from flwr.supercore.fab import Fab
     from flwr.superlink.servicer.control import control_handlers
     from flwr.supernode.start_client_internal import _verify_fab
@@ -80,14 +80,14 @@ def test_supernodes_trust_an_app_as_it_was_reviewed(
         assert _verify_fab(Fab("", content, found), trusted)
         assert not _verify_fab(Fab("", content + b" ", found), trusted)
         assert not _verify_fab(Fab("", content, found), strangers)
-        assert requests.post(shelf.url, json={}, timeout=9).status_code == 404  # as for updates
+        assert requests.post(shelf.url, json={}, timeout=9).status_code == 404  # update checks
     finally:
         shelf.close()
         other.close()
 
 
 def test_everything_that_was_started_ends(tmp_path: Path) -> None:
-    """Also what a process started in turn, what is stopped, and what does not want to end."""
+    """Child processes, stopped processes and processes that ignore signals end too."""
     processes = Processes(tmp_path)
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1); {LONG}"
     detached = (
@@ -111,10 +111,10 @@ def test_everything_that_was_started_ends(tmp_path: Path) -> None:
     processes.signal("plain", signal.SIGKILL)
 
 
-def test_a_command_returns_what_it_says_or_is_killed(
+def test_a_command_returns_its_output_or_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Line by line, and not for ever; what it imports may be kept compiled."""
+    """Output comes line by line, a command that hangs is killed, and bytecode may be cached."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     processes, lines = Processes(tmp_path), list[str]()
     said = "import sys; print(1, flush=True); print(2 - sys.dont_write_bytecode, flush=True)"
@@ -125,8 +125,8 @@ def test_a_command_returns_what_it_says_or_is_killed(
     assert processes.alive() == []
 
 
-def test_what_is_waited_for_is_a_fact(tmp_path: Path) -> None:
-    """Words in a log; a process that ends without them is not waited for."""
+def test_waiting_for_a_line_in_a_log(tmp_path: Path) -> None:
+    """Waiting ends with the line in the log, or when the process ends without it."""
     processes = Processes(tmp_path)
     processes.start("told", "python", "-c", "print('SuperNode ID: 7')")
     wait_for(lambda: processes.has_said("told", "SuperNode ID"), 60, "it is connected")
@@ -135,8 +135,8 @@ def test_what_is_waited_for_is_a_fact(tmp_path: Path) -> None:
         wait_for(lambda: processes.has_said("failed", "SuperNode ID"), 60, "it is connected")
 
 
-def test_work_that_is_silent_is_counted() -> None:
-    """So that nobody takes it for dead."""
+def test_silent_work_shows_its_seconds() -> None:
+    """Silent work shows how long it takes, so that it does not look stuck."""
     said = list[str]()
     with counting(said.append, every=0.01):
         until(lambda: len(said) >= 2)
@@ -146,8 +146,8 @@ def test_work_that_is_silent_is_counted() -> None:
     assert len(said) == number
 
 
-def test_compose_starts_what_flower_knows() -> None:
-    """Each command has options that the installed Flower takes, and each app's folder is there."""
+def test_compose_file_fits_the_installed_flower() -> None:
+    """The installed Flower accepts every command's options, and every app folder exists."""
     superlink, supernode = (
         import_module(f"flwr.{name}.cli.flower_{name}") for name in ("superlink", "supernode")
     )
@@ -170,7 +170,7 @@ def test_compose_starts_what_flower_knows() -> None:
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
-    """Whose configuration and keys lie in it loses neither, and nothing is started."""
+    """A folder with another run's configuration and keys is not touched, and nothing starts."""
     main = runpy.run_path(str(APP / "__main__.py"), run_name="deployment_app")["main"]
     (tmp_path / "credentials").mkdir()
     kept = [tmp_path / "config.toml", tmp_path / "credentials" / "own.key"]

@@ -1,4 +1,4 @@
-"""The quickstart app runs as it is, on every runtime, and learns."""
+"""The quickstart app runs unchanged on every runtime, and learns."""
 
 import tomllib
 from contextlib import suppress
@@ -23,7 +23,7 @@ ROUNDS = {"num-server-rounds": 2}
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Collect who is selected in each round."""
+    """Collect the clients selected in each round."""
     selected: list[tuple[str, ...]] = []
     take_note = lambda plan, _seconds: selected.append(plan.aliases)  # noqa: E731
     monkeypatch.setattr("dubhe_flwr.adapter.selecting.log_plan", take_note)
@@ -48,7 +48,7 @@ def accuracies(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def components() -> tuple[Any, Any]:
-    """Return the apps that the project file names."""
+    """Return the apps named in the project file."""
     named = CONFIG["components"]
     return resolve_name(named["serverapp"]), resolve_name(named["clientapp"])
 
@@ -61,7 +61,7 @@ def run(num_supernodes: int, **run_config: Any) -> None:
 def test_it_trains_the_wanted_number_of_clients(
     accuracies: list[float], plans: list[tuple[str, ...]]
 ) -> None:
-    """That of the run config, or of the project file without one; each round is tested."""
+    """The number comes from the run config or the project file, and each round is evaluated."""
     run(12)
     run(12, **(CONFIG["config"] | ROUNDS | {"num-participants": 4}))
     wanted = CONFIG["config"]["num-participants"]
@@ -79,23 +79,23 @@ def test_draws_are_private(plans: list[tuple[str, ...]]) -> None:
 
 
 @pytest.mark.usefixtures("accuracies")
-def test_only_a_nodes_own_config_says_that_it_is_simulated() -> None:
-    """The server says so, and its run config; the nodes stay out until their own config does."""
+def test_only_a_nodes_own_config_makes_it_simulated() -> None:
+    """Nodes stay out of a simulation until their own node config says that they are simulated."""
     grid = InProcessGrid(components()[1], 12, run_config={"simulated": True})
     strategy = FIT.dubhe(simulation="plain", rule=Prices(), key_bits=2048)
     with pytest.raises(QuorumError, match="12 not simulated at join"):
         FIT.run(strategy, grid, 1)
     for context in grid.contexts.values():
         context.node_config["simulated"] = True
-    with suppress(ValueError):  # a model of the tests does not fit this app
+    with suppress(ValueError):  # the test's model does not fit this app
         FIT.run(strategy, grid, 1)
     assert [plan.num_registered for plan in strategy.plans] == [12]
 
 
-def test_it_goes_on_from_its_checkpoint(
+def test_it_resumes_from_its_checkpoint(
     accuracies: list[float], plans: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    """Started again with the same folder, the app trains the rounds that are left."""
+    """Started again with the same folder, the app trains the remaining rounds."""
     run(12, **{"checkpoint-dir": str(tmp_path)})
     assert len(plans) == 2
     run(12, **{"checkpoint-dir": str(tmp_path), "num-server-rounds": 3})
@@ -115,8 +115,8 @@ def test_flower_accepts_the_project_file() -> None:
     assert "federations" not in project["tool"]["flwr"]
 
 
-def test_the_hub_takes_it() -> None:
-    """Flower's own checks pass, no file is left out, and the bundle has its licence in it."""
+def test_flower_hub_accepts_the_app() -> None:
+    """Flower's own checks pass, and the bundle has all files and the licence."""
     publish = import_module("flwr.cli.app_cmd.publish")
     build = import_module("flwr.cli.build")
     project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -132,7 +132,7 @@ def test_the_hub_takes_it() -> None:
 
 @pytest.mark.runtime
 def test_ray_runs_the_same_apps(accuracies: list[float], plans: list[tuple[str, ...]]) -> None:
-    """Flower's simulation, which passes no run config, runs all rounds of the defaults."""
+    """Flower's Ray simulation, which passes no run config, runs the default rounds."""
     from flwr.simulation import run_simulation
 
     one_core: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}

@@ -1,4 +1,4 @@
-"""What Flower's own examples do runs with Dubhe, whose lines are only added."""
+"""Apps like Flower's own examples run with Dubhe, with only a few lines added."""
 
 import pytest
 import small_apps
@@ -20,7 +20,7 @@ OUTCOMES = {
 def test_it_runs_on_the_clients_that_dubhe_selects(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In each round, and something comes of it."""
+    """Each round trains the clients that Dubhe selects, and gives a result."""
     least, most = OUTCOMES[name]
     server, client = (getattr(small_apps, f"{name}_{side}") for side in ("server", "client"))
     with caplog.at_level("INFO", logger="flwr"):

@@ -1,4 +1,4 @@
-"""A node's keys: read from files, found by the Context, and refused at once if they cannot work."""
+"""Tests of a node's keys: read from files, found by Context, refused if they cannot work."""
 
 import logging
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from flwr.app import Context, RecordDict
 
 from dubhe_flwr.clientapp import DubheMod, load_signing_key, load_trusted_keys
-from dubhe_flwr.clientapp.node import _tell_once
+from dubhe_flwr.clientapp.node import _info_once
 from dubhe_flwr.errors import RefusedError, SettingsError
 from dubhe_flwr.protocol import Fields
 from dubhe_flwr.protocol.node.policy import warn_once
@@ -58,7 +58,7 @@ class TestFiles:
     def test_a_signing_key(
         self, tmp_path: Path, form: PrivateFormat, password: bytes | None
     ) -> None:
-        """OpenSSH and PEM, with and without a password."""
+        """Private keys are read from OpenSSH and PEM files, with or without a password."""
         locked = BestAvailableEncryption(password) if password else NoEncryption()
         path = tmp_path / "node.key"
         path.write_bytes(KEYS[0].private_bytes(Encoding.PEM, form, locked))
@@ -81,8 +81,8 @@ class TestFiles:
         ],
         ids=["empty", "nonsense", "not OpenSSH", "not PEM", "another curve", "public"],
     )
-    def test_what_is_no_signing_key_is_refused(self, tmp_path: Path, content: bytes) -> None:
-        """The sentence says how to make one, and quotes nothing of the file."""
+    def test_an_unfit_signing_key_file_is_refused(self, tmp_path: Path, content: bytes) -> None:
+        """The error says how to make a key, and quotes nothing from the file."""
         path = tmp_path / "node.key"
         path.write_bytes(content)
         with pytest.raises(SettingsError, match="ssh-keygen -t ed25519") as error:
@@ -92,13 +92,13 @@ class TestFiles:
         assert error.value.__suppress_context__ or error.value.__context__ is None
 
     @pytest.mark.parametrize("load", [load_signing_key, load_trusted_keys])
-    def test_a_file_that_is_not_there(self, tmp_path: Path, load: Callable[[Path], Any]) -> None:
-        """The path is named."""
+    def test_a_missing_file(self, tmp_path: Path, load: Callable[[Path], Any]) -> None:
+        """The error names the path of a missing file."""
         with pytest.raises(SettingsError, match=r"missing.key cannot be read \(No such file"):
             load(tmp_path / "missing.key")
 
     def test_trusted_keys(self, tmp_path: Path) -> None:
-        """One a line with comments and empty lines, as ssh-keygen has them, or blocks of PEM."""
+        """Public keys are read one per line, with comments and empty lines, or as PEM blocks."""
         lines = [key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) for key in TRUSTED]
         form, path = PublicFormat.SubjectPublicKeyInfo, tmp_path / "trusted"
         path.write_bytes(b"# nodes\r\n\r\n" + b" node@host\r\n".join(lines))
@@ -106,8 +106,8 @@ class TestFiles:
         path.write_bytes(b"".join(key.public_bytes(Encoding.PEM, form) for key in TRUSTED))
         assert list(load_trusted_keys(str(path))) == TRUSTED
 
-    def test_a_line_that_is_no_key_is_named(self, tmp_path: Path) -> None:
-        """The second of two is of another kind, or no key at all."""
+    def test_an_invalid_line_is_named(self, tmp_path: Path) -> None:
+        """The error names the number of a line that has another kind of key, or none."""
         other = generate_private_key(SECP256R1()).public_key()
         first = TRUSTED[0].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         path = tmp_path / "trusted"
@@ -117,7 +117,9 @@ class TestFiles:
             first[:-10],
         ):
             path.write_bytes(first + b"\n" + second + b"\n")
-            with pytest.raises(SettingsError, match=r"Key 2 in .*trusted is no public Ed25519 key"):
+            with pytest.raises(
+                SettingsError, match=r"Key 2 in .*trusted is not a public Ed25519 key"
+            ):
                 load_trusted_keys(path)
 
 
@@ -132,8 +134,8 @@ class TestFiles:
         ({"signing_key": KEYS[0], "trusted_keys": TRUSTED[1:]}, "not among trusted_keys"),
     ],
 )
-def test_what_cannot_work_is_refused_at_once(options: Any, match: str) -> None:
-    """Before any message comes."""
+def test_unfit_keys_are_refused_at_once(options: Any, match: str) -> None:
+    """Keys that cannot work are refused before any message comes."""
     with pytest.raises(SettingsError, match=match):
         mod_with(**options)
 
@@ -147,8 +149,8 @@ def test_what_cannot_work_is_refused_at_once(options: Any, match: str) -> None:
         {"signing_key": lambda _c: KEYS[1], "trusted_keys": lambda _c: iter(TRUSTED)},
     ],
 )
-def test_they_sign(options: Any) -> None:
-    """Each way to give them serves any number of requests."""
+def test_keys_sign_any_number_of_requests(options: Any) -> None:
+    """Keys given directly, or found by a function, sign any number of requests."""
     mod, node = mod_with(**options), context()
     for number in (1, 2):
         signature: Any = join(mod, node, number)["signature"]
@@ -167,7 +169,7 @@ def test_they_sign(options: Any) -> None:
 def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
     find: Any, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It never goes on unprotected; its owner reads why, and the server does not."""
+    """The node refuses everything; its own log says why, and the server does not learn it."""
     node = context(**{"signing-key": "/nowhere/node.key"})
     mod = mod_with(signing_key=find, trusted_keys=TRUSTED)
     with caplog.at_level(logging.ERROR, logger="flwr"):
@@ -181,13 +183,13 @@ def test_a_node_that_cannot_find_its_keys_takes_part_in_nothing(
 
 
 @pytest.mark.parametrize("level", ["WARNING", "INFO"])
-def test_one_line_without_keys(
+def test_missing_keys_are_logged_once(
     level: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many nodes join however many epochs; where all is simulated it is no warning."""
+    """Missing keys are logged once per process, in a simulation as INFO."""
     monkeypatch.setattr("dubhe_flwr.clientapp.node.in_simulation", lambda: level == "INFO")
     warn_once.cache_clear()
-    _tell_once.cache_clear()
+    _info_once.cache_clear()
     with caplog.at_level(logging.INFO, logger="flwr"):
         mod_with().handle(Envelope(bytes(16), "hello", 1).seal(HelloRequest()), context())
         mod_with(signing_key=KEYS[0], trusted_keys=TRUSTED)

@@ -1,4 +1,4 @@
-"""What a node has spent outlasts a run, in a folder of its owner's."""
+"""Tests of the folder in which a node keeps what it has spent, across runs."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ COUNTS = [10, 20, 30]
 
 
 def join_in_a_new_run(node: Node) -> Memory:
-    """Let a node that knows nothing of earlier runs join, and return what it keeps of this one."""
+    """Let a node without a session join, and return the memory it keeps."""
     context = Context(
         run_id=1, node_id=9, node_config={"partition-id": 3}, state=RecordDict(), run_config={}
     )
@@ -28,8 +28,8 @@ def join_in_a_new_run(node: Node) -> Memory:
     return Memory.from_fields(dict(context.state["dubhe"].items()))
 
 
-def test_a_limit_of_the_day_outlasts_a_run(tmp_path: Path) -> None:
-    """With a folder the second run is refused; without one each run begins anew."""
+def test_a_daily_limit_outlasts_a_run(tmp_path: Path) -> None:
+    """With state_dir the second run is refused; without it each run starts from zero."""
     limits: dict[str, Any] = {"max_epochs_per_day": 1}
     for _ in range(2):
         join_in_a_new_run(Node(lambda _context: COUNTS, **limits))
@@ -43,7 +43,7 @@ def test_a_limit_of_the_day_outlasts_a_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("counts", "counted"), [(COUNTS, 7), ([9, 20, 30], 0)])
 def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: int) -> None:
-    """As long as the label counts are the same ones, and in an epoch under way as well."""
+    """Sums of earlier runs count as long as the label counts stay the same."""
     spent = Ledger(account=Account("", tuple(COUNTS), num_sums=7))
     with open_ledger(tmp_path) as (_, save):
         save(spent)
@@ -56,16 +56,16 @@ def test_sums_of_earlier_runs_count(tmp_path: Path, counts: list[int], counted: 
 
 
 def test_a_simulated_node_keeps_nothing(tmp_path: Path) -> None:
-    """Its draws and its account repeat with the seed."""
+    """A simulated node keeps nothing, so that its run repeats with the seed."""
     join_in_a_new_run(Node(lambda _context: COUNTS, simulated=True, state_dir=tmp_path))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"plain": {}, "packed": {"x": "?"}}', "[]"])
-def test_a_node_that_lost_count_answers_nothing(
+def test_a_node_with_a_damaged_ledger_answers_nothing(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log names the folder, the server hears nothing of it."""
+    """The node's log names the folder; the server does not learn it."""
     (tmp_path / "dubhe-node.json").write_text(damage)
     with pytest.raises(RefusedError, match=r"^This node cannot use its state_dir; its log"):
         join_in_a_new_run(Node(lambda _context: COUNTS, state_dir=tmp_path))

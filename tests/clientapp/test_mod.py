@@ -1,4 +1,4 @@
-"""The client side as a mod and as registered handlers."""
+"""Tests of the client side, as a mod and as registered handlers."""
 
 import sys
 from dataclasses import replace
@@ -64,7 +64,7 @@ def test_both_kinds_of_app_answer_every_stage(app: ClientApp) -> None:
 def test_refusals_are_error_replies_and_leave_no_state(
     app: ClientApp, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A refused request is answered with an error that names no secret, and changes nothing."""
+    """A refused request gets an error that names no secret, and changes nothing."""
     node = context()
     header = Envelope(bytes(16), "determine", 1)
     reply = app(request(header.seal(HelloRequest()), "determine"), node)
@@ -77,7 +77,7 @@ def test_refusals_are_error_replies_and_leave_no_state(
 
 
 def test_state_lives_in_the_context() -> None:
-    """The session survives between messages in the Context, and its replay is refused."""
+    """The session is kept in the Context between messages, and a replay is refused."""
     app, node = numpy_client_app(), context()
     assert answer(app, node, "join").status == 0
     kept = node.state.config_records["dubhe"]
@@ -86,7 +86,7 @@ def test_state_lives_in_the_context() -> None:
 
 
 def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
-    """What an older version or a fault left behind costs the epoch, not the node."""
+    """An unreadable session costs the node the epoch, no more."""
     app, node = numpy_client_app(), context()
     damaged, older = ConfigRecord({"sequence": 1}), ConfigRecord({"session": b"{}"})
     for left in (damaged, older):
@@ -95,7 +95,7 @@ def test_a_node_that_cannot_read_its_session_starts_anew() -> None:
 
 
 def test_other_messages_pass_through() -> None:
-    """What is not Dubhe's reaches the client app untouched, evaluation with a config included."""
+    """All other messages reach the ClientApp unchanged, even an evaluation with a config."""
     seen: list[Message] = []
 
     def call_next(message: Message, _context: Context) -> Message:
@@ -116,7 +116,7 @@ def test_other_messages_pass_through() -> None:
 
 
 def test_mods_of_an_app_with_handlers_do_not_see_dubhe() -> None:
-    """They still see all other messages, also those of handlers that are registered later."""
+    """Mods still see all other messages, even for handlers registered later."""
     seen: list[str] = []
 
     def watch(message: Message, node: Context, call_next: Any) -> Message:
@@ -134,14 +134,14 @@ def test_mods_of_an_app_with_handlers_do_not_see_dubhe() -> None:
     assert seen == ["train"]
 
 
-def test_the_first_mod_hides_dubhe_from_the_others() -> None:
-    """In an app with client_fn the order decides."""
+def test_mods_after_dubhe_do_not_see_its_messages() -> None:
+    """In an app with client_fn, mods after DubheMod do not see its messages."""
     app = numpy_client_app(mods=(lambda *_: 1 / 0,))
     assert answer(app, context()).willing
 
 
 def test_alias_is_the_partition_or_the_node() -> None:
-    """Without a partition-id the node id stands for the node."""
+    """The alias is the partition-id, or the node id without one."""
     app = numpy_client_app()
     node = context()
     del node.node_config["partition-id"]
@@ -158,7 +158,7 @@ def test_alias_is_the_partition_or_the_node() -> None:
     ],
 )
 def test_the_owner_of_a_node_decides(options: dict[str, Any], status: int) -> None:
-    """Floors for cohort and key size, and willingness, are the node's own."""
+    """The owner decides on smallest cohort, key size and willingness."""
     assert answer(numpy_client_app(**options), context(), "join").status == status
 
 
@@ -171,8 +171,8 @@ def test_simulated_may_depend_on_the_context() -> None:
     assert mod._policy(node).simulated
 
 
-def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
-    """The server learns that the node refused; the node's log says where."""
+def test_an_error_in_simulated_stays_on_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    """The server learns only that the node refused; the node's log says where the error is."""
     mod = DubheMod(lambda _c: [1], simulated=lambda c: bool(c.run_config["secret-path"]))
     with pytest.raises(RefusedError, match="its log says why") as caught:
         mod._policy(context(0))
@@ -196,14 +196,14 @@ def test_what_simulated_raises_stays_on_the_node(caplog: pytest.LogCaptureFixtur
         ({"min_key_bits": "2048"}, "min_key_bits='2048'"),
     ],
 )
-def test_what_cannot_work_is_refused_at_once(given: dict[str, Any], message: str) -> None:
-    """When the app is made, and not when the first request comes; the sentence says what to do."""
+def test_unfit_arguments_are_refused_at_once(given: dict[str, Any], message: str) -> None:
+    """Unfit arguments are refused when the app is created, and the error says what to do."""
     with pytest.raises(SettingsError, match=message):
         DubheMod(**{"label_counts": lambda _context: [1], **given})
 
 
 def test_label_counts_are_read_at_registration_only() -> None:
-    """A hello does not touch the data; a join reads it once."""
+    """A join reads the label counts once; a hello does not touch them."""
     calls: list[int] = []
 
     def counts(_context: Context) -> Any:
@@ -217,10 +217,10 @@ def test_label_counts_are_read_at_registration_only() -> None:
     assert len(calls) == 1
 
 
-def test_an_app_with_opacus_is_told_about_its_budget(
+def test_an_app_with_opacus_is_warned_of_its_budget(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once in a process, when a node joins; other apps hear nothing of it."""
+    """The warning comes once per process, when a node joins, and only if Opacus is loaded."""
     warn_once.cache_clear()
     answer(numpy_client_app(), context(), "join")
     assert "Opacus" not in caplog.text
@@ -231,10 +231,10 @@ def test_an_app_with_opacus_is_told_about_its_budget(
 
 
 @pytest.mark.parametrize("simulated", [True, False])
-def test_what_count_labels_says_is_read_where_it_can_be_changed(
+def test_an_error_of_count_labels_is_logged_at_the_node(
     caplog: pytest.LogCaptureFixture, *, simulated: bool
 ) -> None:
-    """In the node's log; the server is told only by a node that has nothing to hide."""
+    """The error is in the node's log, and reaches the server only from a simulated node."""
     app = numpy_client_app(lambda _context: count_labels([[0], [1]], 4), simulated=simulated)
     reply = app(
         request(JOINING.seal(replace(JOIN, simulation_seed=7 if simulated else None)), "join"),
@@ -249,21 +249,21 @@ def test_what_count_labels_says_is_read_where_it_can_be_changed(
         assert "shape" not in str(reply.content)
 
 
-def test_a_simulation_ends_with_what_count_labels_says() -> None:
-    """All nodes have the same app, so the sentence is the first thing to read."""
+def test_a_simulation_ends_with_the_error_of_count_labels() -> None:
+    """If all nodes fail alike in a simulation, the run's error begins with theirs."""
     grid = FIT.grid(lambda _context: count_labels([[0], [1]], 4))
     with pytest.raises(QuorumError, match=r"label_counts: The labels have shape \(2, 1\)"):
         FIT.run(FIT.dubhe(), grid, 1)
 
 
 def test_an_app_with_a_client_fn_cannot_register() -> None:
-    """Flower refuses handlers beside a client_fn; the mod is for such apps."""
+    """An app with client_fn takes no handlers, and the error points to DubheMod."""
     with pytest.raises(SettingsError, match=r"with client_fn mods=\[DubheMod\(label_counts\)\]"):
         register_dubhe(numpy_client_app(), lambda _context: [1])
 
 
-def test_register_dubhe_says_what_it_takes() -> None:
-    """Another kind of app, swapped arguments or a wrong name; label_counts may be named or not."""
+def test_register_dubhe_explains_wrong_arguments() -> None:
+    """Wrong, swapped or misspelt arguments are explained; label_counts may be positional."""
     with pytest.raises(SettingsError, match="ServerApp is not a ClientApp; give the app"):
         register_dubhe(ServerApp(), lambda _context: [1, 2])  # type: ignore[arg-type]
     register_dubhe(ClientApp(), lambda _context: [1, 2])

@@ -1,4 +1,4 @@
-"""Pinned keys from end to end; what each attack comes to is in `adversary/test_forged_keys.py`."""
+"""Tests of pinned keys from end to end; for attacks see `adversary/test_forged_keys.py`."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ pytestmark = in_both_apis
 
 
 def own_key(context: Context) -> Ed25519PrivateKey:
-    """Return the key of a node by its partition."""
+    """Return a node's key by its partition."""
     return KEYS[int(context.node_config["partition-id"])]
 
 
@@ -23,7 +23,7 @@ PINNED: dict[str, Any] = {
 
 
 def test_nodes_that_trust_each_other_train(api: Api) -> None:
-    """In two epochs the same clients are chosen as without keys, and every side signs."""
+    """Pinned keys do not change the selected clients over two epochs, and every side signs."""
     selected, signed = [], []
     for options in (PINNED, {}):
         grid, strategy = api.grid(**options), api.dubhe(registration_interval=1)

@@ -1,4 +1,4 @@
-"""The same app on a SuperLink with SuperNodes, each a process of its own, with TLS and keys."""
+"""Runs the app on a SuperLink with SuperNodes, each its own process, with TLS and keys."""
 
 import re
 import signal
@@ -23,14 +23,14 @@ ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "numpy_app"
 NUM_NODES = 6
 STAGE_TIMEOUT = 60.0
-"""On a busy machine a healthy node may take a minute to begin."""
+"""On a busy machine a healthy node may take a minute to start."""
 
 pytestmark = pytest.mark.deployment
 
 
 @pytest.fixture
 def federation(tmp_path: Path) -> Iterator[Federation]:
-    """Start a SuperLink and six SuperNodes, and end them with the test."""
+    """Start a SuperLink and six SuperNodes, and stop them after the test."""
     with Federation(tmp_path / "home", NUM_NODES) as started:
         yield started
 
@@ -47,7 +47,7 @@ def halted(folder: Path, stage: str) -> int:
 def test_a_run_survives_nodes_that_die_or_stall(
     federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One dies at registration, one in training, one stalls: the run ends, and tells no labels."""
+    """The run ends and reveals no labels, though two nodes die and one stalls."""
     halts, record = tmp_path / "halts", tmp_path / "record"
     for folder in (halts, record):
         folder.mkdir()
@@ -65,7 +65,7 @@ def test_a_run_survives_nodes_that_die_or_stall(
         stalling = halted(halts, "participate")
         federation.processes.signal(f"supernode-{stalling}", signal.SIGSTOP)
         (halts / f"halted-participate-{stalling}").unlink()
-        trained = halted(halts, "train")  # nobody waits for the one that stalls any more
+        trained = halted(halts, "train")  # the run no longer waits for the one that stalls
         federation.processes.signal(f"supernode-{trained}", signal.SIGKILL)
         federation.processes.signal(f"supernode-{stalling}", signal.SIGCONT)
         status, output = run.result()
@@ -79,8 +79,8 @@ def test_a_run_survives_nodes_that_die_or_stall(
 
 
 @pytest.mark.slow
-def test_a_supernode_runs_no_app_that_nobody_reviewed(tmp_path: Path) -> None:
-    """One that is submitted from a folder has no signature: all nodes answer with an error."""
+def test_a_supernode_refuses_an_unreviewed_app(tmp_path: Path) -> None:
+    """An app submitted from a folder has no signature, so all nodes answer with an error."""
     with Federation(tmp_path / "home", 3) as federation:
         settings = "num-server-rounds=1 num-participants=3 expected-nodes=3 stage-timeout=60.0"
         command = ("flwr", "run", str(APP), CONNECTION, "--stream", "--run-config", settings)
@@ -92,10 +92,10 @@ def test_a_supernode_runs_no_app_that_nobody_reviewed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_prices_select_the_sets_of_one_process(
+def test_prices_select_the_same_sets_as_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Twelve nodes with a seed: fewer may not read the sums of four classes."""
+    """With a seed, twelve SuperNodes select the same sets as an in-process run."""
     given: dict[str, Any] = {"num-participants": 3, "expected-nodes": 12, "simulated": True}
     given["stage-timeout"] = 600.0
     with Federation(tmp_path / "home", 12) as federation:
@@ -119,7 +119,7 @@ def test_prices_select_the_sets_of_one_process(
 
 
 def test_an_interrupted_command_stops_all_it_started(tmp_path: Path) -> None:
-    """On Ctrl-C no process and no key is left."""
+    """After Ctrl-C no process and no key is left."""
     command = [sys.executable, str(ROOT / "apps" / "deployment"), "--home", str(tmp_path)]
     processes = Processes(tmp_path)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603
@@ -134,7 +134,7 @@ def test_an_interrupted_command_stops_all_it_started(tmp_path: Path) -> None:
 
 
 def check_record(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look for every way to write down anybody's labels, or a sum of theirs, both ways."""
+    """Search for every encoding of any node's labels and of their sums."""
     monkeypatch.syspath_prepend(str(APP))
     from numpyexample.client_app import counts_of
     from numpyexample.server_app import REFERENCE_SET, THRESHOLDS

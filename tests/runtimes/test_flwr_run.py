@@ -1,4 +1,4 @@
-"""`flwr run`, as the README writes it, for apps as Flower's examples are."""
+"""Runs apps like Flower's examples with `flwr run`, as in the README."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.runtime
 
 
 def runs_of(home: Processes) -> list[dict[str, Any]] | None:
-    """Start a local SuperLink if there is none and return its runs; None if it does not start."""
+    """Start a local SuperLink if none runs, and return its runs; None if it does not start."""
     runs: list[dict[str, Any]] | None = json.loads(
         home.run("flwr", "ls", "local", "--format", "json")
     ).get("runs")
@@ -39,10 +39,10 @@ def runs_of(home: Processes) -> list[dict[str, Any]] | None:
 
 @pytest.fixture(scope="module")
 def flower_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """Return a Flower home with a local SuperLink, whose processes end with the tests."""
+    """Return a Flower home with a local SuperLink, whose processes end after the tests."""
     home = Processes(tmp_path_factory.mktemp("flower"))
     try:
-        # Flower gives a SuperLink 15 seconds to begin, which is short on a busy machine.
+        # Flower gives a SuperLink 15 seconds to start, which is short on a busy machine.
         wait_for(lambda: runs_of(home) == [], 300.0, "a local SuperLink")
         yield home
     finally:
@@ -53,7 +53,7 @@ def flower_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]
 def test_an_app_runs_on_a_local_superlink(
     flower_home: Processes, tmp_path: Path, name: str
 ) -> None:
-    """In either API, with SecAgg+, or with its own start and mods: it comes to its end."""
+    """An app in either API, with SecAgg+, or with its own start and mods, runs to its end."""
     if name == "pytorch":
         shutil.copytree(ROOT / "apps" / "pytorch", tmp_path, dirs_exist_ok=True)
     else:
@@ -70,7 +70,7 @@ def test_an_app_runs_on_a_local_superlink(
         "--federation-config",
         "num-supernodes=10 client-resources-num-cpus=1 client-resources-num-gpus=0.0",
     )
-    # It exits with 0 regardless.
+    # flwr run exits with 0 in any case.
     assert {run["status"] for run in runs_of(flower_home) or []} == {"finished:completed"}, output[
         -4000:
     ]

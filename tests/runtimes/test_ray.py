@@ -1,4 +1,4 @@
-"""The same apps under Flower's Ray simulation."""
+"""Runs the same apps in Flower's Ray simulation."""
 
 import logging
 from typing import Any
@@ -18,7 +18,7 @@ from flwr.app import Context
 from dubhe_flwr.rules import Prices, Rule
 
 NUM_NODES = 40
-"""So many that prices need more than the sums of the registration."""
+"""Enough nodes that prices need more sums than the registration gives."""
 
 pytestmark = pytest.mark.runtime
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.runtime
     ],
 )
 def test_ray_selects_the_same_sets_as_in_process(api: Api, rule: Rule) -> None:
-    """Round by round, both runtimes select the same sets from the same seed."""
+    """In every round, both runtimes select the same sets from the same seed."""
     from flwr.simulation import run_simulation
 
     logging.getLogger("flwr").setLevel(logging.WARNING)

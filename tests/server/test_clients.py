@@ -1,4 +1,4 @@
-"""Flower's clients by node id, and who of them a strategy is offered."""
+"""Tests of the clients that a strategy with configure_fit is offered."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from dubhe_flwr.server import SelectedClients
 
 
 class Foreign(ClientProxy):
-    """A client of something else than a ServerApp."""
+    """A client that does not belong to a ServerApp."""
 
     def get_properties(self, ins: Any, timeout: Any, group_id: Any) -> Any:
         raise NotImplementedError
@@ -21,7 +21,7 @@ class Foreign(ClientProxy):
 
 
 def test_clients_without_a_grid_are_refused() -> None:
-    """Their ClientApps have no mod that could answer; the sentence names the way out."""
+    """Clients without a Grid are refused, since no mod could answer; the error says what to do."""
     manager = SimpleClientManager()
     manager.register(Foreign("7"))
     with pytest.raises(SettingsError, match=r"Client 7 is a Foreign, .* in a ServerApp"):
@@ -29,7 +29,7 @@ def test_clients_without_a_grid_are_refused() -> None:
 
 
 def test_all_selected_clients_are_offered() -> None:
-    """However many are asked for, and nobody else."""
+    """All selected clients are offered, and no other, however many the strategy asks for."""
     clients = [Foreign("1"), Foreign("2")]
     offered = SelectedClients(clients)
     assert offered.num_available() == 2

@@ -1,4 +1,4 @@
-"""Dubhe together with Flower's secure aggregation: neither hides what the other needs."""
+"""Dubhe works together with Flower's secure aggregation."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_secure_aggregation_of_the_selected_clients() -> None:
 
     run_on_grid(app, FIT.grid(mods=(secaggplus_mod,)))
     partitions = np.array(strategy.selected[0])
-    # SecAgg+ weighs at the clients, by the examples that they report.
+    # With SecAgg+, clients weigh their models themselves, by the examples that they report.
     expected = 1 + np.average(partitions, weights=10 + partitions)
     assert len(strategy.selected) == 2
     np.testing.assert_allclose(models[1][0], expected, atol=0.01)

@@ -1,4 +1,4 @@
-"""Kills a ServerApp with SIGKILL at one point after the other, and starts it again each time."""
+"""Kills a ServerApp with SIGKILL at one point after another, and restarts it each time."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ def kill() -> None:
 
 
 def kill_at(point: str, strategy: Any, grid: WatchedGrid) -> None:
-    """Let a point of the second round kill the process."""
+    """Make a point of the second round kill the process."""
     push, replace, complete = grid.push_messages, Path.replace, Run.complete
     kind = "train" if point == "train" else f"evaluate.dubhe_{point}"
 
@@ -53,8 +53,8 @@ def kill_at(point: str, strategy: Any, grid: WatchedGrid) -> None:
 
 
 def server(api: Api, path: Path, point: str) -> None:
-    """Run the ServerApp, which is killed at a point of the second round; never if it is empty."""
-    # Every round registers, so that it has all stages.
+    """Run the ServerApp, which kills itself at a point of round 2; an empty point means never."""
+    # Every round registers, so every round has all stages.
     rule = Paper((1, 2, 4), "search")
     strategy = api.dubhe(rule=rule, registration_interval=1, checkpoint_dir=path / "kept")
     grid = api.grid()
@@ -74,7 +74,7 @@ def server(api: Api, path: Path, point: str) -> None:
 
 
 def in_process_of_its_own(api: Api, path: Path, point: str) -> int:
-    """Return how a process with the ServerApp ended: 0, or minus the number of a signal."""
+    """Run the ServerApp in a process and return its exit code: 0, or minus a signal number."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -87,7 +87,7 @@ def in_process_of_its_own(api: Api, path: Path, point: str) -> int:
 
 
 def main(api: Api, path: Path, points: list[str]) -> None:
-    """Kill and start again, for each of the points; the first one is no kill at all."""
+    """Kill and restart the ServerApp at each point, after a first run without a kill."""
     logging.getLogger("flwr").setLevel(logging.ERROR)
     outcomes: dict[str, Any] = {}
     for point in ["", *points]:

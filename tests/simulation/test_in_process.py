@@ -1,4 +1,4 @@
-"""The in-process Grid behaves as Flower's own runtimes do."""
+"""Tests that the in-process Grid behaves like Flower's own runtimes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -51,7 +51,7 @@ def ask(grid: Grid, node_id: int, content: RecordDict | None = None) -> Message:
 
 
 def test_every_node_keeps_its_own_state() -> None:
-    """A node's state lasts from message to message and is its own."""
+    """Each node has its own state, which lasts from message to message."""
     grid = InProcessGrid(counting_app(), 3)
     for node_id in grid.get_node_ids():
         assert ask(grid, node_id).content.metric_records["answer"]["calls"] == 1
@@ -60,7 +60,7 @@ def test_every_node_keeps_its_own_state() -> None:
 
 
 def test_nodes_have_partitions_and_random_ids() -> None:
-    """Partition-ids count from 0; node ids are in no order and differ by seed."""
+    """Partition-ids count from 0; node ids are in random order and depend on the seed."""
     grid = InProcessGrid(counting_app(), 50, seed=1)
     partitions = [
         ask(grid, node_id).content.metric_records["answer"]["partition"]
@@ -84,14 +84,14 @@ def test_an_exception_becomes_an_error_reply() -> None:
     assert not ask(grid, second).has_error()
 
 
-def test_a_message_to_nobody_becomes_an_error_reply() -> None:
-    """A node that does not exist answers with an error, not an exception."""
+def test_a_message_to_an_unknown_node_becomes_an_error_reply() -> None:
+    """A message to a node that does not exist gets an error reply, not an exception."""
     grid = InProcessGrid(counting_app(), 1)
     assert ask(grid, 1).has_error()
 
 
-def test_what_a_node_changes_stays_at_the_node() -> None:
-    """Nodes that share a content do not see each other's changes to it."""
+def test_changes_to_a_message_stay_at_the_node() -> None:
+    """Nodes that get the same content do not see each other's changes to it."""
     grid = InProcessGrid(counting_app(), 2)
     content = RecordDict({"config": ConfigRecord({})})
     for node_id in grid.get_node_ids():
@@ -100,7 +100,7 @@ def test_what_a_node_changes_stays_at_the_node() -> None:
 
 
 def test_replies_can_be_pulled_once() -> None:
-    """Push and pull apart; a reply is handed out once and then forgotten."""
+    """A pushed message's reply can be pulled later, once."""
     grid = InProcessGrid(counting_app(), 2)
     content = RecordDict({"config": ConfigRecord({})})
     ids = list(
@@ -115,7 +115,7 @@ def test_replies_can_be_pulled_once() -> None:
 
 
 def test_run_config_reaches_both_sides() -> None:
-    """What is given as run_config is found in both contexts."""
+    """The run_config is in the contexts of both sides."""
     client_app, server_app = ClientApp(), ServerApp()
     seen: dict[str, Any] = {}
 
@@ -135,10 +135,10 @@ def test_run_config_reaches_both_sides() -> None:
 
 
 @pytest.mark.parametrize("simulation", [None, "plain"])
-def test_what_all_nodes_say_is_logged_once(
+def test_repeated_warnings_are_logged_once(
     simulation: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They share one log, also where the server plays them; another run says it again."""
+    """A warning that all simulated nodes repeat is logged once per run."""
     monkeypatch.setattr(Prices, "settle", lambda *_: 1 / 0)
     app, usual = ClientApp(), {"key_bits": 512, "on_failure": "random", "simulation": simulation}
     register_dubhe(app, lambda _context: [5, 3], simulated=simulation == "plain", min_key_bits=512)
@@ -150,8 +150,8 @@ def test_what_all_nodes_say_is_logged_once(
         assert sum("raised ZeroDivisionError" in line for line in caplog.messages) == 1
 
 
-def test_nodes_encrypt_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They train one at a time, whatever thread of Flower's sends the messages."""
+def test_nodes_encrypt_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes encrypt in parallel but train one at a time, whichever thread sends the messages."""
     app, key, meeting, busy = ClientApp(), generate_secret_key(512), Barrier(2, timeout=10), Lock()
     encrypt = SecretKey._encrypt_with
     monkeypatch.setattr("dubhe_flwr.simulation.grid.cpu_count", lambda: 2)
@@ -176,7 +176,7 @@ def test_nodes_encrypt_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None
     ids = list(grid.get_node_ids())
     for kind, k in (("evaluate.dubhe_settle", 1), ("train", 4)):
         messages = [Message(RecordDict(), dst_node_id=n, message_type=kind) for n in ids]
-        with ThreadPoolExecutor() as pool:  # as Flower's own Server sends
+        with ThreadPoolExecutor() as pool:  # as Flower's own Server does
             replies = [*chain(*pool.map(grid.send_and_receive, (messages[i::k] for i in range(k))))]
         assert [reply.metadata.src_node_id for reply in replies if not reply.has_error()] == ids
 
@@ -187,7 +187,7 @@ def fails(message: Message, _context: Context, _call_next: Any) -> Message:
 
 
 def in_train(app: ClientApp) -> ClientApp:
-    """Put a DubheMod where it is never asked."""
+    """Put a DubheMod where it never sees a message."""
     app.train(mods=[DubheMod(lambda _context: [1, 2])])(lambda message, _context: message)
     return app
 
@@ -211,10 +211,10 @@ def client_fn(_context: Context) -> Any:
     ],
     ids=["missing", "misplaced", "missing mod", "behind another mod"],
 )
-def test_an_app_that_does_not_answer_is_told_why(
+def test_an_app_that_does_not_answer_gets_advice(
     app: ClientApp, remedy: str, caplog: pytest.LogCaptureFixture, *, has_traceback: bool
 ) -> None:
-    """One sentence for all nodes, in the log and in the error that ends the run."""
+    """One line for all nodes, in the log and in the error that ends the run, says what to do."""
     strategy, server_app = Dubhe(FedAvg(), num_participants=3), ServerApp()
 
     @server_app.main()
@@ -229,7 +229,7 @@ def test_an_app_that_does_not_answer_is_told_why(
     assert ("Traceback" in caplog.text) == has_traceback
 
 
-def test_no_nodes_are_refused() -> None:
-    """A federation has at least one node."""
+def test_zero_nodes_are_refused() -> None:
+    """A simulation needs at least one node."""
     with pytest.raises(SettingsError, match="num_supernodes=0"):
         InProcessGrid(counting_app(), 0)

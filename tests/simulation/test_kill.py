@@ -1,4 +1,4 @@
-"""A ServerApp that is killed with SIGKILL, at any point of a round, goes on when started again."""
+"""A ServerApp killed with SIGKILL at any point of a round continues when started again."""
 
 import json
 import os
@@ -16,10 +16,10 @@ POINTS = [*STAGES, "checkpoint", "evaluate"]
 
 @pytest.mark.parametrize("api", ["train", pytest.param("fit", marks=pytest.mark.slow)])
 def test_a_killed_server_app_resumes_every_time(api: str, tmp_path: Path) -> None:
-    """After each stage of the second round, before its checkpoint is in place, and right after.
+    """It is killed after each stage of round 2, before its checkpoint is in place, and right after.
 
-    Every round begins an epoch here, so that even after a kill the selected sets and the model
-    are those of a run without one, bit for bit.
+    Every round begins an epoch here, so even after a kill the selected sets and the model equal
+    a run without one, bit for bit.
     """
     script = Path(__file__).with_name("killed_server_app.py")
     finished = subprocess.run(  # noqa: S603 - our own script

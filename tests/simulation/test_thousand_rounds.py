@@ -16,13 +16,13 @@ LABEL_COUNTS = skewed_label_counts(NUM_NODES)
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process holds now."""
+    """Return the memory that this process uses now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_memory_stays_flat_over_a_thousand_rounds(caplog: pytest.LogCaptureFixture) -> None:
-    """After the first epoch, a thousand rounds of a thousand nodes need no more memory."""
+    """After the first epoch, a thousand rounds with a thousand nodes need no more memory."""
     memory: list[int] = []
 
     def take_note(plan: Any, _seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Whatever goes wrong at whatever stage of a Flower app, its run ends with its rounds trained."""
+"""Whatever fails at any stage of a Flower app, the run trains all its rounds."""
 
 import logging
 from typing import Any, get_args
@@ -20,7 +20,7 @@ OTHERS = sorted(set(get_args(FaultKind)) - set(LOSSES))
 def run(
     api: Api, *faults: Fault, num_rounds: int = NUM_ROUNDS, grid: Any = None, **settings: Any
 ) -> tuple[Any, FaultyGrid, int]:
-    """Run an app with a selection of 4; return strategy, grid, and how many rounds it trained."""
+    """Run an app that selects 4 clients; return strategy, grid and the number of trained rounds."""
     wrapped, trained = api.wrapped(), []
     name = "aggregate_fit" if api.is_fit else "aggregate_train"
     aggregate = getattr(wrapped, name)
@@ -39,14 +39,14 @@ def run(
 
 
 def rule_with(stage: str) -> dict[str, Any]:
-    """Return the settings of a selection that has that stage."""
+    """Return settings with which a selection has the given stage."""
     return {"rule": Paper((1, 2, 4), "search")} if stage == "settle" else {}
 
 
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_third_is_lost_at_a_stage(stage: str, kind: FaultKind) -> None:
-    """Every round trains, and four clients in it."""
+def test_losing_a_third_of_the_messages_at_one_stage(stage: str, kind: FaultKind) -> None:
+    """Every round still trains four clients."""
     api = FIT if (stage, kind) == ("train", "error") else TRAIN
     strategy, grid, trained = run(api, Fault(kind, stage, 0.33), **rule_with(stage))
     assert set(grid.injected) <= {(kind, stage)}
@@ -60,24 +60,24 @@ def test_a_third_is_lost_at_a_stage(stage: str, kind: FaultKind) -> None:
 @in_both_apis
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_faults_at_all_stages(api: Api, kind: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A tenth of all messages late, twice, out of order, spoilt or old, and some nodes killed."""
-    # A spoilt update is the wrapped strategy's business.
+    """The run survives if a tenth of all messages is hit by any other fault."""
+    # A corrupt update concerns the wrapped strategy.
     stages = STAGES[:-1] if "corrupt" in kind or "replay" in kind else STAGES
     fault = Fault(kind, stages, 0.1, times=6 if kind == "kill" else None)
     settings = rule_with("settle") | {"registration_interval": 2}
     strategy, grid, trained = run(api, fault, num_rounds=5, **settings)
     assert trained == 5
-    # A spoilt number ends its epoch, and the next one is of fewer nodes.
+    # A corrupt number ends the epoch, and the next one has fewer nodes.
     fewest = 3 if kind == "corrupt_reply" else 4
     assert all(fewest <= len(set(plan.participants)) <= 4 for plan in strategy.plans)
     assert sum(grid.injected.values()) > 5
     assert not any(plan.fallback for plan in strategy.plans)
-    assert "raised an exception" not in caplog.text  # nodes refuse what is wrong
+    assert "raised an exception" not in caplog.text  # nodes refuse corrupt requests
 
 
 @in_both_apis
-def test_all_nodes_silent_for_a_round(api: Api, caplog: pytest.LogCaptureFixture) -> None:
-    """Loud in the log and in the plan: chance chose, and the next round is Dubhe's again."""
+def test_a_round_in_which_no_node_answers(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """The round falls back to random selection, as an error in the log; the next is Dubhe's."""
     with caplog.at_level(logging.ERROR, logger="flwr"):
         strategy, _, trained = run(api, Fault("drop_reply", "join", times=NUM_NODES))
     assert [plan.fallback for plan in strategy.plans] == [True, False]
@@ -88,15 +88,15 @@ def test_all_nodes_silent_for_a_round(api: Api, caplog: pytest.LogCaptureFixture
 
 
 @in_both_apis
-def test_the_typed_error_is_the_other_choice(api: Api) -> None:
-    """It says what happened to the nodes."""
+def test_on_failure_raise_ends_the_run(api: Api) -> None:
+    """The QuorumError says what happened to the nodes."""
     with pytest.raises(QuorumError, match="12 no reply at join"):
         run(api, Fault("drop_reply", "join"), on_failure="raise")
 
 
 @in_both_apis
 def test_a_round_without_any_node_is_skipped(api: Api) -> None:
-    """All nodes leave: the run ends without a crash, and trains nothing more."""
+    """If all nodes leave, the run ends without a crash and trains no further round."""
     faults = [Fault("kill", "determine"), Fault("kill", "train")]
     strategy, _, trained = run(api, *faults, num_rounds=3)
     assert trained == 0

@@ -1,4 +1,4 @@
-"""The fault injector does to messages what its faults say, and repeats from a seed."""
+"""Tests that the faulty Grid applies its faults, and repeats with the same seed."""
 
 from collections import Counter
 from typing import Any
@@ -16,7 +16,7 @@ NUM_NODES = 8
 
 
 class Journal:
-    """An app whose nodes write down what they get, in order."""
+    """An app whose nodes record what they receive, in order."""
 
     def __init__(self) -> None:
         self.got: list[tuple[int, Any]] = []
@@ -25,7 +25,7 @@ class Journal:
         self.app.evaluate("dubhe_join")(self.handle)
 
     def handle(self, message: Message, context: Context) -> Message:
-        """Write down the content and send its number back."""
+        """Record the content and send its number back."""
         (record,) = message.content.config_records.values()
         self.got.append((int(context.node_config["partition-id"]), dict(record)))
         answer = to_records({"answer": record.get("number", -1)})  # type: ignore[dict-item]
@@ -34,7 +34,7 @@ class Journal:
 
 @pytest.fixture
 def journal() -> Journal:
-    """Return an app of which no node got anything yet."""
+    """Return an app whose nodes have not received anything yet."""
     return Journal()
 
 
@@ -44,7 +44,7 @@ def faulty(journal: Journal, *faults: Fault, seed: int = 0) -> FaultyGrid:
 
 
 def exchange(grid: FaultyGrid, number: int = 0, stage: str = "join") -> dict[int, list[Any]]:
-    """Send a number to all nodes; return what came back from each, by its partition."""
+    """Send a number to all nodes and return each node's replies, by partition."""
     kind = "query" if stage == "query" else message_type(stage)
     nodes = list(grid.other.get_node_ids())
     messages = [Message(to_records({"number": number}), node_id, kind) for node_id in nodes]
@@ -64,7 +64,7 @@ ALL = {partition: [("answer", 0)] for partition in range(NUM_NODES)}
 
 
 def test_without_faults_nothing_changes(journal: Journal) -> None:
-    """The grid is a grid."""
+    """Without faults the Grid only forwards."""
     grid = faulty(journal)
     assert exchange(grid) == ALL
     assert [partition for partition, _ in journal.got] == list(range(NUM_NODES))
@@ -73,12 +73,12 @@ def test_without_faults_nothing_changes(journal: Journal) -> None:
 
 
 def to_all(*numbers: int) -> dict[int, list[Any]]:
-    """Return that every node answered with these numbers, in this order."""
+    """Return the replies if every node answers with these numbers, in this order."""
     return {partition: [("answer", number) for number in numbers] for partition in ALL}
 
 
 def late(number: int) -> dict[int, list[Any]]:
-    """Return that every node answered a request that nobody made in this exchange."""
+    """Return the replies if every node answers a request from outside this exchange."""
     return {-1: [("answer", number)] * NUM_NODES}
 
 
@@ -97,7 +97,7 @@ def late(number: int) -> dict[int, list[Any]]:
 def test_two_exchanges_under_a_fault(
     journal: Journal, kind: Any, first: Any, second: Any, got: list[int]
 ) -> None:
-    """What comes back in each, where late replies name the first; and what each node gets."""
+    """Each fault gives the expected replies in both exchanges, and the expected requests."""
     times = NUM_NODES if kind == "delay" else None
     grid = faulty(journal, Fault(kind, times=times))
     assert exchange(grid, 1) == first
@@ -107,7 +107,7 @@ def test_two_exchanges_under_a_fault(
 
 
 def test_a_killed_node_is_gone(journal: Journal) -> None:
-    """It answers nothing from then on, and is listed no more."""
+    """A killed node no longer answers and is no longer listed."""
     grid = faulty(journal, Fault("kill", times=2))
     answers = exchange(grid)
     dead = [partition for partition, answer in answers.items() if answer == [5]]
@@ -117,8 +117,8 @@ def test_a_killed_node_is_gone(journal: Journal) -> None:
     assert exchange(grid, stage="query") == ALL | {partition: [5] for partition in dead}
 
 
-def test_reordered_messages_are_all_there(journal: Journal) -> None:
-    """Only their order changes, there and back."""
+def test_reordering_loses_no_message(journal: Journal) -> None:
+    """Reordering changes only the order, of requests and of replies."""
     answers = exchange(faulty(journal, Fault("reorder")))
     assert answers == ALL
     arrived = [partition for partition, _ in journal.got]
@@ -127,7 +127,7 @@ def test_reordered_messages_are_all_there(journal: Journal) -> None:
 
 
 def test_a_corrupted_reply_differs_in_one_value(journal: Journal) -> None:
-    """It still names its request."""
+    """A corrupted reply still names its request."""
     answers = exchange(faulty(journal, Fault("corrupt_reply")), 5)
     assert set(answers) == set(ALL)
     assert ("answer", 5) not in [value for values in answers.values() for value in values]
@@ -135,7 +135,7 @@ def test_a_corrupted_reply_differs_in_one_value(journal: Journal) -> None:
 
 @pytest.mark.parametrize("value", [True, 7, 0.5, "x", b"", b"abc", [1, 2]])
 def test_values_of_every_type_are_corrupted(value: Any) -> None:
-    """On the way there, and metrics on the way back; type and name stay, and what was sent."""
+    """Corruption changes a value but not its type or name, nor the sender's own copy."""
     app, seen = ClientApp(), []
 
     @app.query()
@@ -155,8 +155,8 @@ def test_values_of_every_type_are_corrupted(value: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delay", "duplicate", "replay_request"])
-def test_an_apps_own_replies_come_once_and_in_time_or_not(journal: Journal, kind: Any) -> None:
-    """Nobody asks a Grid a second time for a reply to a training message."""
+def test_late_and_duplicate_replies_of_an_app_are_dropped(journal: Journal, kind: Any) -> None:
+    """An app's own reply is never delivered late or twice, since nobody would wait for it."""
     grid = faulty(journal, Fault(kind))
     expected: dict[int, list[Any]] = {} if kind == "delay" else ALL
     assert exchange(grid, 0, "query") == expected
@@ -164,7 +164,7 @@ def test_an_apps_own_replies_come_once_and_in_time_or_not(journal: Journal, kind
 
 
 def test_faults_hit_their_stages_only(journal: Journal) -> None:
-    """Others pass; what happened is counted by fault and stage."""
+    """Other stages are not hit, and faults are counted by kind and stage."""
     grid = faulty(journal, Fault("drop_reply", "query"), Fault("error", ("join", "train"), times=3))
     assert exchange(grid, stage="query") == {}
     assert sorted(map(str, exchange(grid).values())) == ["[('answer', 0)]"] * 5 + ["[2]"] * 3
@@ -173,7 +173,7 @@ def test_faults_hit_their_stages_only(journal: Journal) -> None:
 
 @pytest.mark.parametrize("same_nodes", [False, True])
 def test_a_share_of_messages_or_of_nodes(journal: Journal, same_nodes: bool) -> None:
-    """Drawn anew for each message, or once for each node."""
+    """A share is drawn anew for each message, or once for each node."""
     grid = faulty(journal, Fault("drop_reply", share=0.5, same_nodes=same_nodes))
     heard = [frozenset(exchange(grid)) for _ in range(50)]
     assert (len(set(heard)) == 1) == same_nodes
@@ -182,7 +182,7 @@ def test_a_share_of_messages_or_of_nodes(journal: Journal, same_nodes: bool) -> 
 
 
 def test_a_seed_repeats(journal: Journal) -> None:
-    """Another seed hits others."""
+    """The same seed hits the same messages, and another seed hits different ones."""
 
     def hits(seed: int) -> list[set[int]]:
         grid = faulty(journal, Fault("drop_reply", share=0.5), seed=seed)
@@ -191,8 +191,8 @@ def test_a_seed_repeats(journal: Journal) -> None:
     assert hits(1) == hits(1) != hits(2)
 
 
-def test_faults_add_up(journal: Journal) -> None:
-    """A reply that is lost and late is lost; a node that is dead answers no request twice."""
+def test_faults_combine(journal: Journal) -> None:
+    """A reply that is lost and late is lost, and a killed node answers no duplicate."""
     grid = faulty(journal, Fault("delay"), Fault("drop_reply"), Fault("duplicate"))
     assert exchange(grid) == exchange(grid) == {}
     grid = faulty(journal, Fault("kill"), Fault("duplicate"), Fault("error"))
@@ -202,12 +202,15 @@ def test_faults_add_up(journal: Journal) -> None:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        ({"kind": "lose"}, "kind='lose' is not a fault; there are drop_request,"),
-        ({"kind": "error", "stages": ("join", "fit")}, r"stages=\['fit'\] do not exist; there are"),
+        ({"kind": "lose"}, "kind='lose' is not a fault; choose from drop_request,"),
+        (
+            {"kind": "error", "stages": ("join", "fit")},
+            r"stages=\['fit'\] do not exist; choose from",
+        ),
         ({"kind": "error", "share": 1.5}, r"share=1.5 must be from 0 to 1"),
     ],
 )
-def test_a_fault_that_is_none_is_refused(fault: Any, sentence: str) -> None:
-    """A misspelt fault would test nothing."""
+def test_an_unknown_fault_is_refused(fault: Any, sentence: str) -> None:
+    """A misspelt fault is refused, since it would test nothing."""
     with pytest.raises(SettingsError, match=sentence):
         Fault(**fault)
