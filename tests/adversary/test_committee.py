@@ -134,7 +134,7 @@ class TestAMember:
         ("exchange", "rows", "reason"),
         [
             (0, range(9), "9 of 20"),
-            (1, range(N), "before this one"),
+            (1, range(N), "the previous sum"),
             (9, range(N), "needs no such sum"),
         ],
     )
@@ -247,7 +247,7 @@ class TestALie:
         total = first.to_bytes(8, "big") + request.total[8:]
         replies = {n: open_with(nodes, batch, n, total=total) for n in batch.requests}
         sums = opened(nodes, batch, replies, total)
-        with pytest.raises(RefusedError, match="not what it is said to be"):
+        with pytest.raises(RefusedError, match="The sum is not valid"):
             settle_with(nodes, sums)
 
     def test_members_who_were_shown_different_sums_open_none(self) -> None:
@@ -262,7 +262,7 @@ class TestALie:
         request = next(iter(batch.requests.values()))
         assert isinstance(request, OpenRequest)
         sums = opened(nodes, batch, replies, request.total)
-        with pytest.raises(RefusedError, match="not what it is said to be"):
+        with pytest.raises(RefusedError, match="The sum is not valid"):
             settle_with(nodes, sums)
 
     def test_a_lost_member_is_replaced(self) -> None:

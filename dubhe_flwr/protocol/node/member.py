@@ -21,7 +21,7 @@ def appoint(
 ) -> AppointReply:
     """Become a member of the committee, unless the node has registered already."""
     if joined.registered is not None:
-        raise RefusedError("This node has registered in that epoch before.")
+        raise RefusedError("This node has already registered in this epoch.")
     reply, member = _vault(joined).appoint(seat_of(policy, joined), request, joined.member)
     keep(replace(joined, member=member))
     return reply

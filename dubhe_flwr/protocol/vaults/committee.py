@@ -156,7 +156,7 @@ class Committee(Vault):
         if before is not None and (
             before.opened or (before.roster, before.place) != (roster, place)
         ):
-            raise RefusedError("This node is a member of another committee in that epoch.")
+            raise RefusedError("This node is a member of another committee in this epoch.")
         scope = self._scope(seat.epoch, roster)
         pad_keys = b"".join(_pad_key(own, key, scope, own.public_bytes, key) for key in keys)
         member = Member(place, roster, pad_keys, secrets.token_bytes(pads.KEY_BYTES))
@@ -236,7 +236,7 @@ class Committee(Vault):
                 raise RefusedError("This node has opened another sum for that exchange.")
             return member
         if label.exchange > member.num_opened:
-            raise RefusedError("A sum before this one did not reach this node.")
+            raise RefusedError("This node has not received the previous sum.")
         bits = np.unpackbits(np.frombuffer(request.covered, np.uint8))
         if bits[member.num_joined :].any():
             raise RefusedError("The sum covers nodes that did not join.")
@@ -274,7 +274,7 @@ class Committee(Vault):
         if appointed is None or request.key is not None:
             raise RefusedError("A committee opens the sums of this epoch.")
         if before is not None:
-            raise RefusedError("This node has registered in that epoch before.")
+            raise RefusedError("This node has already registered in this epoch.")
         signers = _NO_SIGNERS
         if seat.pinned is not None:
             signers = self._signers(seat, seat.pinned, appointed, request.num_joined)
