@@ -135,7 +135,7 @@ class TestAMember:
         [
             (0, range(9), "9 of 20"),
             (1, range(N), "the previous sum"),
-            (9, range(N), "needs no such sum"),
+            (9, range(N), "needs no further sum"),
         ],
     )
     def test_what_it_refuses(self, exchange: int, rows: range, reason: str) -> None:
@@ -158,7 +158,7 @@ class TestAMember:
         total = bytes(vault_of(nodes).vector_bytes("settlement"))
         open_with(nodes, batch, node_id, covered=most)
         more = {"sequence": 100, "exchange": 1, "total": total}
-        with pytest.raises(RefusedError, match="not in the one before"):
+        with pytest.raises(RefusedError, match="not in the previous one"):
             open_with(nodes, batch, node_id, covered=all_of_them, **more)
         open_with(nodes, batch, node_id, covered=most, **more)
 
@@ -167,7 +167,7 @@ class TestAMember:
         nodes = federation()
         batch = nodes.until(Stage.OPEN)
         other = next(n for n in nodes.ids if n not in batch.requests)
-        with pytest.raises(RefusedError, match="no member"):
+        with pytest.raises(RefusedError, match="not a member"):
             nodes.handle(other, next(iter(batch.fields.values())))
 
 

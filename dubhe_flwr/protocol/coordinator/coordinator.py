@@ -12,7 +12,7 @@ outcome. The class of the outcome alone decides what comes next:
 |---|---|---|
 | rest | `RegistrationDue`: there is no epoch, or it has ended | `Join` |
 | rest | `Epoch`: the epoch goes on | `Participate` |
-| `Join` | `JoinedNodes` | `Keygen`, or `Appoint` where a committee opens the sums |
+| `Join` | `JoinedNodes` | `Keygen`, or `Appoint` if a committee opens the sums |
 | `Keygen` | `KeyMade` | `Register` |
 | `Appoint` | `KeyMade`: the committee accepted | `Register` |
 | `Register` | `RegisteredNodes` | `Open` |
